@@ -6,9 +6,9 @@
 //!                      └── none has it ─► closed: a ChangePlan is to be kept; plans of other changes are superseded
 //! ```
 //!
-//! An approval is the digest, repeated by the approver. The digest is computed from the facts of each reconcile, so it holds for this very
-//! change and no other. The change uses it up: a plan that was applied or superseded approves nothing any more, and an additional bundle is
-//! approved for the one object that the approval names, by uid.
+//! An approval is the digest, repeated by the approver. The digest is computed from the facts of each reconcile, so it holds for this very change
+//! and no other. An approval is used up with its change: a plan that was applied or superseded approves nothing any more. An additional bundle is
+//! approved only for the one object that the approval names, by uid.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,38 +23,38 @@ use crate::policy::Ruling;
 use crate::reason::Reason;
 use crate::revision::{InstalledBundle, Record, Revision};
 
-/// A bundle that a change depends on and nothing installs yet.
+/// A bundle that a change depends on and that is not installed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdditionalBundle {
     /// The bundle.
     pub bundle: BundleRef,
-    /// What needs it, and for what.
+    /// The bundles that need it, each with what it is needed for.
     pub because: Vec<String>,
 }
 
-/// A change that needs an approval, or has it.
+/// A change that needs an approval or has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
     /// The ChangePlan's name.
     pub name: String,
-    /// What the ChangePlan says; never with an approval.
+    /// The ChangePlan's spec, always without an approval.
     pub spec: ChangePlanSpec,
-    /// Whether it is kept already.
+    /// True if the ChangePlan is kept already.
     pub kept: bool,
-    /// Whether the change may be done.
+    /// True if the change can be applied.
     pub open: bool,
-    /// Why it is not done without being asked.
+    /// The reasons why the change needs an approval.
     pub reasons: Vec<ApprovalReason>,
 }
 
-/// Why a change is not done without being asked.
+/// A reason why a change needs an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalReason {
-    /// It also installs these bundles.
+    /// The change also installs these bundles.
     Installs(Vec<String>),
-    /// These policies have every change wait.
+    /// These policies require an approval for every change.
     EveryChange(Vec<String>),
-    /// These policies have a change wait that grants more permissions than the installed version has.
+    /// These policies require an approval for a change that grants more permissions than the installed version has.
     GrantsMore(Vec<String>),
 }
 
@@ -72,40 +72,40 @@ impl fmt::Display for ApprovalReason {
     }
 }
 
-/// The phase that a kept ChangePlan is to show.
+/// The phase that a kept ChangePlan has to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The ChangePlan's name.
     pub name: String,
     /// The phase.
     pub phase: ChangePlanPhase,
-    /// Why.
+    /// The reason for the phase.
     pub message: String,
 }
 
-/// A change, as far as an approval is concerned.
+/// A change whose approval is decided.
 pub struct Proposal<'a> {
     /// The object whose content changes.
     pub subject: &'a Subject,
-    /// Its settings that decide what may be written and are not rendered, such as the installing account.
+    /// The subject's settings that decide what may be written and that are not rendered, such as the installing account.
     pub settings: &'a [String],
-    /// The approved plan that the subject was made for, as a dependency; see [`approving_plan`].
+    /// The approved plan for which the subject was created as a dependency; see [`approving_plan`].
     pub made_for: Option<&'a ChangePlan>,
-    /// What is installed.
+    /// The installed revision.
     pub installed: Option<&'a Revision>,
-    /// What is to be.
+    /// The record of the wanted content.
     pub record: &'a Record,
     /// The catalog that the bundle comes from.
     pub catalog: &'a str,
-    /// Bundles that it depends on and nothing installs yet, dependencies first.
+    /// Bundles that the change depends on and that are not installed yet, dependencies first.
     pub missing: &'a [BundleRef],
-    /// The bundle that every other subject gets, by package.
+    /// The bundle of every other subject, by package.
     pub others: &'a BTreeMap<String, String>,
 }
 
 impl Proposal<'_> {
-    /// `sha256:...` over everything that makes it this change. The number of the installed revision belongs to it, so that an approval is
-    /// used up once what it allowed was done.
+    /// Computes `sha256:...` over everything that identifies this change. The number of the installed revision is part of it, so that an approval
+    /// is used up once the change was applied.
     fn digest(&self, dependencies: &[BundleRef]) -> String {
         let mut hash = Sha256::new();
         let mut take = |text: &str| {
@@ -133,7 +133,8 @@ impl Proposal<'_> {
         hash.finalize().iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
     }
 
-    /// The kept plan of this very change. Dependencies that it lists and that other extensions bring by now are no other change.
+    /// Returns the kept plan of this very change. A listed dependency that another extension has brought meanwhile does not make it another
+    /// change.
     fn kept<'p>(&self, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
         plans.iter().map(|plan| &**plan).find(|plan| {
             let spec = &plan.spec;
@@ -146,13 +147,13 @@ impl Proposal<'_> {
         })
     }
 
-    /// Why the change is not done without being asked; nothing where it is.
+    /// Returns the reasons why the change needs an approval; empty if it needs none.
     fn reasons(&self, ruling: &Ruling, gained: &[String]) -> Vec<ApprovalReason> {
         let mut reasons = Vec::new();
         if !self.missing.is_empty() {
             reasons.push(ApprovalReason::Installs(self.missing.iter().map(|bundle| bundle.name.clone()).collect()));
         }
-        // Going back to exactly what is installed, after an attempt that failed, is a repair.
+        // Going back to exactly what is installed after a failed attempt is a repair.
         let repair = self
             .installed
             .is_some_and(|installed| installed.record.bundle == self.record.bundle && installed.record.digest() == self.record.digest());
@@ -171,18 +172,18 @@ fn bundle_texts(bundle: &InstalledBundle) -> [&str; 4] {
     [&bundle.package, &bundle.name, &bundle.version, &bundle.reference]
 }
 
-/// Whether a plan is of this very subject, not of an earlier one of its name.
+/// Returns true if a plan belongs to this very subject, not to an earlier one of the same name.
 fn own(plan: &ChangePlan, subject: &Subject) -> bool {
     plan.spec.subject == *subject
 }
 
-/// Whether it was approved: by the plan's own digest, and nothing else.
+/// Returns true if the plan was approved, which takes the plan's own digest and nothing else.
 pub fn approved(plan: &ChangePlan) -> bool {
     plan.spec.approved_digest.as_ref() == Some(&plan.spec.digest)
 }
 
-/// Whether it had its turn: it was applied, or approved and then superseded. Such a plan approves nothing any more (MS-POL-01). One that was
-/// superseded before anybody approved it may wait again.
+/// Returns true if the plan is used up: it was applied, or approved and then superseded. Such a plan approves nothing any more (MS-POL-01). A
+/// plan that was superseded before its approval may wait again.
 fn is_used_up(plan: &ChangePlan) -> bool {
     match plan.status.as_ref().map(|status| status.phase).unwrap_or_default() {
         ChangePlanPhase::Applied => true,
@@ -191,7 +192,8 @@ fn is_used_up(plan: &ChangePlan) -> bool {
     }
 }
 
-/// The approved plan that an object was made for, as a dependency: the object names the plan, and its approval names this very object.
+/// Returns the approved plan for which an object was created as a dependency: the object names the plan, and the plan's approval names this very
+/// object.
 pub fn approving_plan<'p>(name: &str, own: &DependencyRef, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
     let lists = |plan: &ChangePlan| plan.spec.summary.dependencies.iter().any(|bundle| bundle.package == own.package);
     let names = |plan: &ChangePlan| plan.spec.approved_dependencies.contains(own);
@@ -199,8 +201,8 @@ pub fn approving_plan<'p>(name: &str, own: &DependencyRef, plans: &'p [Arc<Chang
     all.find(|plan| plan.metadata.name.as_deref() == Some(name) && approved(plan) && names(plan) && lists(plan))
 }
 
-/// Whether the approved plan of another subject installs this bundle as a dependency: then it was seen and allowed there, until that change is
-/// done.
+/// Returns true if the approved plan of another subject installs this bundle as a dependency. That approval covers the bundle until the other
+/// change is done.
 fn allowed_elsewhere(proposal: &Proposal<'_>) -> bool {
     let bundle = &proposal.record.bundle;
     let listed = |plan: &ChangePlan| {
@@ -210,7 +212,7 @@ fn allowed_elsewhere(proposal: &Proposal<'_>) -> bool {
     proposal.installed.is_none() && proposal.made_for.is_some_and(|plan| !is_used_up(plan) && listed(plan))
 }
 
-/// Whether the change needs an approval, and has it. `summary` tells people what it comes to.
+/// Returns the change's approval gate, or none if it needs no approval. `summary` describes the change for people.
 ///
 /// # Errors
 /// [`Reason::PlanNameTaken`] if the ChangePlan's name belongs to a plan of another change.
@@ -218,7 +220,8 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
     let reasons = proposal.reasons(ruling, &summary.rights_gained);
     let kept = proposal.kept(plans);
     if reasons.is_empty() || allowed_elsewhere(proposal) {
-        // What was approved, or made for the change already, stands until it is done, although nobody has to be asked any more.
+        // A plan that was approved, or for which dependencies were created already, stands until its change is applied, although no approval is
+        // needed any more.
         let stands = |plan: &&ChangePlan| approved(plan) || !plan.spec.summary.dependencies.is_empty();
         return Ok(kept.filter(stands).map(|plan| of_kept(plan, true, Vec::new())));
     }
@@ -255,7 +258,7 @@ fn of_kept(plan: &ChangePlan, open: bool, reasons: Vec<ApprovalReason>) -> Gate 
 }
 
 impl Gate {
-    /// What the condition says while it is closed.
+    /// Returns the condition's message while the gate is closed.
     pub fn message(&self) -> String {
         let from = self.spec.from.as_ref().map(|from| format!("from {} ", from.name)).unwrap_or_default();
         let verb = if self.spec.from.is_some() { "change" } else { "install" };
@@ -269,7 +272,7 @@ impl Gate {
     }
 }
 
-/// `<subject>-<first digits of the digest>`, within what a name may have.
+/// Returns `<subject>-<first digits of the digest>`, within the length limit of a name.
 fn plan_name(subject: &str, digest: &str) -> String {
     const ROOM: usize = 240;
     let short: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
@@ -277,10 +280,10 @@ fn plan_name(subject: &str, digest: &str) -> String {
     format!("{cut}-{short}")
 }
 
-/// Plans of one and the same change, one after the other, at most.
+/// Maximum number of successive plans of the same change.
 const REPEATS: usize = 100;
 
-/// The name under which a change is kept: its own, or the next one if plans of this subject had that name and were used up.
+/// Returns the name under which a change is kept: its own, or the next one if used-up plans of this subject had that name.
 fn free_name(subject: &Subject, plans: &[Arc<ChangePlan>], base: &str) -> Option<String> {
     for turn in 1..=REPEATS {
         let name = if turn == 1 { base.to_owned() } else { format!("{base}-{turn}") };
@@ -293,8 +296,8 @@ fn free_name(subject: &Subject, plans: &[Arc<ChangePlan>], base: &str) -> Option
     None
 }
 
-/// The phases that the subject's kept plans are to show now. What was approved and is what is installed was applied; what is no longer the
-/// change at hand was superseded.
+/// Returns the phases that the subject's kept plans have to show now. An approved plan whose content is installed was applied; a plan that is no
+/// longer the current change was superseded.
 pub fn marks(
     subject: &Subject,
     plans: &[Arc<ChangePlan>],
@@ -327,14 +330,14 @@ pub fn marks(
     marks
 }
 
-/// Whether what was approved is what is installed; the next step of the update path may be at hand already. That says nothing of a change
-/// within one bundle, which is done when nothing is left to do.
+/// Returns true if the approved content is installed, even if the next step of the update path is due already. For a change within one bundle,
+/// the installed bundle proves nothing: such a change is done when nothing is left to apply.
 fn done(plan: &ChangePlan, action: &Action, installed: Option<&Revision>) -> bool {
     let settled = *action == Action::Reassert || plan.spec.from.as_ref() != Some(&plan.spec.to);
     approved(plan) && settled && installed.is_some_and(|revision| is_to(plan, &revision.record.bundle))
 }
 
-/// What an applied plan says.
+/// Message of an applied plan.
 pub const APPLIED: &str = "the change was done";
 
 fn is_to(plan: &ChangePlan, bundle: &InstalledBundle) -> bool {

@@ -1,4 +1,4 @@
-//! From what is wanted, what was applied and what is live to the steps of a change, in order, phase by phase (MS-RB-01).
+//! Computes the ordered steps of a change, phase by phase, from the wanted, the applied and the live objects (MS-RB-01).
 //!
 //! ```text
 //!   namespaces, policies │ crds ─ established ─► accounts, configuration, storage, rights, services │ workloads, routes, others
@@ -6,10 +6,10 @@
 //!                                           what is gone, the other way round ◄── admission ◄────────────┘
 //! ```
 //!
-//! The phases are those of [`mainstay_objects::phase`]. Two gates stand between them. Nothing goes on before the CRDs are served, which takes a
-//! moment and is waited for. Webhook configurations and APIServices come only when the workloads that serve them are available: until then the
-//! attempt stays pending, and the watch of its objects wakes it. Where nothing comes after the workloads, nobody waits for them, so that
-//! `Installed` says what was applied (OLM1-CTRL-03). What is only put right again (OLM1-INST-14) passes no gate: it was in service before.
+//! The phases are those of [`mainstay_objects::phase`]. Two gates stand between them. The first waits until the CRDs are served, which takes a
+//! moment. The second holds back webhook configurations and APIServices until the workloads that serve them are available: until then the attempt
+//! stays pending, and the watch of its objects wakes it. If nothing comes after the workloads, the change does not wait for them, so that
+//! `Installed` reports what was applied (OLM1-CTRL-03). A repair (OLM1-INST-14) passes no gate: its objects were in service before.
 
 use std::time::Duration;
 
@@ -23,22 +23,22 @@ use crate::revision::{self, History, Record, State};
 /// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Put these finalizers on the subject, and nothing else (OLM1-CTRL-07).
+    /// Puts these finalizers on the subject, and does nothing else (OLM1-CTRL-07).
     AddFinalizers(Vec<String>),
-    /// Clean up and take these finalizers off; what was applied goes by owner references (OLM1-INST-15).
+    /// Cleans up and removes these finalizers. The applied objects are removed through their owner references (OLM1-INST-15).
     Finalize(Vec<String>),
-    /// Only say how things are.
+    /// Only reports the state.
     Report,
-    /// Nothing is installed yet.
+    /// Installs; nothing is installed yet.
     Install,
-    /// Other content is installed; or an attempt was left half-way.
+    /// Upgrades: other content is installed, or an attempt was left half-way.
     Upgrade,
-    /// The right content is installed; what is missing or changed is put right (OLM1-INST-14).
+    /// Repairs: the right content is installed, and missing or changed objects are restored (OLM1-INST-14).
     Reassert,
 }
 
 impl Action {
-    /// Whether other content comes: an install or an upgrade.
+    /// Returns true if the content changes: an install or an upgrade.
     pub fn brings_content(&self) -> bool {
         matches!(self, Self::Install | Self::Upgrade)
     }
@@ -49,9 +49,9 @@ impl Action {
 pub struct PlannedStep {
     /// The object.
     pub target: ObjectRef,
-    /// What is done.
+    /// The step that is executed.
     pub step: Step,
-    /// How the object compares with the live one.
+    /// The object's difference from the live one.
     pub operation: Operation,
 }
 
@@ -61,18 +61,18 @@ impl AsRef<Step> for PlannedStep {
     }
 }
 
-/// How an object that is wanted, or was, compares with the live one.
+/// The difference between an object and the live one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It is not there.
+    /// The object does not exist.
     Create,
-    /// It is there, and differs.
+    /// The object exists and differs.
     Update,
-    /// It is there as wanted.
+    /// The object exists as wanted.
     Same,
-    /// It is no longer part of the content.
+    /// The object is no longer part of the content.
     Delete,
-    /// Nothing; the API is given time to take the change in.
+    /// Nothing is compared; the API gets time to take the change in.
     Wait,
 }
 
@@ -80,7 +80,7 @@ pub enum Operation {
 pub const GATED: &str = "admission";
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 
-/// Compares what is wanted with the records (OLM1-CTRL-01 step 8, OLM1-INST-14).
+/// Compares the wanted content with the records (OLM1-CTRL-01 step 8, OLM1-INST-14).
 pub fn action(history: &History, record: &Record) -> Action {
     match (history.installed(), history.latest()) {
         (None, _) => Action::Install,
@@ -95,7 +95,7 @@ pub fn action(history: &History, record: &Record) -> Action {
     }
 }
 
-/// What the installed revision, or an attempt after it, applied and the new one does not hold, in the order of removal.
+/// Returns the objects that the installed revision or a later attempt applied and that the new one does not hold, in the order of removal.
 pub fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
     let wanted: Vec<ObjectRef> = record.objects.iter().map(object::place).collect();
     let uncleared = history.revisions.iter().filter(|revision| revision.is_uncleared());
@@ -103,34 +103,34 @@ pub fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
     stale(&earlier, &wanted)
 }
 
-/// Whether this very content was applied up to the gate already, so that only what differs is applied again.
+/// Returns true if this very content was applied up to the gate already, so that only what differs is applied again.
 pub fn stands_at_gate(history: &History, record: &Record) -> bool {
     history.latest().is_some_and(|latest| {
         latest.state == State::Pending && latest.notes.waits_before.as_deref() == Some(GATED) && latest.record == *record
     })
 }
 
-/// How long a CRD may take until it is served.
+/// Maximum time until a CRD is served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
-/// What decides the steps of a change.
+/// The input from which the steps of a change are computed.
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
     /// The kind of the change.
     pub action: &'a Action,
     /// The record that it leads to.
     pub record: &'a Record,
-    /// What is no longer part of the content, in the order of removal; see [`vanished`].
+    /// Objects that are no longer part of the content, in the order of removal; see [`vanished`].
     pub gone: &'a [ObjectRef],
-    /// The live objects of both.
+    /// The live objects of the record and of `gone`.
     pub live: LiveObjects<'a>,
     /// The owner of everything that is applied.
     pub owner: &'a Owner,
-    /// Whether this very content was applied up to the gate already; see [`stands_at_gate`].
+    /// True if this very content was applied up to the gate already; see [`stands_at_gate`].
     pub at_gate: bool,
 }
 
-/// The steps of a change, in order.
+/// Returns the steps of a change, in order.
 pub fn steps(change: &Change<'_>) -> Vec<PlannedStep> {
     let Change { action, record, gone, live, owner, at_gate } = *change;
     let mut steps = Vec::new();
@@ -140,15 +140,15 @@ pub fn steps(change: &Change<'_>) -> Vec<PlannedStep> {
         let target = object::place(object);
         let apply = |expect| Step::Apply { object: object.clone(), force: true, expect };
         let (operation, step) = match live.get(&target) {
-            // Whoever leads after this process may have changed it since.
+            // Another leader may have changed it since.
             Live::Present(found) if object::stands(object, found) => (Operation::Same, apply(Expect::as_seen(found))),
             Live::Present(found) => (Operation::Update, apply(Expect::as_seen(found))),
-            // What somebody else made since stays theirs: an apply would take it over (OLM1-OWN-01).
+            // An object that was created by another party meanwhile stays theirs: an apply would take it over (OLM1-OWN-01).
             _ if object::is_created_by_name(object) => (Operation::Create, Step::CreateNamed(object.clone())),
             _ => (Operation::Create, Step::Create(object.clone())),
         };
         let phase = phase(&target.kind);
-        // An upgrade applies everything once: fields that the new content dropped are only let go of by applying.
+        // An upgrade applies everything once: only an apply releases the fields that the new content dropped.
         if operation == Operation::Same && (*action == Action::Reassert || at_gate && phase != GATED) {
             continue;
         }
@@ -178,7 +178,7 @@ pub fn steps(change: &Change<'_>) -> Vec<PlannedStep> {
     steps
 }
 
-/// The workloads that have to be available.
+/// Returns the steps that wait for the workloads to become available.
 fn probes(record: &Record) -> impl Iterator<Item = PlannedStep> + '_ {
     let workloads = record.objects.iter().map(object::place).filter(|target| WORKLOADS.contains(&target.kind.as_str()));
     workloads.map(|target| PlannedStep { step: Step::Probe(target.clone()), target, operation: Operation::Wait })

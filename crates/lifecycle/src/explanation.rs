@@ -1,6 +1,6 @@
-//! The answer to "why": documented, for programs as it is (`-o json`), for people through [`Explanation::text`].
+//! The answer to "why" about a subject: as JSON with documented fields (`-o json`) for programs, through [`Explanation::text`] for people.
 //!
-//! `R` is the installer's own kind of remedy, a change that can be tried on a copy of the facts.
+//! `R` is the installer's own type of remedy: a change that can be tried on a copy of the facts.
 
 mod text;
 mod weighing;
@@ -13,101 +13,101 @@ use serde::Serialize;
 pub use text::ago;
 pub use weighing::Outcome;
 
-/// Why something is as it is.
+/// An explanation of a subject's state.
 ///
-/// As JSON: `subject`, `situation` (a stable word, `healthy` or what is wrong), `state`, `summary`, `installed` (`name`, `version`),
-/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `after`, `notChecked`), `newer` (`version`, `heldBackBy`, `why`,
-/// `action`), `notes`, `evidence` (`what`, `says`, `at`). What does not apply is absent.
+/// As JSON: `subject`, `situation` (a stable word, `healthy` or the problem), `state`, `summary`, `installed` (`name`, `version`),
+/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `after`, `notChecked`), `newer`
+/// (`version`, `heldBackBy`, `why`, `action`), `notes`, `evidence` (`what`, `says`, `at`). Fields that do not apply are absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", bound = "")]
 pub struct Explanation<R> {
     /// Kind and name.
     pub subject: String,
-    /// A word for programs.
+    /// The situation as a stable word for programs.
     pub situation: &'static str,
-    /// Whether there is something to do.
+    /// The subject's state in one word.
     pub state: State,
     /// One sentence, without the subject.
     pub summary: String,
     /// The bundle that is installed: name and version.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bundle")]
     pub installed: Option<(String, String)>,
-    /// What it waits for; absent where nothing is to come.
+    /// The event that the subject waits for; absent if nothing is to come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Since when it is so.
+    /// The time since which the situation holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// The reasons, the nearest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
-    /// The one thing for a person to do; absent where there is nothing.
+    /// The one next action for a person; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Action<R>>,
-    /// What would help as well.
+    /// Other actions that would help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Action<R>>,
-    /// A newer version, and what holds it back.
+    /// A newer version, and the obstacle that holds it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer: Option<Newer<R>>,
-    /// What else a person should know.
+    /// Further information that a person should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the answer rests on.
+    /// The facts that the answer rests on.
     pub evidence: Vec<Evidence>,
 }
 
-/// How something stands.
+/// The state of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// As it should be.
     Healthy,
-    /// It works, and a change waits.
+    /// It works, and a change is held back.
     Held,
-    /// It is on its way.
+    /// A change is in progress.
     Working,
-    /// Not there.
+    /// It is not installed.
     NotInstalled,
-    /// There, and not working.
+    /// It is installed and does not work.
     Degraded,
-    /// Leaving.
+    /// It is being removed.
     Removing,
 }
 
-/// Something that a person can do.
+/// An action that a person can take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", bound = "")]
 pub struct Action<R> {
-    /// A sentence.
+    /// The action as a sentence.
     pub text: String,
-    /// Commands that do it, in order.
+    /// Commands that carry out the action, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// What it may cost.
+    /// The possible cost of the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// Why the cluster would refuse what it leads to.
+    /// The reason why the cluster would refuse the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// What would be in the way next.
+    /// The next obstacle after this action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Why nobody knows whether the cluster would refuse it.
+    /// The reason why it is unknown whether the cluster would refuse the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<String>,
-    /// The change that the commands make, so that it can be tried; absent where they only show something.
+    /// The change that the commands make, so that it can be tried; absent if they only show something.
     #[serde(skip)]
     pub remedy: Option<R>,
-    /// The package and version that it leads to.
+    /// The package and version that the action leads to.
     #[serde(skip)]
     pub leads_to: Option<Destination>,
-    /// Whether it is only said when it was tried and works.
+    /// True if the action is shown only when it was tried and works.
     #[serde(skip)]
     pub guess: bool,
 }
 
-/// A version of a package, as an action leads to it.
+/// A version of a package that an action leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The package.
@@ -128,30 +128,30 @@ impl fmt::Display for Destination {
 pub struct Newer<R> {
     /// The version.
     pub version: String,
-    /// What holds it back, as a word.
+    /// The obstacle as a word.
     pub held_back_by: &'static str,
-    /// What holds it back, as a sentence.
+    /// The obstacle as a sentence.
     pub why: String,
-    /// What would let it come; absent where no change of the extension would.
+    /// The action that would let it come; absent if no change of the extension would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action<R>>,
 }
 
-/// Something that the answer rests on.
+/// A fact that the answer rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
     /// The condition, event, pod or object.
     pub what: String,
-    /// What it says.
+    /// The content of the fact.
     pub says: String,
-    /// Since when, or when.
+    /// The time of the fact, or the time since which it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
 impl<R> Explanation<R> {
-    /// An answer without details.
+    /// Creates an answer without details.
     pub fn new(subject: String, situation: &'static str, state: State, summary: impl Into<String>) -> Self {
         Self {
             subject,
@@ -179,13 +179,13 @@ impl<R> Explanation<R> {
         self
     }
 
-    /// With the one thing to do.
+    /// Sets the next action.
     #[must_use]
     pub fn then(self, next: Action<R>) -> Self {
         Self { next: Some(next), ..self }
     }
 
-    /// With the first of what would help as the one thing to do.
+    /// Makes the first alternative the next action.
     #[must_use]
     pub fn first(mut self) -> Self {
         if self.next.is_none() && !self.alternatives.is_empty() {
@@ -194,7 +194,7 @@ impl<R> Explanation<R> {
         self
     }
 
-    /// Adds what would help as well.
+    /// Adds an alternative.
     #[must_use]
     pub fn or(mut self, action: Action<R>) -> Self {
         self.alternatives.push(action);
@@ -203,7 +203,7 @@ impl<R> Explanation<R> {
 }
 
 impl<R> Action<R> {
-    /// Something to do.
+    /// Creates an action without commands.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -218,34 +218,34 @@ impl<R> Action<R> {
         }
     }
 
-    /// With a change that the commands make, so that it can be tried.
+    /// Adds commands, and the change that they make, so that it can be tried.
     #[must_use]
     pub fn changing(mut self, commands: Vec<String>, remedy: R) -> Self {
         self.commands.extend(commands);
         Self { remedy: Some(remedy), ..self }
     }
 
-    /// Said only when it was tried and works.
+    /// Marks the action as shown only when it was tried and works.
     #[must_use]
     pub fn if_it_works(self) -> Self {
         Self { guess: true, ..self }
     }
 
-    /// With commands that do it.
+    /// Adds commands that carry out the action.
     #[must_use]
     pub fn commands(mut self, commands: Vec<String>) -> Self {
         self.commands.extend(commands);
         self
     }
 
-    /// With a command that does it.
+    /// Adds a command that carries out the action.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.commands.push(command.into());
         self
     }
 
-    /// With what it may cost.
+    /// Adds the possible cost of the action.
     #[must_use]
     pub fn warns(self, warning: impl Into<String>) -> Self {
         Self { warning: Some(warning.into()), ..self }

@@ -1,8 +1,8 @@
-//! Health after an upgrade, and the way back where the subject asks for it (MS-RB-01).
+//! The health check after an upgrade, and the rollback if the subject asks for one (MS-RB-01).
 //!
 //! The annotation `lifecycle.mainstay.dev/on-unhealthy: RollBack` gives every upgrade a time in which its Deployments have to become available.
-//! When it ends, what the revision before applied is applied again, and the content is not tried again before the subject changes. Without
-//! the annotation nothing is rolled back (OLM1-CTRL-11).
+//! When the time ends, the objects of the previous revision are applied again, and the content is not tried again until the subject changes.
+//! Without the annotation nothing is rolled back (OLM1-CTRL-11).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,26 +20,26 @@ use crate::rollback::{self, Class};
 pub const ON_UNHEALTHY: &str = "lifecycle.mainstay.dev/on-unhealthy";
 /// Its only value.
 pub const ROLL_BACK: &str = "RollBack";
-/// The annotation that says how long Deployments may take.
+/// The annotation that limits the time until Deployments are available.
 pub const HEALTHY_WITHIN: &str = "lifecycle.mainstay.dev/healthy-within";
 const DEFAULT_WITHIN: &str = "5m";
-/// More is no gate any more.
+/// The longest time that is accepted.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// The time that a subject gives every upgrade to become healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthLimit {
-    /// The time.
+    /// The duration.
     pub within: SignedDuration,
-    /// The time as the annotation says it.
+    /// The duration as written in the annotation.
     pub text: String,
 }
 
 impl HealthLimit {
-    /// The limit that annotations ask for; none where they do not.
+    /// Returns the limit that the annotations ask for; none without the annotation.
     ///
     /// # Errors
-    /// A complaint about an annotation that is not understood; then nothing is rolled back.
+    /// A complaint about an annotation that cannot be parsed; then nothing is rolled back.
     pub fn of(annotations: Option<&BTreeMap<String, String>>) -> Result<Option<Self>, String> {
         let get = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
         match get(ON_UNHEALTHY) {
@@ -58,42 +58,42 @@ impl HealthLimit {
     }
 }
 
-/// How a plan stands to the health of what it applies.
+/// The part of a plan that concerns the health of the applied content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthGate {
-    /// How long what is applied may take to become healthy; none where nothing is rolled back by itself.
+    /// The time that applied content has to become healthy; none if no automatic rollback applies.
     pub within: Option<SignedDuration>,
-    /// When to look again.
+    /// The time of the next check.
     pub until: Option<Timestamp>,
-    /// The newest revision has become healthy: nobody looks any more.
+    /// True if the newest revision has become healthy, so that it is not checked any more.
     pub passed: bool,
-    /// This plan leads back from that revision.
+    /// The revision that this plan rolls back.
     pub rolled_back: Option<RolledBack>,
 }
 
-/// How the newest revision stands.
+/// The outlook for the newest revision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outlook {
-    /// Well, or nobody asked.
+    /// It is healthy or still has time, or the subject asks for no rollback.
     Well(HealthGate),
-    /// It has to be rolled back, which is not safe; why, for the condition.
+    /// It has to be rolled back, and that is not safe; with the reason for the condition.
     Stuck(HealthGate, Unhealthy),
     /// It has to be rolled back.
     Back(Box<RolledBack>),
 }
 
-/// What the outlook rests on.
+/// The facts from which the outlook is computed.
 #[derive(Clone, Copy)]
 pub struct Situation<'a> {
     /// The revisions.
     pub history: &'a History,
-    /// What the subject asks for.
+    /// The limit that the subject asks for.
     pub limit: Option<&'a HealthLimit>,
     /// The subject's generation.
     pub generation: i64,
-    /// What a person changes to have the content tried again: `spec.source.catalog or the annotation`.
+    /// The setting that a person changes to have the content tried again: `spec.source.catalog or the annotation`.
     pub to_try_again: &'a str,
-    /// The time; none where a plan is only shown, so that no time ends.
+    /// The current time; none if a plan is only shown, so that no time ends.
     pub now: Option<Timestamp>,
     /// Live objects that are known.
     pub live: &'a HashMap<ObjectRef, Live>,
@@ -102,16 +102,16 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// How the newest revision stands, where the subject asks for that.
+    /// Returns the outlook for the newest revision, if the subject asks for a rollback.
     ///
     /// # Errors
-    /// Facts that are missing.
+    /// The facts that are missing.
     pub fn outlook(&self) -> Result<Outlook, Vec<Fact>> {
         let (Some(limit), Some(latest)) = (self.limit, self.history.latest()) else { return Ok(Outlook::Well(HealthGate::default())) };
         if let (State::Pending | State::Failed, Some(back)) = (latest.state, &latest.notes.rolled_back)
             && back.generation == self.generation
         {
-            // Begun, and left half-way.
+            // The rollback was begun and left half-way.
             return Ok(Outlook::Back(Box::new(back.clone())));
         }
         let gate = HealthGate { within: self.history.installed().map(|_| limit.within), ..HealthGate::default() };
@@ -145,7 +145,7 @@ impl Situation<'_> {
         })))
     }
 
-    /// The record that stays instead of one that was rolled back, where nothing has changed since.
+    /// Returns the record that stays in place of one that was rolled back, if nothing has changed since.
     pub fn held(&self, record: &Record) -> Option<(&Record, &RolledBack)> {
         let installed = self.history.installed()?;
         let back = installed.notes.rolled_back.as_ref()?;
@@ -156,7 +156,7 @@ impl Situation<'_> {
         same.then_some((&installed.record, back))
     }
 
-    /// The Deployments of a revision that are not available, and why.
+    /// Returns the Deployments of a revision that are not available, each with the reason.
     fn unhealthy(&self, record: &Record) -> Result<Vec<String>, Vec<Fact>> {
         let deployments: Vec<ObjectRef> =
             record.objects.iter().filter(|object| object["kind"] == "Deployment").map(object::place).collect();
@@ -172,7 +172,7 @@ impl Situation<'_> {
         Ok(deployments.iter().filter_map(state).collect())
     }
 
-    /// Whether the way back is safe.
+    /// Returns the verdict about the rollback.
     fn way_back(&self, latest: &Revision, earlier: &Revision) -> Result<rollback::Verdict, Vec<Fact>> {
         let (from, to) = (&latest.record.objects, &earlier.record.objects);
         let targets: Vec<ObjectRef> =

@@ -1,4 +1,4 @@
-//! The life of installed content, whatever installs it: what every installer needs and no kind of its own. Pure functions of facts.
+//! The life cycle of installed content: the parts that every installer needs, independent of kinds. Pure functions of facts.
 //!
 //! ```text
 //!   History (revisions) ─┐
@@ -9,8 +9,8 @@
 //!   health_gate, rollback, removal: verdicts about a way back and a way out        explanation: the answer to "why"
 //! ```
 //!
-//! Everything here speaks of a [`Subject`], never of one kind: ClusterExtensions, Subscriptions and cluster updates plan with the same
-//! functions. An installer says what is wanted, whose it is and what it is called; everything that follows from that is here once.
+//! Everything here works on a [`Subject`], never on one kind: ClusterExtensions, Subscriptions and cluster updates plan with the same functions.
+//! An installer supplies the wanted objects, their owner and its name; everything that follows is implemented once, here.
 
 pub mod approval;
 pub mod change;

@@ -1,4 +1,4 @@
-//! Objects as they are applied: their form, their marks, and whether the live ones still are as applied.
+//! Objects in the form in which they are applied: their content, their marks, and the comparison with the live ones.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,14 +7,14 @@ use mainstay_objects::{ObjectRef, Owner};
 use mainstay_schema::quantity::written_in_milli;
 use serde_json::Value;
 
-/// Kinds whose objects have no namespace although the rendering may carry one (OLM1-INST-17).
+/// Kinds whose objects have no namespace even if the rendering sets one (OLM1-INST-17).
 const CLUSTER_SCOPED: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
-/// What the server decides, so that a manifest has no say in it.
+/// Metadata that the server decides; a manifest cannot set it.
 const SERVER_SIDE: [&str; 7] =
     ["creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink", "ownerReferences"];
 
-/// The object as it is applied: with its owner, without what the server decides.
+/// Returns the object as it is applied: with its owner, without the fields that the server decides.
 pub fn owned(mut object: Value, owner: &Owner) -> Value {
     let cluster_scoped = object["kind"].as_str().is_some_and(|kind| CLUSTER_SCOPED.contains(&kind));
     if let Value::Object(map) = &mut object {
@@ -27,16 +27,16 @@ pub fn owned(mut object: Value, owner: &Owner) -> Value {
     object
 }
 
-/// Whether nobody controls an object of which `manager` wrote fields: somebody only took its marks off. What somebody else made anew in the
-/// place of an object has no marks either, but `manager` never wrote any of its fields (OLM1-OWN-01).
+/// Returns true if an object of which `manager` wrote fields has no controller: only its marks were removed. An object that another party created
+/// in its place has no marks either, but `manager` never wrote any of its fields (OLM1-OWN-01).
 pub fn lost_its_marks(live: &Value, manager: &str) -> bool {
     let items = |pointer: &str| live.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     items("/metadata/ownerReferences").all(|owner| owner["controller"] != Value::Bool(true))
         && items("/metadata/managedFields").any(|entry| entry["manager"] == manager)
 }
 
-/// A live object as it is kept while a plan is made: of its managers only the names, since the fields of each are often larger than the
-/// object itself.
+/// Returns a live object in the reduced form that is kept while a plan is made: only the names of its field managers remain, since the fields of
+/// each are often larger than the object itself.
 pub fn lean(mut live: Value) -> Value {
     for entry in live.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
         let manager = entry["manager"].take();
@@ -45,14 +45,14 @@ pub fn lean(mut live: Value) -> Value {
     live
 }
 
-/// Whether the request that makes the object names it. Escalation prevention asks for `escalate` on the very role that is written; a POST
-/// names none, so that a permission to escalate this role alone would not count.
+/// Returns true if the request that creates the object has to name it. Escalation prevention asks for `escalate` on the very role that is
+/// written. A POST names no object, so a permission to escalate this role alone would not count.
 pub fn is_created_by_name(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
         && matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"))
 }
 
-/// The place of an object; a rendered one always says what it is.
+/// Returns the reference to an object. A rendered object always has its kind and name.
 pub fn place(object: &Value) -> ObjectRef {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     ObjectRef {
@@ -63,14 +63,14 @@ pub fn place(object: &Value) -> ObjectRef {
     }
 }
 
-/// Whether a live object is as it was applied: everything that `wanted` says is so in `live`, in the form in which the server stores it.
+/// Returns true if a live object is as it was applied: `live` holds everything in `wanted`, in the form in which the server stores it.
 pub fn stands(wanted: &Value, live: &Value) -> bool {
-    // Most objects are written as they are stored.
+    // Most objects are written in their stored form.
     holds(wanted, live) || holds(&as_stored(wanted), live)
 }
 
-/// An object in the form in which the server stores it: quantities in their canonical form, without fields that its type does not have, what
-/// is only a way to write something as what it becomes.
+/// Returns an object in the form in which the server stores it: quantities in canonical form, without fields that its type does not have, and
+/// with shorthand such as `stringData` expanded.
 fn as_stored(wanted: &Value) -> Value {
     let mut object = wanted.clone();
     let text = |key: &str| wanted[key].as_str().unwrap_or_default();
@@ -89,14 +89,14 @@ fn as_stored(wanted: &Value) -> Value {
     if (version, kind) == ("v1", "Service") {
         own_ports(&mut object);
     }
-    // Of custom resources nobody knows what is an amount.
+    // In custom resources it is unknown which fields are quantities.
     if registry().schema(&gvk).is_some() {
         in_thousandths(&mut object);
     }
     object
 }
 
-/// A port of a Service without a target leads to its own number.
+/// Sets the target of a Service port that has none to the port's own number.
 fn own_ports(service: &mut Value) {
     for port in service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == 0 || port["targetPort"] == "" {
@@ -105,7 +105,7 @@ fn own_ports(service: &mut Value) {
     }
 }
 
-/// Amounts of resources are stored in thousandths, rounded up.
+/// Rounds resource quantities up to thousandths, as the server stores them.
 fn in_thousandths(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -127,7 +127,7 @@ fn in_thousandths(value: &mut Value) {
     }
 }
 
-/// Takes line breaks out of base64, which Go does not mind and does not write.
+/// Removes line breaks from base64. Go accepts them and does not write them.
 fn unbroken(value: &mut Value, kind: &str) {
     let join = |text: &mut Value| {
         if let Value::String(text) = text {
@@ -139,7 +139,7 @@ fn unbroken(value: &mut Value, kind: &str) {
             for (key, value) in map {
                 match (key.as_str(), &mut *value) {
                     ("caBundle", value) if kind != "ConfigMap" => join(value),
-                    // Of a ConfigMap, `data` is plain text.
+                    // In a ConfigMap, `data` is plain text.
                     ("binaryData", Value::Object(data)) if kind == "ConfigMap" => data.values_mut().for_each(join),
                     ("data", Value::Object(data)) if kind == "Secret" => data.values_mut().for_each(join),
                     ("webhooks" | "clientConfig" | "spec" | "conversion" | "webhook", value) => unbroken(value, ""),
@@ -152,7 +152,7 @@ fn unbroken(value: &mut Value, kind: &str) {
     }
 }
 
-/// Whether everything that `wanted` says is so in `live`, word by word. What the server adds does not count.
+/// Returns true if `live` holds everything in `wanted`, literally. Additions by the server do not count.
 pub fn holds(wanted: &Value, live: &Value) -> bool {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {

@@ -1,19 +1,19 @@
-//! The decisions of the cluster's owners: the LifecyclePolicies that concern a subject, taken together (MS-POL-01, OLM1-INST-04).
+//! The decisions of the cluster's owners: the LifecyclePolicies that apply to a subject, combined (MS-POL-01, OLM1-INST-04).
 
 use std::collections::BTreeMap;
 
 use mainstay_api::lifecycle::{Approval, LifecyclePolicySpec, ResolveDependencies, SubjectKind};
 
-/// A LifecyclePolicy as it stands.
+/// A LifecyclePolicy as read from the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyFact {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its spec.
     pub spec: LifecyclePolicySpec,
 }
 
-/// A subject, as far as policies look at it.
+/// The properties of a subject that policies match.
 #[derive(Clone, Copy, Debug)]
 pub struct Concerned<'a> {
     /// Its `apiVersion`.
@@ -29,17 +29,17 @@ pub struct Concerned<'a> {
 /// The decision for one subject. The default is the one without any policy: upstream's behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruling {
-    /// Which changes wait for an approval.
+    /// The changes that wait for an approval.
     pub approval: Approval,
-    /// The policies that say so, by name.
+    /// The names of the policies that decide this.
     pub approval_by: Vec<String>,
-    /// What becomes of a bundle with dependencies.
+    /// The treatment of a bundle with dependencies.
     pub dependencies: ResolveDependencies,
-    /// The policies that say so, by name.
+    /// The names of the policies that decide this.
     pub dependencies_by: Vec<String>,
 }
 
-/// The policies taken together: the strictest approval; dependencies are planned where one says so and none refuses them.
+/// Combines the policies: the strictest approval wins; dependencies are planned if one policy allows them and none refuses them.
 pub fn ruling(subject: Concerned<'_>, policies: &[PolicyFact]) -> Ruling {
     let concerned: Vec<&PolicyFact> = policies.iter().filter(|policy| applies(&policy.spec, subject)).collect();
     let approval = concerned.iter().filter_map(|policy| policy.spec.approval).max().unwrap_or_default();
@@ -57,7 +57,8 @@ pub fn ruling(subject: Concerned<'_>, policies: &[PolicyFact]) -> Ruling {
     }
 }
 
-/// Whether a policy concerns a subject: it is of one of its kinds, one of its packages matches, and the subject carries all of its labels.
+/// Returns true if a policy applies to a subject: it lists the subject's kind, one of its packages matches, and the subject carries all of its
+/// labels.
 pub fn applies(policy: &LifecyclePolicySpec, subject: Concerned<'_>) -> bool {
     let is_of = |kind: &SubjectKind| kind.api_version == subject.api_version && kind.kind == subject.kind;
     (policy.subjects.is_empty() || policy.subjects.iter().any(is_of))
@@ -65,14 +66,14 @@ pub fn applies(policy: &LifecyclePolicySpec, subject: Concerned<'_>) -> bool {
         && policy.match_labels.iter().all(|(key, value)| subject.labels.get(key) == Some(value))
 }
 
-/// Whether a name matches a pattern in which `*` stands for any text.
+/// Returns true if a name matches a pattern in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
     for part in parts {
-        // The earliest place leaves the most for what follows.
+        // The earliest match leaves the most text for the rest of the pattern.
         match left.find(part) {
             Some(at) => left = &left[at + part.len()..],
             None => return false,

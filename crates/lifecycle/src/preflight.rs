@@ -1,7 +1,8 @@
 //! The checks before anything is written: permissions of the acting account (OLM1-PERM-09..14), owners, kinds and CRDs ([`objects`]).
 //!
-//! Permissions are answered from the cluster's roles and bindings alone; nothing is tried. What is asked is what the API server will ask: the same functions
-//! of `mainstay_rbac`, with the attributes of the requests that the plan leads to, also whether they name the object.
+//! Permissions are answered from the cluster's roles and bindings alone; nothing is tried. The checks ask the same questions as the API server:
+//! through the same functions of `mainstay_rbac`, with the attributes of the requests that the plan leads to, including the object's name if the
+//! request has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,31 +23,31 @@ mod objects;
 
 pub use objects::{Checked, Obstacle, checked, definition_goes};
 
-/// What the account lacks.
+/// Permissions that the account lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What the permissions are for: `manage cluster extension`.
+    /// The purpose of the permissions: `manage cluster extension`.
     pub purpose: &'static str,
-    /// By namespace (empty: cluster-wide), one atom of missing right each.
+    /// Missing permissions by namespace (empty: cluster-wide), one atomic rule each.
     pub missing: BTreeMap<String, Vec<PolicyRule>>,
-    /// What could not be evaluated.
+    /// Errors of rules that could not be evaluated.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// Whether nothing is lacking.
+    /// Returns true if no permission is missing and no error occurred.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.errors.is_empty()
     }
 
-    /// The report's lines, one per rule, sorted (OLM1-PERM-12).
+    /// Returns the report's lines, one per rule, sorted (OLM1-PERM-12).
     pub fn lines(&self) -> Vec<String> {
         let lines =
             |(namespace, rules): (&String, &Vec<PolicyRule>)| merged(rules).iter().map(|rule| line(namespace, rule)).collect::<Vec<_>>();
         self.missing.iter().flat_map(lines).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The text for the condition (OLM1-PERM-12, -13).
+    /// Returns the text for the condition (OLM1-PERM-12, -13).
     pub fn text(&self) -> String {
         let mut text = String::from("pre-authorization failed: ");
         if !self.missing.is_empty() {
@@ -71,16 +72,16 @@ impl Report {
     }
 }
 
-/// The purpose of an installer's permissions, and those that it needs besides the ones on objects.
+/// The purpose of an installer's permissions, and the permissions that it needs besides those on objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
-    /// See [`Report::purpose`].
+    /// The purpose; see [`Report::purpose`].
     pub purpose: &'static str,
     /// Permissions besides those on objects.
     pub besides: &'a [Permission<'a>],
 }
 
-/// Asks everything that installing, keeping and removing `objects` needs of `user`.
+/// Checks that `user` has every permission for installing, keeping and removing `objects`.
 pub fn permissions(policy: &PolicyIndex, user: &UserInfo, needs: Needs<'_>, objects: &[Value]) -> Report {
     let mut check = Check { policy, user, report: Report { purpose: needs.purpose, ..Report::default() } };
     for need in needs.besides {
@@ -137,7 +138,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the account may write the role or binding, as escalation prevention asks (OLM1-PERM-11).
+    /// Checks that escalation prevention lets the account write the role or binding (OLM1-PERM-11).
     fn escalation(&mut self, object: &Value, planned: &PlannedRoles<'_>) {
         let target = Target::of(object);
         if target.group != RBAC_GROUP {
@@ -152,7 +153,7 @@ impl Check<'_> {
                 let binding = parse_binding(object).map(|mut binding| {
                     binding.namespace.clone_from(&target.namespace);
                     if binding.role_ref.api_group.is_empty() {
-                        // As the server defaults it.
+                        // The server's default.
                         RBAC_GROUP.clone_into(&mut binding.role_ref.api_group);
                     }
                     binding
@@ -174,7 +175,7 @@ impl Check<'_> {
     }
 }
 
-/// The permissions of `user` beyond the `needed` ones, cluster-wide, in `namespace` and in those of `objects` (MS-POL-02).
+/// Returns the permissions of `user` beyond the `needed` ones, cluster-wide, in `namespace` and in those of `objects` (MS-POL-02).
 pub fn excess(policy: &PolicyIndex, user: &UserInfo, namespace: &str, objects: &[Value], mut needed: Vec<Grant>) -> Vec<String> {
     let grant = |scope: Scope| move |rule: PolicyRule| Grant { scope: scope.clone(), rule };
     // Permissions of every authenticated user are not excess.
@@ -202,10 +203,10 @@ pub fn excess(policy: &PolicyIndex, user: &UserInfo, namespace: &str, objects: &
     missing(&needed, &of(user)).iter().map(ToString::to_string).collect()
 }
 
-/// The roles that the cluster will have when the bindings of the manifest are written: those of the manifest before those that are there.
+/// The roles of the cluster once the manifest's bindings are written: those of the manifest take precedence over existing ones.
 struct PlannedRoles<'a> {
     policy: &'a PolicyIndex,
-    /// By namespace (empty for a ClusterRole) and name.
+    /// The rules of the manifest's roles, by namespace (empty for a ClusterRole) and name.
     own: BTreeMap<(String, String), Arc<[PolicyRule]>>,
 }
 
@@ -214,7 +215,7 @@ impl<'a> PlannedRoles<'a> {
         let role = |object: &Value| {
             let target = Target::of(object);
             let is_role = target.group == RBAC_GROUP && matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"));
-            // What cannot be read is told where the role itself is looked at.
+            // A role that cannot be parsed is reported by the check of the role itself.
             is_role.then(|| ((target.namespace, target.name), granted(object).unwrap_or_default().into()))
         };
         Self { policy, own: objects.iter().filter_map(role).collect() }
@@ -243,7 +244,7 @@ impl RoleView for PlannedRoles<'_> {
     }
 }
 
-/// What a role of the manifest grants. What will be aggregated nobody knows, so it may be everything.
+/// Returns the rules that a role of the manifest grants. The result of an aggregation is unknown, so an aggregated role may grant everything.
 fn granted(role: &Value) -> Result<Vec<PolicyRule>, mainstay_rbac::Error> {
     if role["aggregationRule"].is_object() {
         return Ok(vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])]);
@@ -269,7 +270,7 @@ impl Target {
                 .as_str()
                 .and_then(|version| version.split_once('/'))
                 .map_or_else(String::new, |(group, _)| group.to_owned()),
-            // Every kind that rendering lets through has a row.
+            // Every kind that rendering accepts has a row.
             resource: row.map_or_else(|| format!("{}s", kind.to_lowercase()), |row| row.resource.to_owned()),
             namespace: if row.is_none_or(|row| row.namespaced) { namespace } else { String::new() },
             name: text(&object["metadata"]["name"]),
@@ -277,7 +278,7 @@ impl Target {
     }
 }
 
-/// Rules that differ only in their verbs become one; verbs and lists are sorted, `*` stands alone.
+/// Merges rules that differ only in their verbs. Verbs and lists are sorted, `*` stands alone.
 fn merged(rules: &[PolicyRule]) -> Vec<PolicyRule> {
     let mut verbs: BTreeMap<[Vec<String>; 4], BTreeSet<String>> = BTreeMap::new();
     for rule in rules {

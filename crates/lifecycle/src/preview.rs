@@ -1,6 +1,6 @@
-//! A change as people see it before it happens (MS-PLAN-01): every object and field, CRDs with their custom resources, permissions, images.
+//! A change as shown before it is applied (MS-PLAN-01): every object and field, CRDs with their custom resources, permissions, images.
 //!
-//! Nothing is decided here: what is shown is what the steps do.
+//! Nothing is decided here: the preview shows exactly what the steps do.
 
 mod comparison;
 pub mod crds;
@@ -28,17 +28,17 @@ pub use writes::written;
 
 /// The owner of an object that is not managed by any subject, in the document.
 pub const UNMANAGED: &str = "nobody";
-/// Why something is not known that nobody asked for.
+/// The reason shown for a fact that was not asked for.
 pub const NOT_ASKED: &str = "not asked";
 
 /// The custom resources of a CRD.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CustomResources {
-    /// How many there are.
+    /// The number of custom resources.
     pub count: usize,
-    /// Those that were read; with very many, only the first.
+    /// The custom resources that were read; if there are very many, only the first.
     pub objects: Vec<Value>,
 }
 
-/// Custom resources by the name of their CRD; or why they cannot be told.
+/// Custom resources by the name of their CRD, or the reason why they are unknown.
 pub type KnownInstances = BTreeMap<String, Result<CustomResources, String>>;

@@ -1,6 +1,6 @@
-//! Why a change does not reach what is wanted: values that carry what they are about, so that nothing has to look into a sentence.
+//! Reasons why a change does not reach the wanted state: typed values, so that no caller has to parse a sentence.
 //!
-//! `Display` is what a condition says, in upstream's words where upstream says it, to the character.
+//! `Display` gives the condition's message, identical to upstream's to the character if upstream has one.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::preflight::Report;
 use crate::revision::RolledBack;
 use crate::rollback::Class;
 
-/// Why a change does not reach what is wanted, whatever is installed by whichever installer.
+/// A reason why a change does not reach the wanted state, the same for all installers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Reason {
     /// The account lacks permissions (OLM1-PERM-12).
@@ -22,7 +22,7 @@ pub enum Reason {
     /// An object is managed by another owner (OLM1-OWN-03).
     #[error(transparent)]
     Owned(#[from] NotOurs),
-    /// The cluster serves no such kind.
+    /// The cluster does not serve the object's kind.
     #[error(
         "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
         .0.name, .0.namespace, .0.kind, .0.api_version
@@ -33,13 +33,13 @@ pub enum Reason {
     Unreadable {
         /// The object.
         object: ObjectRef,
-        /// Why.
+        /// The error of the read.
         problem: SharedError,
     },
     /// CRDs would change in ways that may break stored objects (OLM1-CRD-02).
     #[error("{}", lines(.0))]
     UnsafeCrds(Vec<UnsafeCrd>),
-    /// The policies cannot be read, and one may ask for an approval.
+    /// The policies cannot be read, and one of them may require an approval.
     #[error("whether the change needs an approval cannot be told: {0}")]
     UnknownPolicies(SharedError),
     /// The name of this change's plan belongs to a plan of another change.
@@ -51,9 +51,9 @@ pub enum Reason {
     /// The ChangePlan could not be written.
     #[error("change plan {name} could not be kept for approval: {problem}")]
     PlanNotKept {
-        /// Its name.
+        /// The ChangePlan's name.
         name: String,
-        /// Why.
+        /// The error of the write.
         problem: SharedError,
     },
     /// The newest revision did not become healthy, and nothing was rolled back (MS-RB-01).
@@ -62,10 +62,10 @@ pub enum Reason {
     /// The newest revision did not become healthy, and was rolled back.
     #[error("{}", .0.message)]
     RolledBack(Box<RolledBack>),
-    /// The revision that is to be gone back to is missing.
+    /// The earlier revision that a rollback needs is missing.
     #[error("{}; there is no earlier revision", .0.message)]
     NoEarlierRevision(Box<RolledBack>),
-    /// The change was tried, and failed.
+    /// The change was tried and failed.
     #[error(transparent)]
     Failed(#[from] SharedError),
 }
@@ -77,7 +77,7 @@ pub struct UnsafeCrd {
     pub name: String,
     /// Findings of the check.
     pub findings: Vec<UpgradeFinding>,
-    /// The extension accepts the findings, and the API server refuses the change itself.
+    /// True if the extension accepts the findings, and the API server refuses the change itself.
     pub accepted: bool,
 }
 
@@ -96,24 +96,24 @@ fn lines(crds: &[UnsafeCrd]) -> String {
     crds.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// A revision that did not become healthy in its time, and that stays all the same.
+/// A revision that did not become healthy in time and is not rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{failed}; {}", stays(.earlier.as_ref()))]
 pub struct Unhealthy {
-    /// The bundle, its time, and the Deployments that were not available.
+    /// The bundle, its time limit, and the Deployments that were not available.
     pub failed: String,
-    /// The revision to go back to, and why that is not done; none where there is none.
+    /// The revision to go back to, and the reason for not doing so; none if there is no such revision.
     pub earlier: Option<UnsafeWayBack>,
 }
 
-/// A way back that is not safe.
+/// A rollback that is not safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsafeWayBack {
     /// The bundle to go back to.
     pub bundle: String,
     /// Its verdict.
     pub class: Class,
-    /// Why.
+    /// The reasons for the verdict.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! A removal: what it takes away, what it leaves, and who else would miss it (MS-RB-02). Facts in, a preview out.
+//! A removal: the objects that it deletes, those that it leaves, and the others that depend on them (MS-RB-02). Facts in, a preview out.
 
 use std::collections::BTreeMap;
 
@@ -10,64 +10,66 @@ use crate::object;
 use crate::preview::NOT_ASKED;
 use crate::revision::Record;
 
-/// The facts.
+/// The facts that a preview of a removal rests on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts<'a> {
-    /// The kind of what is removed, for messages about others of it.
+    /// The kind of the removed subject, for messages about others of the same kind.
     pub kind: &'a str,
-    /// Everything that goes with the subject, or may: what it may have applied and what it owns on the cluster, each object once.
+    /// Everything that is, or may be, removed with the subject: objects that it may have applied and objects that it owns on the cluster, each
+    /// once.
     pub objects: &'a [Value],
-    /// What it applied or marked, and nothing deletes with it.
+    /// Objects that it applied or marked and that are not removed with it.
     pub remaining: &'a [Value],
     /// Its package.
     pub package: &'a str,
-    /// Whether its CRDs are to be kept.
+    /// True if its CRDs are kept.
     pub keep_definitions: bool,
-    /// Whether everything is to be kept.
+    /// True if everything is kept.
     pub keep_everything: bool,
-    /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones; or why they cannot be told.
+    /// The custom resources of each CRD, by the CRD's name: the namespace of each, empty for cluster-wide ones; or the reason why they are
+    /// unknown.
     pub instances: BTreeMap<String, Result<Vec<String>, String>>,
-    /// Objects of others that may have been made for custom resources: whatever has an owner.
+    /// Objects of others that may have been created for custom resources: all objects that have an owner.
     pub operands: &'a [Value],
-    /// The others of its kind: name, and what they have installed.
+    /// The other subjects of the same kind: name, and the record of what they have installed.
     pub others: &'a [(String, Record)],
-    /// The others that need it, as [`needed_by`] tells.
+    /// The others that need it, as returned by [`needed_by`].
     pub needed_by: &'a [String],
     /// All webhook configurations of the cluster.
     pub webhooks: &'a [Value],
-    /// What install made for the account.
+    /// Objects that install created for the account.
     pub installer: &'a [ObjectRef],
     /// The namespace that it is installed in.
     pub namespace: &'a str,
 }
 
-/// Something of the same kind that needs what is removed.
+/// A subject of the same kind that needs the removed one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dependent {
     /// Its name.
     #[serde(rename = "extension")]
     pub name: String,
-    /// What it needs, in words.
+    /// The needs, in words.
     pub needs: Vec<String>,
 }
 
-/// The preview.
+/// The preview of a removal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
-    /// What is deleted, in order; CRDs among them unless they are kept.
+    /// Objects that are deleted, in order, including CRDs unless they are kept.
     pub deleted: Vec<String>,
-    /// What stays.
+    /// Objects that stay.
     pub kept: Vec<String>,
     /// The CRDs and their custom resources.
     pub definitions: Vec<Definition>,
-    /// What was made for custom resources, and goes and stays with them.
+    /// Objects that were created for custom resources and are deleted or stay with them.
     pub operands: Vec<Counted>,
     /// Others that need it: its package or its APIs.
     pub needed_by: Vec<String>,
-    /// Who else uses it.
+    /// Others that use its APIs.
     pub users: Vec<String>,
-    /// The account and rights that install made, deleted at the end.
+    /// The account and permissions that install created, deleted last.
     pub installer: Vec<String>,
 }
 
@@ -79,12 +81,12 @@ pub struct Definition {
     pub name: String,
     /// The kind.
     pub kind: String,
-    /// How many there are; none where that is not known.
+    /// Number of custom resources; none if it is unknown.
     pub instances: Option<usize>,
-    /// Why it is not known how many there are.
+    /// The reason why the number is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// How many in which namespace; cluster-wide ones under the empty name.
+    /// Number of custom resources by namespace; cluster-wide ones under the empty name.
     pub namespaces: BTreeMap<String, usize>,
 }
 
@@ -99,13 +101,13 @@ pub struct Counted {
 }
 
 impl Preview {
-    /// The CRDs that have custom resources, or may have some.
+    /// Returns the CRDs that have custom resources, or may have some.
     pub fn used(&self) -> impl Iterator<Item = &Definition> {
         self.definitions.iter().filter(|definition| definition.instances != Some(0))
     }
 }
 
-/// Makes the preview.
+/// Builds the preview of a removal.
 pub fn preview(facts: &Facts<'_>) -> Preview {
     let crds: Vec<&Value> = facts.objects.iter().filter(|object| is_crd(object)).collect();
     let asks_to_stay = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
@@ -144,7 +146,7 @@ pub fn preview(facts: &Facts<'_>) -> Preview {
     }
 }
 
-/// What is owned by custom resources of these CRDs, counted.
+/// Counts the objects that are owned by custom resources of these CRDs.
 fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
     let owned_by = |reference: &Value| {
         let group = text(&reference["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
@@ -160,7 +162,8 @@ fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
     counts.into_iter().map(|((kind, namespace), count)| Counted { kind, namespace, count }).collect()
 }
 
-/// Others of this `kind` that would miss it: as the catalogs tell, and where these are silent, as the installed bundles say themselves.
+/// Returns the others of this `kind` that need it, according to the catalogs or, for others that these do not cover, to the installed bundles
+/// themselves.
 pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
     let kind = kind.to_lowercase();
     let crds: Vec<&Value> = objects.iter().filter(|object| is_crd(object)).collect();
@@ -173,7 +176,7 @@ pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String
     lines
 }
 
-/// Who else uses its APIs: others whose operators may touch the custom resources, and webhooks.
+/// Returns the others that use its APIs: subjects whose operators may access the custom resources, and webhooks.
 fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
     let kind = facts.kind;
     let mut users = Vec::new();
@@ -200,7 +203,7 @@ fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
     users
 }
 
-/// The dependencies on this package and these APIs that a bundle declares.
+/// Returns the dependencies on this package and these APIs that a bundle declares.
 fn needs(record: &Record, package: &str, crds: &[&Value]) -> Vec<String> {
     let properties: Vec<Value> =
         record.annotations.get("olm.properties").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -222,7 +225,7 @@ fn needs(record: &Record, package: &str, crds: &[&Value]) -> Vec<String> {
     needs
 }
 
-/// Whether a role names a CRD's resource. One for everything says nothing about whom it needs.
+/// Returns true if a role names a CRD's resource. A rule for all API groups does not show which CRD is needed, and does not count.
 fn may_touch(role: &Value, crd: &Value) -> bool {
     let names = |list: &Value, wanted: &Value, any: bool| {
         list.as_array().is_some_and(|all| all.iter().any(|each| each == wanted || any && each == "*"))

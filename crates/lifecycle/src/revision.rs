@@ -1,4 +1,4 @@
-//! Revisions of what is installed: what was applied, how far it came, and what became of it. An installer keeps them where it likes.
+//! Revisions of installed content: the objects that were applied, the progress, and the outcome. Each installer decides where it keeps them.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,24 @@ pub use history::History;
 pub use notes::{Notes, NotesError, RolledBack, brief};
 pub use outcome::{Attempted, Ended, HealthClock, RevisionChange};
 
-/// Revisions that are kept.
+/// Number of revisions that are kept.
 pub const KEPT: usize = 10;
 
-/// How far a revision has come.
+/// The progress of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Being applied, or left half-way by a crash.
+    /// It is being applied, or was left half-way by a crash.
     Pending,
-    /// Applied wholly; the newest such one is what is installed.
+    /// It was applied completely; the newest such revision is the installed one.
     Deployed,
-    /// Given up half-way; tried again as a whole.
+    /// It was given up half-way; it is tried again as a whole.
     Failed,
-    /// Replaced by a newer one: deployed once, or overtaken half-way ([`Notes::overtaken_by`]).
+    /// It was replaced by a newer one: deployed once, or overtaken half-way ([`Notes::overtaken_by`]).
     Superseded,
 }
 
 impl State {
-    /// The label's value.
+    /// Returns the label's value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// The state of a label's value.
+    /// Returns the state for a label's value.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Deployed, Self::Failed, Self::Superseded].into_iter().find(|state| state.as_str() == text)
     }
@@ -63,44 +63,44 @@ pub struct InstalledBundle {
     pub reference: String,
 }
 
-/// What a revision holds.
+/// The content of a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// The bundle.
     pub bundle: InstalledBundle,
-    /// What the content says of itself: of a bundle the annotations of its CSV, `olm.properties` among them.
+    /// The content's metadata: for a bundle, the annotations of its CSV, including `olm.properties`.
     #[serde(rename = "csvAnnotations")]
     pub annotations: BTreeMap<String, String>,
-    /// Everything that was applied, in order.
+    /// All applied objects, in order.
     pub objects: Vec<Value>,
 }
 
-/// One revision.
+/// A numbered record, with its progress and outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revision {
-    /// Counted from 1.
+    /// The number, counted from 1.
     pub number: u32,
-    /// How far it has come.
+    /// The progress.
     pub state: State,
-    /// What it holds.
+    /// The content.
     pub record: Record,
-    /// What became of it.
+    /// The outcome.
     pub notes: Notes,
 }
 
 impl Record {
-    /// The digest of what is applied; equal manifests have equal digests.
+    /// Returns the digest of the applied objects; equal manifests have equal digests.
     pub fn digest(&self) -> String {
         digest(&self.objects)
     }
 
-    /// Whether an object is among those that are applied.
+    /// Returns true if an object is among the applied ones.
     pub fn holds(&self, target: &ObjectRef) -> bool {
         self.objects.iter().any(|object| object::place(object).same(target))
     }
 
-    /// The phases in which it is applied, in order, with how many objects each has.
+    /// Returns the phases in which it is applied, in order, each with its number of objects.
     pub fn phases(&self) -> Vec<(&'static str, usize)> {
         let mut phases: Vec<(&'static str, usize)> = Vec::new();
         for object in &self.objects {
@@ -114,7 +114,7 @@ impl Record {
     }
 }
 
-/// The digest of objects in their order, as canonical JSON.
+/// Returns the digest of objects in their order, as canonical JSON.
 pub fn digest(objects: &[Value]) -> String {
     let mut hash = Sha256::new();
     for object in objects {

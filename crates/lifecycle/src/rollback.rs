@@ -1,4 +1,4 @@
-//! Whether a way back to earlier content is safe, and what would be lost (MS-RB-01). Pure: facts in, a verdict out.
+//! The verdict about a rollback to earlier content: its safety and the data that would be lost (MS-RB-01). Pure: facts in, a verdict out.
 //!
 //! ```text
 //!   what is applied now ─┐
@@ -7,7 +7,7 @@
 //!   custom resources     ─┘
 //! ```
 //!
-//! The command line asks before it changes anything, the controller before it rolls back by itself; both get the same answer.
+//! The command line asks before it changes anything, the controller before an automatic rollback; both get the same answer.
 
 mod fields;
 
@@ -24,10 +24,10 @@ use crate::live::Instances;
 use crate::object;
 use crate::preview::custom_resources::impact;
 
-/// Names that a risk lists at most.
+/// Maximum number of names in a risk.
 const NAMED: usize = 10;
 
-/// What is asked.
+/// The facts from which a rollback is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The objects that are applied now.
@@ -38,32 +38,32 @@ pub struct Question<'a> {
     pub definitions: &'a BTreeMap<String, Value>,
     /// The custom resources of those CRDs that [`concerned`] names, by the CRD's name.
     pub instances: &'a BTreeMap<String, Instances>,
-    /// Permissions that the installer lacks and nobody is going to grant.
+    /// Permissions that the installer lacks and that will not be granted.
     pub lacking: &'a [String],
 }
 
-/// The answer.
+/// The verdict about a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// In one word.
+    /// The verdict in one word.
     pub verdict: Class,
-    /// What speaks against it, what is impossible first.
+    /// The risks, impossible ones first.
     pub risks: Vec<Risk>,
-    /// Changes of CRDs that the preflight refuses although no object is harmed: it has to be off for this change (OLM1-CRD-07).
+    /// Changes of CRDs that the preflight refuses although no object is harmed: the check has to be off for this change (OLM1-CRD-07).
     pub preflight: Vec<String>,
 }
 
-/// In one word.
+/// The verdict in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Class {
     /// Nothing is lost.
     #[default]
     Safe,
-    /// Something may be lost; a person has to want it.
+    /// Data may be lost; the user has to confirm it.
     Unsafe,
-    /// It would not be carried out.
+    /// The rollback cannot be applied.
     Impossible,
 }
 
@@ -77,24 +77,24 @@ impl fmt::Display for Class {
     }
 }
 
-/// One thing that speaks against it.
+/// One risk of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Risk {
-    /// Whether it makes the way impossible, or unsafe.
+    /// The severity: the risk makes the rollback impossible or unsafe.
     pub severity: Class,
-    /// What it is about.
+    /// The subject of the risk.
     pub about: About,
     /// The object.
     pub object: String,
-    /// What happens to it.
+    /// The effect on the object.
     pub message: String,
-    /// The custom resources concerned, the first of them.
+    /// The names of the affected custom resources; if there are many, only the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
-/// What a risk is about.
+/// The subject of a risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "named by what they are")]
@@ -121,7 +121,7 @@ impl fmt::Display for Risk {
 }
 
 impl Verdict {
-    /// A way that cannot be gone because the older bundle cannot be had.
+    /// Returns the verdict on a rollback that is impossible because the older bundle is unavailable.
     pub fn unavailable(bundle: &str, problem: &str) -> Self {
         let risk = Risk {
             severity: Class::Impossible,
@@ -133,13 +133,13 @@ impl Verdict {
         Self { verdict: Class::Impossible, risks: vec![risk], preflight: Vec::new() }
     }
 
-    /// The risks on one line.
+    /// Returns the risks on one line.
     pub fn text(&self) -> String {
         self.risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// The CRDs whose custom resources decide: those whose schema loses something, and those that would be deleted.
+/// Returns the CRDs whose custom resources decide the verdict: those whose schema loses something, and those that would be deleted.
 pub fn concerned(from: &[Value], to: &[Value], definitions: &BTreeMap<String, Value>) -> Vec<(String, ObjectRef)> {
     definitions
         .iter()
@@ -151,7 +151,7 @@ pub fn concerned(from: &[Value], to: &[Value], definitions: &BTreeMap<String, Va
         .collect()
 }
 
-/// Judges.
+/// Judges a rollback.
 pub fn judge(question: &Question<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     for (name, live) in question.definitions {
@@ -188,7 +188,7 @@ impl Verdict {
     }
 }
 
-/// A CRD that both have.
+/// Judges a CRD that both contents have.
 fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>, verdict: &mut Verdict) {
     let subject = format!("CustomResourceDefinition {name}");
     let has = |crd: &Value, version: &str| versions(crd).iter().any(|each| each["name"] == version);
@@ -245,7 +245,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
             verdict.add_named(Class::Unsafe, About::RemovedField, &subject, message, few(holding));
         }
     }
-    // What a lost field causes below it is said already; the rest matters to objects that exist.
+    // A lost field covers the findings below it; the other findings matter to existing objects.
     let under_removed = |path: &str| removed.iter().any(|field| path.starts_with(&field.as_found()));
     let others: Vec<&upgrade::UpgradeFinding> =
         findings.iter().filter(|finding| finding.version.is_some() && !under_removed(&finding.path)).collect();
@@ -255,7 +255,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
     verdict.preflight.extend(findings.iter().map(|finding| format!("{subject}: {finding}")));
 }
 
-/// Whether the custom resources satisfy the older definition, in which these findings are stricter or otherwise different.
+/// Checks that the custom resources satisfy the older definition, in which these findings are stricter or otherwise different.
 fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade::UpgradeFinding], subject: &str, verdict: &mut Verdict) {
     let held = impact(live, older, items);
     if !held.invalid.is_empty() {
@@ -263,14 +263,14 @@ fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade:
         let message = format!("{} {does} not satisfy the older definition", custom_resources(held.invalid.len()));
         verdict.add_named(Class::Unsafe, About::Schema, subject, message, few(held.invalid));
     }
-    // Where not everything could be looked at, every finding may matter.
+    // If not everything could be checked, every finding may matter.
     for (finding, why) in findings.iter().filter_map(|finding| held.notes.first().map(|why| (finding, why))) {
         let message = format!("{finding}; {} may not satisfy the older definition ({why})", custom_resources(items.len()));
         verdict.add(Class::Unsafe, About::Schema, subject, message);
     }
 }
 
-/// A CRD that the older content does not have.
+/// Judges a CRD that the older content does not have.
 fn dropped(name: &str, known: Option<&Instances>, verdict: &mut Verdict) {
     let subject = format!("CustomResourceDefinition {name}");
     match known {
@@ -287,7 +287,7 @@ fn dropped(name: &str, known: Option<&Instances>, verdict: &mut Verdict) {
     }
 }
 
-/// The kind in which a CRD's custom resources are listed: as they are stored where that is served.
+/// Returns the kind in which a CRD's custom resources are listed: in the stored version if it is served.
 pub fn kind(crd: &Value) -> Option<ObjectRef> {
     let served = |version: &&Value| version["served"] == true;
     let stored = versions(crd).iter().filter(served).find(|version| version["storage"] == true);
@@ -326,7 +326,7 @@ fn is_webhook(object: &Value) -> bool {
     matches!(text(&object["kind"]), "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration")
 }
 
-/// What a webhook configuration asks for, without how its server is reached.
+/// Returns the requests that a webhook configuration covers, without the address of its server.
 fn judged(configuration: &Value) -> Vec<Value> {
     let part = |webhook: &Value| {
         json!([

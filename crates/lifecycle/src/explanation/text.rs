@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! Explanations as text for people.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{Action, Explanation, State};
 
-/// How many reasons a terminal shows; the forms for programs have all.
+/// Maximum number of reasons shown on a terminal; the formats for programs have all.
 const LINES: usize = 40;
 
-/// How long ago, in one unit.
+/// Returns the time since `then`, in one unit.
 pub fn ago(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {
@@ -21,7 +21,7 @@ pub fn ago(now: Timestamp, then: Timestamp) -> String {
 }
 
 impl<R> Explanation<R> {
-    /// The text, as a terminal shows it.
+    /// Returns the text for a terminal.
     pub fn text(&self, now: Timestamp) -> String {
         let mut out = format!("{}: {}\n", self.subject, self.summary).trim_end().replace('\n', "\n  ") + "\n";
         let mut fact = |key: &str, value: &str| {

@@ -1,4 +1,4 @@
-//! Proposals and what came of trying them (MS-EXPL-01): each remedy is applied to a copy of the facts, and the copy is planned.
+//! Proposals and the outcomes of trying them (MS-EXPL-01): each remedy is applied to a copy of the facts, and the copy is planned.
 //!
 //! ```text
 //!   Explanation ── proposals ──► remedies ── tried by whoever has the facts ──► Outcome ── weighed ──► Explanation
@@ -9,18 +9,18 @@ use super::{Action, Explanation};
 /// The result of trying a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It would be carried out, as far as can be told before.
+    /// The change would be carried out, as far as can be checked in advance.
     Works,
-    /// What is in the way would be gone, and something else would be in the way; what.
+    /// The obstacle would be gone, and this other one would follow.
     Further(String),
-    /// It would be refused; why.
+    /// The change would be refused, for this reason.
     Refused(String),
-    /// It could not be told; why.
+    /// The outcome is unknown, for this reason.
     Unknown(String),
 }
 
 impl<R: Clone + PartialEq> Explanation<R> {
-    /// The proposed remedies, each once.
+    /// Returns the proposed remedies, each once.
     pub fn proposals(&self) -> Vec<R> {
         let newer = self.newer.iter().filter_map(|newer| newer.action.as_ref());
         let mut all: Vec<R> = Vec::new();
@@ -32,8 +32,9 @@ impl<R: Clone + PartialEq> Explanation<R> {
         all
     }
 
-    /// The explanation with the outcomes of its proposals. A refused one is never the one thing to do, and says why; a guess that does not work
-    /// is dropped. `final_one` tells remedies after which nothing is left to refuse; `otherwise` makes the one thing to do if nothing works.
+    /// Returns the explanation with the outcomes of its proposals. A refused proposal is never the next action, and gets the reason; a guess that
+    /// does not work is dropped. `final_one` recognizes remedies after which nothing is left to refuse; `otherwise` makes the next action if
+    /// nothing works.
     #[must_use]
     pub fn weighed(
         mut self,
@@ -50,7 +51,7 @@ impl<R: Clone + PartialEq> Explanation<R> {
         let fails = |next: &Action<R>| next.refused.is_some() || (next.guess && !next.works());
         if self.next.as_ref().is_some_and(fails) {
             let better = self.alternatives.iter().position(works).map(|at| self.alternatives.remove(at));
-            // Where nothing that was guessed works, what else was said is said first.
+            // If no guess works, actions that were not guessed come first.
             let guessed = self.next.as_ref().is_some_and(|next| next.guess);
             let said = |action: &Action<R>| guessed && action.remedy.is_none();
             let better = better.or_else(|| self.alternatives.iter().position(said).map(|at| self.alternatives.remove(at)));
@@ -63,7 +64,7 @@ impl<R: Clone + PartialEq> Explanation<R> {
 }
 
 impl<R: PartialEq> Action<R> {
-    /// Whether nothing speaks against it that was tried.
+    /// Returns true if no trial spoke against the action.
     pub fn works(&self) -> bool {
         self.refused.is_none() && self.not_checked.is_none()
     }

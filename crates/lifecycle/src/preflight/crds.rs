@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use crate::reason::UnsafeCrd;
 
-/// Rules whose violation the API server itself refuses, whatever this check says.
+/// Rules whose violation the API server refuses itself, regardless of this check.
 const REFUSED_BY_SERVER: [&str; 2] = ["scope", "storedVersionRemoval"];
 
 /// The consequence of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrdFindings {
-    /// Nothing is compared.
+    /// The CRDs are not compared.
     Ignored,
-    /// They are told, and the change goes on.
+    /// The findings are reported, and the change goes on.
     Told,
-    /// They stop the change.
+    /// The findings stop the change.
     Refused,
 }
 
-/// Compares a live CRD with the one that is to replace it, in upstream's words (OLM1-CRD-02, OLM1-CRD-03).
+/// Compares a live CRD with its replacement, in upstream's words (OLM1-CRD-02, OLM1-CRD-03). Returns findings that are only reported.
 ///
 /// # Errors
-/// Why the change is refused; what is only told is the answer.
+/// The CRD with the findings because of which the change is refused.
 pub fn compared(findings: CrdFindings, live: &Value, wanted: &Value) -> Result<Option<String>, UnsafeCrd> {
     if findings == CrdFindings::Ignored {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Objects that are in the way.
+//! Checks for objects that are in the way of a change.
 
 use mainstay_objects::{ObjectRef, Owner};
 use serde_json::{Value, json};
@@ -19,22 +19,22 @@ pub struct Checked<'a> {
     pub record: &'a Record,
     /// The revisions so far.
     pub history: &'a History,
-    /// The live objects of the record and of what vanishes.
+    /// The live objects of the record and of the objects that vanish.
     pub live: LiveObjects<'a>,
     /// The owner of everything that is applied.
     pub owner: &'a Owner,
     /// The consequence of findings of the CRD upgrade safety check.
     pub crd_findings: CrdFindings,
-    /// Whether kinds that are not served yet come from elsewhere before the change is made.
+    /// True if kinds that are not served yet come from elsewhere before the change is applied.
     pub waits_for_kinds: bool,
 }
 
-/// What is in the way, and the warnings that were found before it.
+/// An obstacle, and the warnings that were found before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Obstacle {
-    /// Why nothing is written.
+    /// The reason why nothing is written.
     pub reason: Reason,
-    /// What a person should know besides.
+    /// Further information that a person should know.
     pub warnings: Vec<String>,
 }
 
@@ -44,8 +44,8 @@ impl Obstacle {
     }
 }
 
-/// Nothing is written before all of this holds: kinds are served, objects can be read and are free or the subject's own (OLM1-OWN-03), and CRDs
-/// change without losing data (OLM1-CRD-01). Returns warnings.
+/// Checks everything that must hold before the first write: kinds are served, objects can be read and are free or the subject's own
+/// (OLM1-OWN-03), and CRDs change without losing data (OLM1-CRD-01). Returns warnings.
 ///
 /// # Errors
 /// The first obstacle, with the warnings so far.
@@ -78,8 +78,8 @@ pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, Box<Obstacle>> {
         return Err(Box::new(Obstacle { reason: Reason::UnsafeCrds(unsafe_changes), warnings }));
     }
     let gone = vanished(history, record);
-    // What a revision that counts leaves, and that cannot be read now, would stay for ever: once another one counts, no later plan looks for it.
-    // What an attempt left is looked for again, so it holds nothing up.
+    // An object of a deployed revision that cannot be read now would stay for ever: once another revision is deployed, no later plan looks for
+    // it. An object of an attempt is looked for again, so it does not stop the change.
     let counts = |target: &ObjectRef| history.revisions.iter().any(|one| one.state == State::Deployed && one.record.holds(target));
     for target in gone.iter().filter(|target| counts(target)) {
         if let Live::Unreadable(problem) = live.get(target) {
@@ -90,19 +90,20 @@ pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, Box<Obstacle>> {
     Ok(warnings)
 }
 
-/// The warning about a CRD that is no longer part of the content. A preview that counts its custom resources says more, and leaves it out.
+/// Returns the warning about a CRD that is no longer part of the content. A preview that counts its custom resources is more specific, and omits
+/// it.
 pub fn definition_goes(name: &str) -> String {
     format!("CustomResourceDefinition {name} is not in the new bundle and is deleted with all its custom resources")
 }
 
 impl History {
-    /// Whether an object that the installed revision applied is still the subject's although somebody took its marks off.
+    /// Returns true if an object that the installed revision applied still belongs to the subject although its marks were removed.
     pub fn still_owns(&self, target: &ObjectRef, found: &Value, manager: &str) -> bool {
         object::lost_its_marks(found, manager) && self.installed().is_some_and(|revision| revision.record.holds(target))
     }
 }
 
-/// Whether the content itself holds the CRD of an object that is not served yet.
+/// Returns true if the content itself holds the CRD of an object that is not served yet.
 fn brought_along(target: &ObjectRef, objects: &[Value]) -> bool {
     objects.iter().any(|object| {
         object["kind"] == json!("CustomResourceDefinition")

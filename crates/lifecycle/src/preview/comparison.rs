@@ -1,4 +1,4 @@
-//! Every object of a change, and what happens to it.
+//! Every object of a change, with the effect on it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use crate::live::Live;
 use crate::object;
 use crate::revision::History;
 
-/// What is wanted beside what was applied and what is live, looked at object by object.
+/// The wanted objects, compared one by one with the applied and the live ones.
 pub struct Comparison<'a> {
-    /// The objects that are wanted; also of a change that was refused after they were known.
+    /// The wanted objects, also of a change that was refused after they were known.
     pub wanted: Cow<'a, [Value]>,
-    /// The revisions; none where they cannot be read.
+    /// The revisions; none if they cannot be read.
     pub history: Option<&'a History>,
     /// The live objects that are known.
     pub live: &'a HashMap<ObjectRef, Live>,
@@ -27,24 +27,24 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// The objects that are wanted.
+    /// Returns the wanted objects.
     pub fn wanted(&self) -> &[Value] {
         &self.wanted
     }
 
-    /// What the installed revision applied.
+    /// Returns the objects that the installed revision applied.
     pub fn before(&self) -> &'a [Value] {
         let installed = self.history.and_then(History::installed);
         installed.map(|revision| revision.record.objects.as_slice()).unwrap_or_default()
     }
 
-    /// What an earlier revision that may be live applied as this object.
+    /// Returns the object as applied by an earlier revision that may still be live.
     pub(super) fn applied(&self, target: &ObjectRef) -> Option<&'a Value> {
         let mut all = self.history?.may_be_live().flat_map(|revision| &revision.record.objects);
         all.find(|object| object::place(object).same(target))
     }
 
-    /// A live object, where somebody has looked.
+    /// Returns a live object, if it was looked up.
     pub fn live(&self, target: &ObjectRef) -> Option<&'a Live> {
         self.live.get(target)
     }
@@ -56,7 +56,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Every object: what is wanted, in its order, then what goes or is left.
+    /// Returns every object: the wanted ones in their order, then those that are deleted or left.
     pub fn objects(&self) -> Vec<Object> {
         let mut all: Vec<Object> = self.wanted().iter().map(|wanted| self.object(wanted)).collect();
         for target in self.gone() {
@@ -69,12 +69,12 @@ impl<'a> Comparison<'a> {
         all
     }
 
-    /// Whether a step deletes an object.
+    /// Returns true if a step deletes the object.
     pub(super) fn deletes(&self, target: &ObjectRef) -> bool {
         self.steps.iter().any(|planned| planned.operation == Operation::Delete && planned.target.same(target))
     }
 
-    /// Objects that earlier revisions applied and that are no longer wanted.
+    /// Returns the objects that earlier revisions applied and that are no longer wanted.
     pub fn gone(&self) -> Vec<ObjectRef> {
         if self.wanted().is_empty() {
             return Vec::new();
@@ -116,7 +116,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// An object of the document with nothing to tell yet.
+/// Returns an object of the document without any details.
 pub fn named(target: &ObjectRef) -> Object {
     let ObjectRef { api_version, kind, namespace, name } = target.clone();
     Object { api_version, kind, namespace, name, ..Object::default() }
@@ -133,7 +133,7 @@ fn why_kept(found: &Value) -> &'static str {
 }
 
 impl Object {
-    /// `Deployment work/widgets`.
+    /// Returns kind and name: `Deployment work/widgets`.
     pub fn title(&self) -> String {
         if self.namespace.is_empty() {
             format!("{} {}", self.kind, self.name)
@@ -143,7 +143,7 @@ impl Object {
     }
 }
 
-/// Workloads whose pods start anew because their template changes, or end.
+/// Returns the workloads whose pods restart because their template changes, or stop.
 pub fn restarts(objects: &[Object]) -> Vec<Restart> {
     let workload = |object: &&Object| matches!(object.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet");
     let why = |object: &Object| match object.change {
@@ -165,7 +165,7 @@ fn shortened(paths: &[&str]) -> String {
     }
 }
 
-/// Webhooks and APIServices that come, change or go.
+/// Returns the webhooks and APIServices that are added, changed or removed.
 pub fn api_extensions(objects: &[Object]) -> Vec<String> {
     let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService"];
     let word = |change| match change {
@@ -182,7 +182,7 @@ pub fn api_extensions(objects: &[Object]) -> Vec<String> {
         .collect()
 }
 
-/// Images that the workloads of these objects run, with the place that names them.
+/// Returns the images that the workloads of these objects run, each with the place that names it.
 pub fn running(objects: &[Value]) -> Vec<(String, String)> {
     let mut images = Vec::new();
     for object in objects {

@@ -1,4 +1,4 @@
-//! CRDs that are made, changed or deleted, and what that does to the custom resources that exist.
+//! CRDs that are created, changed or deleted, and the effect on existing custom resources.
 
 use mainstay_diagnostics::counted;
 use mainstay_schema::upgrade;
@@ -9,10 +9,10 @@ use super::{Change, Comparison, CrdChange, CustomResources, Existing, KnownInsta
 use crate::object;
 
 const KIND: &str = "CustomResourceDefinition";
-/// Instances that are named.
+/// Maximum number of instances that are named.
 const MOST: usize = 20;
 
-/// The live CRDs that the change would change or delete.
+/// Returns the live CRDs that the change would change or delete.
 pub fn concerned(looked: &Comparison<'_>) -> Vec<Value> {
     let differing = looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND).filter_map(|wanted| {
         let found = looked.present(&object::place(wanted))?;
@@ -22,7 +22,7 @@ pub fn concerned(looked: &Comparison<'_>) -> Vec<Value> {
     differing.chain(gone.iter().filter(|target| target.kind == KIND).filter_map(|target| looked.present(target).cloned())).collect()
 }
 
-/// The CRDs of a change, with what happens to the custom resources that are known.
+/// Returns the CRDs of a change, with the effect on the known custom resources.
 pub fn changes(looked: &Comparison<'_>, instances: &KnownInstances) -> Vec<CrdChange> {
     let mut all = Vec::new();
     for wanted in looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND) {
@@ -55,7 +55,7 @@ pub fn changes(looked: &Comparison<'_>, instances: &KnownInstances) -> Vec<CrdCh
     all
 }
 
-/// Whether an apply changes what the definition says; letting go of a field of the schema changes it, too.
+/// Returns true if an apply changes the definition's spec; releasing a schema field counts as a change.
 fn differs(looked: &Comparison<'_>, wanted: &Value, found: &Value) -> bool {
     let before = looked.applied(&object::place(wanted)).map(|before| &before["spec"]);
     !fields::changes(&found["spec"], &wanted["spec"], before).0.is_empty()
@@ -81,7 +81,7 @@ fn existing(name: &str, known: &KnownInstances, held: impl FnOnce(&CustomResourc
     }
 }
 
-/// The first lines, and how many more there are.
+/// Returns the first lines, and a line with the number of further ones.
 fn few(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST);
     lines.truncate(MOST);
@@ -124,7 +124,7 @@ fn name(crd: &Value) -> String {
 }
 
 impl CrdChange {
-    /// What a person should know of it.
+    /// Returns the warnings that a person should read.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let count = self.existing.as_ref().map_or(0, |existing| existing.count);

@@ -1,12 +1,12 @@
-//! Custom resources that exist, held against a CRD that is about to change (MS-PLAN-01, OLM1-CRD-01): read as the API server would read
-//! them afterwards (pruned, then defaulted), and validated by schema and by rules, with the functions that it uses itself.
+//! Existing custom resources, checked against a CRD that is about to change (MS-PLAN-01, OLM1-CRD-01). They are read as the API server would read
+//! them afterwards (pruned, then defaulted) and validated by schema and by rules, with the same functions as the API server.
 //!
 //! ```text
 //!   instance ──► each version it will be read in ──┬── pruned: what is lost
 //!                                                  └── defaulted ── schema ── rules: what is wrong, and was not wrong before
 //! ```
 //!
-//! Rules about `oldSelf` judge a change, not an object that lies there; they run only where they say `optionalOldSelf`.
+//! Rules about `oldSelf` judge a change, not a stored object; they run only if they set `optionalOldSelf`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +17,23 @@ use mainstay_schema::validate::validate;
 use mainstay_schema::{SchemaRef, default, prune};
 use serde_json::Value;
 
-/// What all rules may cost over all instances, in CEL's units: some seconds.
+/// Cost limit of all rules over all instances, in CEL cost units: some seconds.
 const BUDGET: u64 = 20 * RUNTIME_BUDGET;
-/// Characters of what is wrong with one instance.
+/// Maximum number of characters in the description of one instance.
 const LONG: usize = 300;
 
-/// What a changed CRD does to the instances of its kind.
+/// The effect of a changed CRD on the instances of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Instances that are valid now and would not be any more: `namespace/name: why`, one line each.
+    /// Instances that are valid now and would become invalid: `namespace/name: why`, one line each.
     pub invalid: Vec<String>,
     /// Instances that have data in fields that would be pruned: `namespace/name: fields`, one line each.
     pub losing: Vec<String>,
-    /// What was not looked at, and why.
+    /// Checks that were skipped, each with the reason.
     pub notes: Vec<String>,
 }
 
-/// The effect on instances when `found`, as it is on the cluster, becomes `wanted`.
+/// Returns the effect on instances when `found`, the definition on the cluster, becomes `wanted`.
 pub fn impact(found: &Value, wanted: &Value, instances: &[Value]) -> Outcome {
     let (old, new) = match (Definition::parse(found), Definition::parse(wanted)) {
         (Ok(old), Ok(new)) => (old, new),
@@ -67,7 +67,7 @@ struct Form {
     storage: bool,
     prunes: bool,
     rules: Option<CompiledRules>,
-    /// Why the rules do not compile.
+    /// The compile error of the rules.
     unusable: Option<String>,
 }
 
@@ -87,10 +87,10 @@ fn forms(definition: &Definition) -> BTreeMap<String, Form> {
 struct Holder {
     old: BTreeMap<String, Form>,
     new: BTreeMap<String, Form>,
-    /// Whether a webhook converts between the new versions.
+    /// True if a webhook converts between the new versions.
     converts: bool,
     budget: u64,
-    /// Instances that no rules were run over.
+    /// Number of instances on which the rules were not run.
     unjudged: usize,
     notes: BTreeSet<String>,
 }
@@ -107,7 +107,7 @@ impl Holder {
         for version in self.read_in(of) {
             let mut object = instance.clone();
             object["apiVersion"] = format!("{group}/{version}").into();
-            // A version that is new has no earlier findings of its own.
+            // A new version has no earlier findings of its own.
             let before = self.old.get(&version).map(|form| form.read(object.clone(), &mut self.budget)).unwrap_or_default();
             let Some(after) = self.new.get(&version).map(|form| form.read(object, &mut self.budget)) else { continue };
             judged &= after.judged;
@@ -126,7 +126,7 @@ impl Holder {
         }
     }
 
-    /// The versions in which an object that is read as `of` will be read: that one, while it is served, and the one that is stored.
+    /// Returns the versions in which an object that is read as `of` will be read: `of` itself, if it is still served, and the stored version.
     fn read_in(&mut self, of: &str) -> Vec<String> {
         let same = self.new.get(of).filter(|form| form.served).map(|_| of.to_owned());
         let stored = self.new.iter().find(|(name, form)| form.storage && form.served && *name != of).map(|(name, _)| name.clone());
@@ -139,12 +139,12 @@ impl Holder {
     }
 }
 
-/// An object as one version reads it.
+/// An object as read in one version.
 #[derive(Default)]
 struct Read {
     wrong: Vec<String>,
     lost: BTreeSet<String>,
-    /// Whether all rules were run.
+    /// True if all rules were run.
     judged: bool,
 }
 
@@ -162,7 +162,7 @@ impl Form {
             read.judged = false;
             return read;
         }
-        // Where the schema's findings make rules meaningless, these say enough.
+        // If the schema's findings make rules meaningless, the findings suffice.
         let Ok(evaluated) = rules.evaluate(&object, None, &errors) else { return read };
         *budget = budget.saturating_sub(evaluated.cost);
         for violation in evaluated.violations {

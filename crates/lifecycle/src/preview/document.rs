@@ -1,4 +1,4 @@
-//! The document: what `mainstay plan -o json` prints, and what a saved plan holds. Names are stable.
+//! The document that `mainstay plan -o json` prints and that a saved plan holds. Names are stable.
 
 use mainstay_api::lifecycle::BundleRef;
 use serde::{Deserialize, Serialize};
@@ -6,100 +6,101 @@ use serde_json::Value;
 
 use crate::revision::InstalledBundle;
 
-/// Everything that a change of one subject would do (MS-PLAN-01).
+/// The complete effect of a change of one subject (MS-PLAN-01).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preview {
     /// The subject's name.
     #[serde(rename = "extension")]
     pub subject: String,
-    /// Whether it can be applied, or there is nothing to do.
+    /// True if the change can be applied or there is nothing to do.
     #[serde(rename = "doable")]
     pub applicable: bool,
-    /// What the command itself writes before the cluster acts: the extension, its namespace, the account and its rights.
+    /// Objects that the command itself writes before the cluster acts: the extension, its namespace, the account and its permissions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<Object>,
-    /// The rights that the installer's account gets beyond what it has, in words.
+    /// The permissions that the installer's account gains, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_rights: Vec<String>,
-    /// What the server answered to what the command itself writes, as a dry run, where it was asked (MS-PLAN-03).
+    /// The server's answers to the command's own writes as a dry run, if it was asked (MS-PLAN-03).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verification: Vec<Verification>,
-    /// The update path: what the cluster does, one bundle after the other (OLM1-UPG-06, OLM1-UPG-07). The last one stays.
+    /// The update path: the bundles that the cluster installs, one after the other (OLM1-UPG-06, OLM1-UPG-07). The last one stays.
     pub steps: Vec<Step>,
 }
 
-/// One bundle of the path, and everything that installing it does.
+/// One bundle of the path, and the complete effect of installing it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Step {
-    /// What kind of change it is.
+    /// The kind of the change.
     pub kind: Kind,
     /// The bundle that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Bundle>,
-    /// The bundle that is installed before.
+    /// The bundle that is installed before the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Bundle>,
-    /// Why this bundle, most important first.
+    /// The reasons for choosing this bundle, most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// Why it cannot be done; absent where it can.
+    /// The reason why the step cannot be applied; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
-    /// Bundles that it needs and nobody asked for yet: they are installed along with it, dependencies first (OLM1-INST-04).
+    /// Bundles that it needs and that no extension asks for yet: they are installed together with it, dependencies first (OLM1-INST-04).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
-    /// The approval that it waits for; absent where it waits for none (MS-POL-01).
+    /// The approval that it waits for; absent if it waits for none (MS-POL-01).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// Every object, with what happens to it.
+    /// Every object, with the effect on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Object>,
-    /// CRDs that are made, changed or deleted, with what that does to custom resources.
+    /// CRDs that are created, changed or deleted, with the effect on custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub custom_resource_definitions: Vec<CrdChange>,
-    /// Rights that the operator's accounts gain, as rules in words.
+    /// Permissions that the operator's accounts gain, as rules in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rights_gained: Vec<String>,
-    /// Rights that they lose.
+    /// Permissions that they lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rights_lost: Vec<String>,
     /// Images that are pulled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// Webhooks and APIServices that are added, changed or removed: whatever stands in the way of other requests.
+    /// Webhooks and APIServices that are added, changed or removed: everything that can block other requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_extensions: Vec<String>,
-    /// What stops or starts anew.
+    /// Workloads that stop or restart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<Restart>,
-    /// Rights and webhooks of the bundle for what this cluster does not serve now. Optional parts of an operator look like that, too.
+    /// Permissions and webhooks of the bundle for resources that this cluster does not serve now. Optional parts of an operator look like that,
+    /// too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_served: Vec<String>,
-    /// What a person should know although nothing is wrong.
+    /// Warnings that a person should read although nothing is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the server answered to each change as a dry run, where it was asked (MS-PLAN-03).
+    /// The server's answer to each change as a dry run, if it was asked (MS-PLAN-03).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verification: Vec<Verification>,
 }
 
-/// What kind of change a step is.
+/// The kind of the change that a step makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     #[default]
     Nothing,
-    /// Nothing was installed.
+    /// Nothing is installed yet.
     Install,
-    /// Another bundle, or other content.
+    /// Another bundle or other content is installed.
     Upgrade,
-    /// What is installed is put right.
+    /// The installed content is repaired.
     Repair,
-    /// It goes.
+    /// The installed content is removed.
     Uninstall,
-    /// It cannot be done.
+    /// The change cannot be applied.
     Refused,
 }
 
@@ -112,72 +113,72 @@ pub struct Bundle {
     pub name: String,
     pub version: String,
     pub image: String,
-    /// Empty where it is not known any more.
+    /// Empty if it is not known any more.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub catalog: String,
 }
 
 impl Bundle {
-    /// A bundle that is named elsewhere.
+    /// Returns a bundle that is named elsewhere.
     pub fn named(bundle: &BundleRef) -> Self {
         let BundleRef { package, name, version, image, catalog } = bundle.clone();
         Self { package, name, version, image, catalog }
     }
 
-    /// The bundle of a record.
+    /// Returns the bundle of a record.
     pub fn installed(bundle: &InstalledBundle) -> Self {
         let InstalledBundle { package, name, version, reference } = bundle.clone();
         Self { package, name, version, image: reference, catalog: String::new() }
     }
 }
 
-/// A bundle that is installed along with another one.
+/// A bundle that is installed together with another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Dependency {
     /// The bundle.
     pub bundle: Bundle,
-    /// Who needs it, and what for.
+    /// The bundles that need it, each with what it is needed for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because: Vec<String>,
 }
 
-/// An approval that is waited for.
+/// An approval that a change waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Approval {
-    /// The ChangePlan that is to be approved; absent where the cluster does not keep it yet.
+    /// The ChangePlan that has to be approved; absent if the cluster does not keep it yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_plan: Option<String>,
-    /// Why somebody has to be asked.
+    /// The reasons why an approval is needed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// Whether dependencies that it installs are the only reason.
+    /// True if dependencies that it installs are the only reason.
     #[serde(skip)]
     pub for_dependencies: bool,
 }
 
-/// Why a step cannot be done.
+/// A problem because of which a step cannot be applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Problem {
-    /// What is in the way; the words of the condition.
+    /// The obstacle, in the words of the condition.
     pub message: String,
     /// Further facts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// What would work; each was tried.
+    /// Alternatives that work; each was tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// The hints that were tried: a command, and what it does.
+    /// The hints that were tried: a command, and its effect.
     #[serde(skip)]
     pub tried: Vec<(String, String)>,
-    /// Whether no catalog has the package at all.
+    /// True if no catalog has the package at all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown_package: bool,
 }
 
-/// An object, and what happens to it.
+/// An object, and the effect on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs, reason = "named by what they are")]
@@ -187,18 +188,18 @@ pub struct Object {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
-    /// What happens to it.
+    /// The effect on the object.
     pub change: Change,
-    /// Whose it is, where somebody else's: `ClusterExtension other`, or `nobody`.
+    /// The owner, if it is not the extension: `ClusterExtension other`, or `nobody`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Why it is as it is, where that needs words.
+    /// The reason for the change, if it needs an explanation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// The fields that change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
-    /// How many more fields change than `fields` names.
+    /// Number of changed fields that `fields` does not name.
     #[serde(skip_serializing_if = "is_zero")]
     pub fields_omitted: usize,
 }
@@ -208,22 +209,22 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What happens to an object.
+/// The effect of a change on an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Change {
-    /// It belongs to somebody else, and is in the way.
+    /// It is managed by another owner, and is in the way.
     Conflicting,
-    /// It cannot be told: nobody may look, or the plan ended before it was looked at.
+    /// The effect is unknown: the object cannot be read, or the plan ended before it was looked up.
     Unknown,
-    /// It goes.
+    /// It is deleted.
     Deleted,
-    /// It is there and becomes the extension's.
+    /// It exists and becomes the extension's.
     Adopted,
     /// It changes.
     Changed,
-    /// It is new.
+    /// It is created.
     Created,
-    /// The new bundle does not hold it, and it stays.
+    /// It is no longer part of the bundle, and stays.
     Kept,
     /// It is as wanted.
     #[default]
@@ -231,7 +232,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether something happens.
+    /// Returns true if the object is written or deleted.
     pub fn is_one(self) -> bool {
         matches!(self, Self::Created | Self::Changed | Self::Adopted | Self::Deleted)
     }
@@ -241,34 +242,34 @@ impl Change {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FieldChange {
-    /// Where: `.spec.template.spec.containers[name=manager].image`.
+    /// The field's path: `.spec.template.spec.containers[name=manager].image`.
     pub path: String,
-    /// What stands there now; absent where nothing does.
+    /// The current value; absent if the field is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// What will; absent where nothing will.
+    /// The future value; absent if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// A CRD that is made, changed or deleted.
+/// A CRD that is created, changed or deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrdChange {
     /// Its name.
     pub name: String,
-    /// What happens to it.
+    /// The effect on the CRD.
     pub change: Change,
     /// Changes of its schema that the upgrade check refuses (OLM1-CRD-02), one a line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// How the versions change: `v1beta1 is no longer served`.
+    /// Changes of the versions: `v1beta1 is no longer served`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
     /// The custom resources that exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing: Option<Existing>,
-    /// Why nobody can tell which custom resources exist.
+    /// The reason why the existing custom resources are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_unknown: Option<String>,
 }
@@ -277,23 +278,23 @@ pub struct CrdChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Existing {
-    /// How many there are.
+    /// Number of custom resources.
     pub count: usize,
-    /// How many were held against the new schema; with very many, only the first.
+    /// Number of custom resources checked against the new schema; if there are very many, only the first.
     pub checked: usize,
-    /// Those that are valid now and would not be any more: `namespace/name: why`.
+    /// Custom resources that are valid now and would become invalid: `namespace/name: why`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<String>,
-    /// How many these are; `invalid` names the first of them.
+    /// Number of invalid custom resources; `invalid` names the first of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub invalid_count: usize,
-    /// Those with data in fields that the new schema prunes: `namespace/name: fields`.
+    /// Custom resources with data in fields that the new schema prunes: `namespace/name: fields`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losing: Vec<String>,
-    /// How many these are; `losing` names the first of them.
+    /// Number of custom resources that lose data; `losing` names the first of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub losing_count: usize,
-    /// What was not looked at, and why.
+    /// Checks that were skipped, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -302,14 +303,14 @@ pub struct Existing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Image {
-    /// As it is named.
+    /// The image reference as written.
     pub reference: String,
-    /// By what: `the bundle`, `Deployment work/widgets, container manager`.
+    /// The users of the image: `the bundle`, `Deployment work/widgets, container manager`.
     pub used_by: Vec<String>,
     /// Its digest and size.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub size: Option<ImageSize>,
-    /// Why they are not known.
+    /// The reason why digest and size are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_unknown: Option<String>,
 }
@@ -317,34 +318,34 @@ pub struct Image {
 /// Digest and size of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageSize {
-    /// What the registry says the reference stands for now.
+    /// The digest that the registry returns for the reference now.
     pub digest: String,
-    /// Bytes of its layers, as they are transferred.
+    /// Size of its layers in bytes, as they are transferred.
     pub size: u64,
 }
 
-/// A workload whose pods start anew, or end.
+/// A workload whose pods restart or stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Restart {
-    /// `Deployment work/widgets`.
+    /// The workload: `Deployment work/widgets`.
     pub workload: String,
-    /// Why.
+    /// The reason for the restart.
     pub because: String,
 }
 
-/// What the server said to one change as a dry run.
+/// The server's answer to one change as a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Verification {
-    /// `create Deployment work/widgets`.
+    /// The change: `create Deployment work/widgets`.
     pub step: String,
-    /// Who asked: the acting account, or the user and why not the account.
+    /// The identity that asked: the acting account, or the user with the reason for not using the account.
     pub asked_as: String,
-    /// Whether it was accepted; absent where it could not be asked.
+    /// True if the change was accepted; absent if the server could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<bool>,
-    /// The server's words, or why it was not asked.
+    /// The server's words, or the reason why it was not asked.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub answer: String,
 }

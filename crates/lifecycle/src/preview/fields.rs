@@ -1,5 +1,5 @@
-//! The fields of an object that an apply changes: what is wanted and differs, and what was applied before and is not wanted any more.
-//! What the server adds (defaults, status, managed fields) is none of it.
+//! The fields of an object that an apply changes: wanted fields that differ, and fields that were applied before and are no longer wanted.
+//! Additions by the server (defaults, status, managed fields) are left out.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::FieldChange;
 use crate::object::holds;
 
-/// Fields that are named of one object.
+/// Maximum number of fields that are named for one object.
 const MOST: usize = 100;
-/// Texts longer than this are cut.
+/// Maximum length of a text; longer ones are cut.
 const LONG: usize = 2000;
 
-/// The first changes, and how many more there are.
+/// Returns the first changes, and the number of further ones.
 pub fn changes(live: &Value, wanted: &Value, before: Option<&Value>) -> (Vec<FieldChange>, usize) {
     let mut walk = Walk { secret: wanted["kind"] == "Secret", found: Vec::new() };
     walk.compare("", live, wanted, before);
@@ -41,7 +41,7 @@ impl Walk {
                         None => self.push(at, None, Some(value)),
                     }
                 }
-                // An apply lets go of what the one before held; nobody else wants it.
+                // An apply releases fields of the previous apply that are no longer wanted; no other manager is assumed to own them.
                 for key in before.into_iter().flatten().map(|(key, _)| key).filter(|key| !wanted.contains_key(*key)) {
                     if let Some(found) = live.get(key).filter(|found| !found.is_null()) {
                         self.push(member(path, key), Some(found), None);
@@ -87,10 +87,10 @@ impl Walk {
     }
 }
 
-/// Keys that associative lists of Kubernetes have.
+/// Keys of Kubernetes' associative lists.
 const KEYS: [&str; 6] = ["name", "containerPort", "port", "mountPath", "type", "uid"];
 
-/// The key by which the items of both lists are told apart, where there is one.
+/// Returns the key that identifies the items of both lists, if there is one.
 fn key_of(live: &[Value], wanted: &[Value]) -> Option<&'static str> {
     let unique = |items: &[Value], key: &str| {
         let keys: BTreeSet<String> = items.iter().filter(|item| !item[key].is_null()).map(|item| item[key].to_string()).collect();

@@ -6,23 +6,23 @@ use mainstay_bundle::diff::rule_in_words;
 use mainstay_rbac::{PolicyRule, compact, covers, parse_rules};
 use serde_json::Value;
 
-/// Who, and where: `service account work/widgets`, `in all namespaces`.
+/// The holder of permissions, and their scope: `service account work/widgets`, `in all namespaces`.
 type Holder = (String, String);
 
-/// What somebody may: rules, and roles that the objects name and do not hold.
+/// The permissions of a holder: rules, and roles that the objects refer to and do not contain.
 #[derive(Default)]
 struct Held {
     rules: Vec<PolicyRule>,
     elsewhere: BTreeSet<String>,
 }
 
-/// Permissions gained and lost between two lists of objects.
+/// Returns the permissions gained and lost between two lists of objects.
 pub fn delta(before: &[Value], after: &[Value]) -> (Vec<String>, Vec<String>) {
     let (had, has) = (granted(before), granted(after));
     (beyond(&had, &has), beyond(&has, &had))
 }
 
-/// What `after` has beyond `before`, in words.
+/// Returns the permissions that `after` has beyond `before`, in words.
 fn beyond(before: &BTreeMap<Holder, Held>, after: &BTreeMap<Holder, Held>) -> Vec<String> {
     let mut lines = Vec::new();
     let nothing = Held::default();
@@ -52,7 +52,7 @@ fn granted(objects: &[Value]) -> BTreeMap<Holder, Held> {
             let held = all.entry((who(subject, namespace), place.clone())).or_default();
             match role.map(parse_rules) {
                 Some(Ok(rules)) => held.rules.extend(rules),
-                // What cannot be read is at least named.
+                // A role that cannot be read is at least named.
                 Some(Err(_)) | None => {
                     held.elsewhere.insert(format!("{} {name}", kind.to_lowercase()));
                 }

@@ -1,4 +1,4 @@
-//! The facts that a plan rests on, with the revision of each, so that a saved plan knows whether the cluster changed since (MS-PLAN-02).
+//! The facts that a plan rests on, each with its revision, so that a saved plan detects that the cluster changed (MS-PLAN-02).
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use sha2::{Digest, Sha256};
 use crate::live::Live;
 use crate::revision::Record;
 
-/// One fact, and what it was.
+/// A fact, and its state when the plan was made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FactRevision {
-    /// `Deployment work/widgets`, `catalog main`, `install records`.
+    /// The fact's name: `Deployment work/widgets`, `catalog main`, `install records`.
     pub fact: String,
-    /// What it was, comparable.
+    /// Its state, in a form that can be compared.
     pub was: String,
-    /// The resourceVersion, where there was one. It is told and not compared: a status that changes is no reason to refuse.
+    /// The resourceVersion, if there was one. It is shown and not compared: a changed status is no reason to refuse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
 impl FactRevision {
-    /// A fact that is no object.
+    /// Creates a fact that is not an object.
     pub fn of(fact: impl Into<String>, was: impl Into<String>) -> Self {
         Self { fact: fact.into(), was: was.into(), resource_version: None }
     }
 
-    /// An object as it is, without its status and what the server counts in it.
+    /// Creates a fact from an object, without its status and the counters that the server keeps in it.
     pub fn object(fact: impl Into<String>, object: Option<&Value>) -> Self {
         let Some(object) = object else { return Self::of(fact, "absent") };
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -40,7 +40,7 @@ impl FactRevision {
                 for key in ["managedFields", "resourceVersion", "generation"] {
                     metadata.remove(key);
                 }
-                // The controller's own counter, which follows each roll-out.
+                // The controller's own counter, which changes with each rollout.
                 if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
                     annotations.remove("deployment.kubernetes.io/revision");
                 }
@@ -54,7 +54,7 @@ impl FactRevision {
         }
     }
 
-    /// A live object as it was read.
+    /// Creates a fact from a live object as it was read.
     pub fn live(target: &ObjectRef, live: &Live) -> Self {
         let fact = target.to_string();
         match live {
@@ -66,13 +66,13 @@ impl FactRevision {
     }
 }
 
-/// What a bundle's content comes to on this cluster.
+/// Returns the result of rendering a bundle's content on this cluster.
 pub fn rendering(record: &Record) -> FactRevision {
     let bundle = &record.bundle;
     FactRevision::of(format!("bundle {}", bundle.name), format!("{} {}, {}", bundle.version, bundle.reference, record.digest()))
 }
 
-/// What is otherwise than it was, one line a fact.
+/// Returns the facts that changed, one per line.
 pub fn moved(then: &[FactRevision], now: &[FactRevision]) -> Vec<String> {
     let index = |all: &[FactRevision]| all.iter().map(|one| (one.fact.clone(), one.clone())).collect::<BTreeMap<_, _>>();
     let (then, now) = (index(then), index(now));

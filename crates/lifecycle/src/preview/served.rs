@@ -1,8 +1,9 @@
-//! What a bundle's rights and webhooks are for, held against what the cluster serves (MS-PLAN-01).
+//! The resources that a bundle's permissions and webhooks name, compared with those that the cluster serves (MS-PLAN-01).
 //!
-//! Two answers, because operators name much that they can do without: a *warning* where Kubernetes has removed the only API that a rule is
-//! for, or where a webhook is for versions that its own CRD does not serve; everything else that the cluster does not serve now is only
-//! told. Wildcards, subresources and verbs that are no requests (`impersonate`, `use`, ...) name nothing that is served.
+//! There are two kinds of result, because operators name many resources that they can do without. A *warning* is given if Kubernetes has removed
+//! the only API that a rule names, or if a webhook is for versions that the bundle's own CRD does not serve. Everything else that the cluster
+//! does not serve now is only reported. Wildcards, subresources and verbs that are never sent as requests (`impersonate`, `use`, ...) name
+//! nothing that is served.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::object;
 
-/// Resources that Kubernetes has removed in every version: group, resource, release, and the group that has it since.
+/// Resources that Kubernetes has removed in every version: group, resource, release, and the group that serves it since.
 const REMOVED: [(&str, &str, &str, Option<&str>); 10] = [
     ("auditregistration.k8s.io", "auditsinks", "1.19.0", None),
     ("extensions", "daemonsets", "1.16.0", Some("apps")),
@@ -25,9 +26,9 @@ const REMOVED: [(&str, &str, &str, Option<&str>); 10] = [
     ("policy", "podsecuritypolicies", "1.25.0", None),
     ("settings.k8s.io", "podpresets", "1.20.0", None),
 ];
-/// Verbs that are asked of the authorizer and never sent as requests.
+/// Verbs that are only checked by the authorizer and never sent as requests.
 const NO_REQUESTS: [&str; 6] = ["approve", "attest", "bind", "escalate", "impersonate", "sign"];
-/// Resources that one line names.
+/// Maximum number of resources that one line names.
 const LINE: usize = 12;
 
 /// The resources that a cluster serves.
@@ -35,7 +36,7 @@ const LINE: usize = 12;
 pub struct Served(BTreeMap<(String, String), BTreeSet<String>>);
 
 impl Served {
-    /// From group, version and resource.
+    /// Collects triples of group, version and resource.
     pub fn new(all: impl IntoIterator<Item = (String, String, String)>) -> Self {
         let mut served = Self::default();
         for (group, version, resource) in all {
@@ -53,31 +54,31 @@ impl Served {
     }
 }
 
-/// A cluster, as far as it is known.
+/// The known properties of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
-    /// What it serves.
+    /// The resources that it serves.
     pub served: Option<&'a Served>,
-    /// `1.33.1`.
+    /// Its Kubernetes version: `1.33.1`.
     pub version: Option<&'a str>,
 }
 
-/// What a person should know, and what is only told.
+/// Warnings for a person, and facts that are only reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What is sure to be in vain.
+    /// Rules and webhooks that are certain to have no effect.
     pub warnings: Vec<String>,
-    /// What the cluster does not serve now.
+    /// Resources that the cluster does not serve now.
     pub not_served: Vec<String>,
 }
 
-/// Looks at the objects of a bundle; `before` are those of the installed one, whose wants are known already.
+/// Checks the objects of a bundle. `before` are those of the installed one, whose unserved resources are not reported again.
 pub fn told(wanted: &[Value], before: &[Value], cluster: Cluster<'_>) -> Told {
     let mut told = Told::default();
     let brought = brought(wanted);
     let named = named(wanted);
     for (group, resource, release, successor) in REMOVED {
-        // Who names the successor, too, is ready for both.
+        // A bundle that names the successor, too, is ready for both.
         let ready =
             successor.is_some_and(|successor| named.iter().any(|(group, other)| group == successor && (other == resource || other == "*")));
         if named.contains(&(group.to_owned(), resource.to_owned())) && !ready && cluster.lacks(group, resource, release) {
@@ -92,7 +93,7 @@ pub fn told(wanted: &[Value], before: &[Value], cluster: Cluster<'_>) -> Told {
             let brought = brought.contains_key(&(group.clone(), resource.clone())) || brings_group(wanted, group);
             group == "*" || resource == "*" || brought || served.has(group, resource)
         };
-        // A rule of several groups and resources means each resource in the group that has it.
+        // A rule of several groups and resources refers to each resource in the group that has it.
         let in_vain: BTreeSet<(String, String)> = wants(wanted)
             .into_iter()
             .filter(|pairs| !pairs.iter().any(known))
@@ -118,7 +119,7 @@ pub fn told(wanted: &[Value], before: &[Value], cluster: Cluster<'_>) -> Told {
 }
 
 impl Cluster<'_> {
-    /// Whether the cluster is sure not to serve what this release removed.
+    /// Returns true if the cluster certainly does not serve a resource that this release removed.
     fn lacks(&self, group: &str, resource: &str, release: &str) -> bool {
         match (self.served, self.version.map(Version::parse), Version::parse(release)) {
             (Some(served), ..) => !served.has(group, resource),
@@ -128,15 +129,15 @@ impl Cluster<'_> {
     }
 }
 
-/// A webhook that this cluster never calls.
+/// The reason why this cluster never calls a webhook.
 enum Aim {
-    /// It is for versions that the bundle's own CRD has not.
+    /// It is for versions that the bundle's own CRD does not serve.
     OwnVersions(String),
-    /// It is for what somebody else would have to serve.
+    /// It is for resources that neither the bundle nor the cluster serves.
     Elsewhere(String),
 }
 
-/// Nothing where the webhook is for anything that is, or may be, served.
+/// Returns none if the webhook is for any resource that is or may be served.
 fn judged(webhook: &Value, brought: &BTreeMap<(String, String), BTreeSet<String>>, served: Option<&Served>) -> Option<Aim> {
     let mut kinds = BTreeSet::new();
     let mut own = true;
@@ -173,7 +174,7 @@ fn judged(webhook: &Value, brought: &BTreeMap<(String, String), BTreeSet<String>
     }
 }
 
-/// What the bundle's CRDs serve: group and resource, with the versions.
+/// Returns the resources that the bundle's CRDs serve: group and resource, with the versions.
 fn brought(objects: &[Value]) -> BTreeMap<(String, String), BTreeSet<String>> {
     let mut all: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for crd in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
@@ -185,17 +186,17 @@ fn brought(objects: &[Value]) -> BTreeMap<(String, String), BTreeSet<String>> {
     all
 }
 
-/// Whether an API server of the bundle brings a group; which resources it has is not known before.
+/// Returns true if an API server of the bundle serves the group; its resources are not known in advance.
 fn brings_group(objects: &[Value], group: &str) -> bool {
     objects.iter().any(|object| object["kind"] == "APIService" && object["spec"]["group"] == group)
 }
 
-/// Group and resource of every rule that names them, without subresources.
+/// Returns group and resource of every rule that names them, without subresources.
 fn named(objects: &[Value]) -> BTreeSet<(String, String)> {
     wants(objects).into_iter().flatten().collect()
 }
 
-/// Each resource of each rule, without subresources, with every group of that rule.
+/// Returns each resource of each rule, without subresources, paired with every group of that rule.
 fn wants(objects: &[Value]) -> Vec<Vec<(String, String)>> {
     let roles = objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
     let rules = roles.filter_map(|role| parse_rules(role).ok()).flatten().filter(asks);
@@ -209,7 +210,7 @@ fn wants(objects: &[Value]) -> Vec<Vec<(String, String)>> {
     rules.flat_map(resources).collect()
 }
 
-/// Whether a rule allows requests.
+/// Returns true if a rule allows requests.
 fn asks(rule: &PolicyRule) -> bool {
     rule.verbs.iter().any(|verb| !NO_REQUESTS.contains(&verb.as_str()))
 }

@@ -1,11 +1,11 @@
-//! What a command itself writes before the cluster acts.
+//! Objects that a command itself writes before the cluster acts.
 
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
 use super::{Change, Object, fields, named};
 
-/// An object that a command applies or patches, compared with the live one.
+/// Compares an object that a command applies or patches with the live one.
 pub fn written(target: &ObjectRef, wanted: &Value, live: Option<&Value>) -> Object {
     let Some(live) = live else { return Object { change: Change::Created, ..named(target) } };
     let (fields, fields_omitted) = fields::changes(live, wanted, None);

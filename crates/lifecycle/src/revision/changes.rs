@@ -1,4 +1,4 @@
-//! How revisions differ from each other.
+//! Differences between revisions.
 
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
@@ -6,19 +6,19 @@ use serde_json::Value;
 use super::Record;
 use crate::object;
 
-/// How a revision differs from the one before.
+/// The differences between a revision and the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Objects that it adds.
     pub added: Vec<ObjectRef>,
     /// Objects whose content differs.
     pub changed: Vec<ObjectRef>,
-    /// Objects that it does not have any more.
+    /// Objects that it no longer has.
     pub removed: Vec<ObjectRef>,
 }
 
 impl Record {
-    /// How it differs from an earlier one; everything is added where there is none.
+    /// Compares the record with an earlier one; without one, everything is added.
     pub fn changes(&self, earlier: Option<&Self>) -> Changes {
         let before: Vec<(ObjectRef, &Value)> =
             earlier.iter().flat_map(|record| &record.objects).map(|object| (object::place(object), object)).collect();

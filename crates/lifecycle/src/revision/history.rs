@@ -1,4 +1,4 @@
-//! What the records of an extension say together: what is installed, what may be live, what is kept.
+//! The combined revisions of an extension: the installed one, those that may be live, those that are kept.
 
 use super::{KEPT, Revision, State};
 use crate::object;
@@ -11,7 +11,7 @@ pub struct History {
 }
 
 impl Revision {
-    /// Whether it was installed once, so that a rollback may lead back to it. An attempt that another one overtook never was.
+    /// Returns true if the revision was installed once, so that a rollback may lead back to it. An attempt that was overtaken never was.
     pub fn was_deployed(&self) -> bool {
         match self.state {
             State::Deployed => true,
@@ -20,49 +20,50 @@ impl Revision {
         }
     }
 
-    /// Whether what it holds may be live although a newer revision counts. What was replaced in good order was cleared then; an attempt
-    /// that was overtaken half-way may even have been carried on late, by a process that had been replaced.
+    /// Returns true if the revision's objects may be live although a newer revision is deployed. A revision that was replaced regularly was
+    /// cleared then; an attempt that was overtaken half-way may even have been continued late, by a process that had been replaced.
     pub fn is_uncleared(&self) -> bool {
         self.state == State::Deployed || !self.was_deployed()
     }
 }
 
 impl History {
-    /// What is installed: the newest deployed revision, not the newest attempt.
+    /// Returns the installed revision: the newest deployed one, not the newest attempt.
     pub fn installed(&self) -> Option<&Revision> {
         self.revisions.iter().rev().find(|revision| revision.state == State::Deployed)
     }
 
-    /// The newest revision, whatever came of it.
+    /// Returns the newest revision, regardless of its state.
     pub fn latest(&self) -> Option<&Revision> {
         self.revisions.last()
     }
 
-    /// The attempt after what is installed that has not come to its end.
+    /// Returns the attempt after the installed revision that has not been completed.
     pub fn attempt(&self) -> Option<&Revision> {
         let installed = self.installed()?.number;
         self.latest().filter(|latest| latest.number > installed && matches!(latest.state, State::Pending | State::Failed))
     }
 
-    /// Whether something is installed, and nothing was tried since.
+    /// Returns true if a revision is installed and no later one was tried.
     pub fn is_whole(&self) -> bool {
         self.latest().is_some_and(|latest| latest.state == State::Deployed)
     }
 
-    /// The installed revision and the attempts after it: whatever may be live. An older revision that still counts was left so by a crash,
-    /// or by a process that had been replaced and whose writes came late: what it holds may be live, too.
+    /// Returns the installed revision and the attempts after it: all revisions whose objects may be live. An older revision that is still marked
+    /// as deployed was left so by a crash, or by a replaced process whose writes came late: its objects may be live, too.
     pub fn may_be_live(&self) -> impl Iterator<Item = &Revision> {
         let from = self.revisions.iter().find(|revision| revision.state == State::Deployed).map_or(0, |revision| revision.number);
         self.revisions.iter().filter(move |revision| revision.number >= from)
     }
 
-    /// The newest revision before this one that was deployed once: what a rollback leads back to.
+    /// Returns the newest revision before this one that was deployed once: the target of a rollback.
     pub fn before(&self, number: u32) -> Option<&Revision> {
         self.revisions.iter().rev().filter(|revision| revision.number < number).find(|revision| revision.was_deployed())
     }
 
-    /// The oldest revision beyond those that are kept. However many attempts failed since, what is installed stays known, what a rollback leads
-    /// back to, and every object that may be live: the last that knows of one stays until another revision has come to its end, which clears it.
+    /// Returns the position of the oldest revision that can be dropped, if more than [`KEPT`] exist. However many attempts failed since, the
+    /// installed revision, the target of a rollback and every object that may be live stay known: the last revision that knows such an object is
+    /// kept until another revision is completed, which clears the object.
     pub fn surplus(&self) -> Option<usize> {
         if self.revisions.len() <= KEPT {
             return None;
@@ -76,7 +77,7 @@ impl History {
         })
     }
 
-    /// Whether a revision that was not cleared holds an object that no other such one holds.
+    /// Returns true if a revision that was not cleared holds an object that no other uncleared revision holds.
     fn alone_knows(&self, revision: &Revision) -> bool {
         let others = || self.revisions.iter().filter(|other| other.number != revision.number && other.is_uncleared());
         let is_known = |object| others().any(|other| other.record.holds(&object::place(object)));

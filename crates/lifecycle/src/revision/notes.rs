@@ -1,4 +1,4 @@
-//! What became of a revision, in annotations: they change while the record stays as it was written.
+//! The outcome of a revision, in annotations: they change while the record stays as it was written.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ const HEALTHY_BY: &str = "lifecycle.mainstay.dev/healthy-by";
 const WHY: &str = "lifecycle.mainstay.dev/why";
 const ROLLED_BACK: &str = "lifecycle.mainstay.dev/rolled-back";
 const OVERTAKEN_BY: &str = "lifecycle.mainstay.dev/overtaken-by";
-/// The longest explanation that is kept; the condition has the whole.
+/// Maximum length of an explanation in bytes; the condition has the full text.
 const WHY_BYTES: usize = 4_096;
 
-/// What became of a revision.
+/// The outcome of a revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notes {
-    /// When it was begun.
+    /// The time when it was begun.
     pub begun: Option<Timestamp>,
-    /// When its objects were applied, all or up to the phase that it waits before.
+    /// The time when its objects were applied, all or up to the phase that waits.
     pub applied: Option<Timestamp>,
-    /// The phase that is not begun yet because what it needs is not healthy; all before it was applied.
+    /// The phase that has not begun because the objects that it needs are not healthy; all earlier phases were applied.
     pub waits_before: Option<String>,
-    /// Until when its Deployments have to be available; none where nobody asked for it, and once they were.
+    /// The time by which its Deployments have to be available; none if no limit is set, and once they were available.
     pub healthy_by: Option<Timestamp>,
-    /// Why it failed.
+    /// The reason for its failure.
     pub why: Option<String>,
-    /// On a revision that leads back to an earlier one: what it leads away from.
+    /// The revision that was rolled back, if this revision leads back to an earlier one.
     pub rolled_back: Option<RolledBack>,
-    /// On an attempt that was never finished since another one was made: the number of the revision that counts instead.
+    /// The number of the revision that replaced this attempt before it was completed.
     pub overtaken_by: Option<u32>,
 }
 
-/// What was rolled back, so that it is not tried again before somebody changes something.
+/// A revision that was rolled back, so that it is not tried again before its settings change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolledBack {
@@ -46,33 +46,33 @@ pub struct RolledBack {
     pub digest: String,
     /// The extension's generation at that time.
     pub generation: i64,
-    /// How long it was given, as the extension says it.
+    /// The time that it had, as written in the annotation.
     pub within: String,
-    /// What the condition says since then.
+    /// The condition's message since then.
     pub message: String,
 }
 
 /// Annotations that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum NotesError {
-    /// A time.
+    /// An annotation is not a valid time.
     #[error("annotation {key} is no time: {source}")]
     Time {
         /// The annotation.
         key: &'static str,
-        /// Why.
+        /// The parse error.
         source: jiff::Error,
     },
-    /// The revision that was rolled back.
+    /// The annotation about the revision that was rolled back cannot be parsed.
     #[error("annotation {ROLLED_BACK} cannot be read: {0}")]
     RolledBack(serde_json::Error),
-    /// The revision that counts instead.
+    /// The annotation about the revision that replaced this one is not a number.
     #[error("annotation {OVERTAKEN_BY} is no revision: {0}")]
     OvertakenBy(std::num::ParseIntError),
 }
 
 impl Notes {
-    /// Reads them from the annotations of the object that keeps the revision, which was made at `begun`.
+    /// Reads the notes from the annotations of the object that keeps the revision. That object was created at `begun`.
     pub fn read(annotations: &BTreeMap<String, String>, begun: Option<Timestamp>) -> Result<Self, NotesError> {
         let text = |key: &str| annotations.get(key);
         let time = |key: &'static str| {
@@ -91,21 +91,21 @@ impl Notes {
         })
     }
 
-    /// The annotations that say them.
+    /// Returns the annotations that represent the notes.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let all = [
             (APPLIED, self.applied.map(|time| time.to_string())),
             (WAITS, self.waits_before.clone()),
             (HEALTHY_BY, self.healthy_by.map(|time| time.to_string())),
             (WHY, self.why.clone()),
-            // Texts and numbers: that cannot fail.
+            // Texts and numbers only: serialization cannot fail.
             (ROLLED_BACK, self.rolled_back.as_ref().and_then(|back| serde_json::to_string(back).ok())),
             (OVERTAKEN_BY, self.overtaken_by.map(|number| number.to_string())),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// All annotations, for a merge patch: those without a value are removed.
+    /// Returns all annotations for a merge patch: those without a value are removed.
     pub fn patch(&self) -> Value {
         let mut all: Map<String, Value> =
             [APPLIED, WAITS, HEALTHY_BY, WHY, ROLLED_BACK, OVERTAKEN_BY].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
@@ -114,7 +114,7 @@ impl Notes {
     }
 }
 
-/// The beginning of an explanation, as long as is kept.
+/// Returns the beginning of an explanation, up to the maximum length.
 pub fn brief(text: &str) -> String {
     let mut end = text.len().min(WHY_BYTES);
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! The state of revisions when an attempt begins and when it ends: decided here, written by whoever keeps them.
+//! The states of revisions when an attempt begins and when it ends. They are decided here and written by the installer.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,45 +8,45 @@ use crate::change::GATED;
 /// The revision of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempted {
-    /// The newest revision, of the same content, which was left half-way: its number and its notes from now on.
+    /// The newest revision, which has the same content and was left half-way: its number and its new notes.
     Again(u32, Box<Notes>),
-    /// A revision of its own, to be kept before anything else is done.
+    /// A new revision, to be kept before the first step.
     New(Box<Revision>),
 }
 
-/// How the steps of an attempt ended.
+/// The result of an attempt's steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All were done.
+    /// All steps succeeded.
     Applied,
-    /// Those before the gate were done; the next phase waits for what they made.
+    /// The steps before the gate succeeded; the next phase waits for their objects.
     AtGate,
-    /// One failed; why.
+    /// A step failed, for this reason.
     Failed(String),
 }
 
-/// The time in which applied content has to become healthy.
+/// The clock, and the time in which applied content has to become healthy.
 #[derive(Clone, Copy, Debug)]
 pub struct HealthClock {
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// How long it may take; none where nobody asked for it.
+    /// The time limit; none if no limit is set.
     pub within: Option<SignedDuration>,
 }
 
-/// A revision that is to be in another state, or to say something else.
+/// A revision's new state and notes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisionChange {
     /// The revision's number.
     pub number: u32,
-    /// Its state from now on.
+    /// Its new state.
     pub state: State,
-    /// Its notes from now on.
+    /// Its new notes.
     pub notes: Notes,
 }
 
 impl History {
-    /// The revision of an attempt to apply a record.
+    /// Returns the revision of an attempt to apply a record.
     pub fn begin(&self, record: &Record, rolled_back: Option<RolledBack>) -> Attempted {
         match self.latest() {
             Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => {
@@ -60,8 +60,8 @@ impl History {
         }
     }
 
-    /// The changes of revisions after an attempt, in the order in which they are to be written: the new revision counts before an older one
-    /// stops to, so that there is always an installed one.
+    /// Returns the changes of revisions after an attempt, in the order in which they are to be written: the new revision becomes deployed before
+    /// an older one is superseded, so that there is always an installed one.
     pub fn end(&self, number: u32, mut notes: Notes, ended: Ended, clock: HealthClock) -> Vec<RevisionChange> {
         let state = match ended {
             Ended::Applied => {
@@ -83,8 +83,8 @@ impl History {
         self.settle(RevisionChange { number, state, notes })
     }
 
-    /// The changes of revisions after what is installed was put right: the time to become healthy is over where it is `healthy`, and an older
-    /// revision that a crash left counting stops to.
+    /// Returns the changes of revisions after a repair of the installed content: the time to become healthy is over if it is `healthy`, and an
+    /// older revision that a crash left marked as deployed is superseded.
     pub fn reassert(&self, healthy: bool, clock: HealthClock) -> Vec<RevisionChange> {
         let Some(latest) = self.latest().filter(|_| self.is_whole()) else { return Vec::new() };
         let mut notes = latest.notes.clone();
@@ -105,7 +105,7 @@ impl History {
         std::iter::once(newest).chain(changes).filter(differs).collect()
     }
 
-    /// The history with a revision in its new state.
+    /// Applies a change to the revision in the history.
     pub fn set(&mut self, change: &RevisionChange) {
         for revision in self.revisions.iter_mut().filter(|revision| revision.number == change.number) {
             revision.state = change.state;
@@ -114,14 +114,14 @@ impl History {
     }
 }
 
-/// An earlier revision once a newer one is deployed; none where it stays as it is.
+/// Returns the change of an earlier revision once a newer one is deployed; none if it stays as it is.
 fn replaced(revision: &Revision, newest: &RevisionChange) -> Option<RevisionChange> {
     let changed = |state, notes| Some(RevisionChange { number: revision.number, state, notes });
     let notes = || Notes { healthy_by: None, ..revision.notes.clone() };
     match (&newest.notes.rolled_back, revision.state) {
         (Some(back), _) if back.from == revision.number => changed(State::Failed, Notes { why: Some(brief(&back.message)), ..notes() }),
         (_, State::Deployed) => changed(State::Superseded, notes()),
-        // Nobody goes on with it any more. One that failed says so, and why.
+        // The attempt is not continued any more. A failed one keeps its state and reason.
         (_, State::Pending) => changed(State::Superseded, Notes { waits_before: None, overtaken_by: Some(newest.number), ..notes() }),
         (_, State::Failed | State::Superseded) => None,
     }
@@ -133,7 +133,7 @@ impl HealthClock {
         notes.healthy_by = self.within.and_then(|within| self.now.checked_add(within).ok());
     }
 
-    /// Whether the running time was begun by a clock that was set back since, or by one that is ahead of this one: it would end too late.
+    /// Returns true if the running time was begun by a clock that was set back since, or by one that is ahead of this one: it would end too late.
     fn was_set_back(self, notes: &Notes) -> bool {
         notes.healthy_by.is_some() && notes.applied.is_some_and(|applied| applied > self.now)
     }

@@ -1,13 +1,13 @@
-//! Fields that a schema has and another has not, and whether an object has data in them.
+//! Fields that one schema has and another has not, and a check whether an object has data in them.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// How deep schemas are followed.
+/// Maximum depth to which schemas are followed.
 const DEPTH: usize = 64;
 
-/// A field, by the way to it.
+/// A field, identified by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field(Vec<Part>);
 
@@ -22,12 +22,12 @@ enum Part {
 }
 
 impl Field {
-    /// Whether an object has data in it.
+    /// Returns true if an object has data in the field.
     pub(super) fn is_set(&self, object: &Value) -> bool {
         set(object, &self.0)
     }
 
-    /// As the findings of a CRD's comparison write it: `^.spec.colour`.
+    /// Returns the path in the form of a CRD comparison's findings: `^.spec.colour`.
     pub(super) fn as_found(&self) -> String {
         self.0.iter().fold("^".to_owned(), |path, part| match part {
             Part::Property(name) => format!("{path}.{name}"),
@@ -60,7 +60,7 @@ fn set(value: &Value, path: &[Part]) -> bool {
     }
 }
 
-/// The topmost fields of a version of `live` that the same version of `older` would drop.
+/// Returns the topmost fields of a version of `live` that the same version of `older` would drop.
 pub(super) fn removed(live: &Value, older: &Value, version: &str) -> Vec<Field> {
     let schema = |crd: &Value| {
         let versions = crd["spec"]["versions"].as_array()?;
