@@ -1,4 +1,4 @@
-//! Why a write failed: which object, which verb, and the server's reason.
+//! Errors of writes: the object, the verb, and the server's reason.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use mainstay_objects::{NotOurs, ObjectError, ObjectRef};
 use mainstay_runtime::{KindError, NotLeading};
 use serde_json::Value;
 
-/// What was tried.
+/// The operation that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub enum Verb {
@@ -35,78 +35,78 @@ impl fmt::Display for Verb {
     }
 }
 
-/// The server's reason, as far as callers tell them apart.
+/// The server's reason, with the distinctions that callers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// There is one already.
+    /// The object exists already.
     AlreadyExists,
     /// The object is not in the state that the write expected (uid, resourceVersion).
     Conflict,
-    /// Others own fields that the apply would change: message and field of each.
+    /// Other managers own fields that the apply would change: message and field of each.
     FieldConflict(Vec<(String, String)>),
     /// The identity may not do it.
     Forbidden,
     /// The server does not know the identity.
     Unauthorized,
-    /// The object is refused: message and field of each cause.
+    /// The object is invalid: message and field of each cause.
     Invalid(Vec<(String, String)>),
     /// The request is refused.
     BadRequest,
     /// The server asks to come back later.
     TooManyRequests,
-    /// The server is not able to answer now.
+    /// The server cannot answer now.
     Unavailable,
-    /// Anything else the server says, by its HTTP status.
+    /// Any other reason, by its HTTP status.
     Other(u16),
 }
 
-/// Why a step was not carried out.
+/// The reason why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The server refused.
     #[error("cannot {verb} {object}: {message}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         verb: Verb,
-        /// On what.
+        /// The object.
         object: Box<ObjectRef>,
-        /// Why, for programs.
+        /// The reason, for programs.
         reason: Reason,
-        /// Why, in the server's words.
+        /// The reason, in the server's words.
         message: String,
     },
     /// The server could not be asked.
     #[error("cannot {verb} {object}: the API server did not answer")]
     Unreachable {
-        /// What was tried.
+        /// The operation.
         verb: Verb,
-        /// On what.
+        /// The object.
         object: Box<ObjectRef>,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Nothing was sent: another process may be leading by now.
     #[error("cannot {verb} {object}")]
     NotLeading {
-        /// What was tried.
+        /// The operation.
         verb: Verb,
-        /// On what.
+        /// The object.
         object: Box<ObjectRef>,
-        /// Why.
+        /// The cause.
         #[source]
         source: NotLeading,
     },
-    /// The answer makes no sense.
+    /// The server's answer is not understood.
     #[error("cannot {verb} {object}: unexpected answer ({problem})")]
     Answer {
-        /// What was tried.
+        /// The operation.
         verb: Verb,
-        /// On what.
+        /// The object.
         object: Box<ObjectRef>,
-        /// What is wrong with it.
+        /// The problem with the answer.
         problem: String,
     },
     /// The server does not serve the kind.
@@ -114,40 +114,40 @@ pub enum WriteError {
     Kind {
         /// The object.
         object: Box<ObjectRef>,
-        /// Why.
+        /// The cause.
         #[source]
         source: KindError,
     },
-    /// The object does not say what it is.
+    /// The object lacks a part of its identity.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// The object belongs to somebody else (OLM1-OWN-01).
+    /// The object has another owner (OLM1-OWN-01).
     #[error(transparent)]
     NotOurs(#[from] NotOurs),
-    /// The object did not become what was waited for.
+    /// The object did not reach the awaited state in time.
     #[error("{object} is not ready after {seconds} s: {state}")]
     TimedOut {
         /// The object.
         object: Box<ObjectRef>,
-        /// How long was waited.
+        /// Time waited, in seconds.
         seconds: u64,
-        /// What it is instead.
+        /// Its present state.
         state: String,
     },
-    /// The object was looked at, and is not as it should be.
+    /// The object was checked, and is not as it should be.
     #[error("{object} is not healthy yet: {state}")]
     NotHealthy {
         /// The object.
         object: Box<ObjectRef>,
-        /// What it is instead.
+        /// Its present state.
         state: String,
     },
-    /// The object will not become what was waited for.
+    /// The object will not reach the awaited state.
     #[error("{object} failed: {state}")]
     Unhealthy {
         /// The object.
         object: Box<ObjectRef>,
-        /// What it is instead.
+        /// Its present state.
         state: String,
     },
 }
@@ -184,7 +184,7 @@ impl WriteError {
         Self::Refused { verb, object: Box::new(object.clone()), reason, message }
     }
 
-    /// The server's reason, where it refused.
+    /// Returns the server's reason, if the server refused.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
             Self::Refused { reason, .. } => Some(reason),
@@ -192,12 +192,12 @@ impl WriteError {
         }
     }
 
-    /// Whether the object does not exist.
+    /// Returns whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.reason() == Some(&Reason::NotFound)
     }
 
-    /// Whether the identity lacks the right.
+    /// Returns whether the identity lacks the permission.
     pub fn is_forbidden(&self) -> bool {
         self.reason() == Some(&Reason::Forbidden)
     }

@@ -4,7 +4,8 @@
 //!   record ──► queue (bounded) ──► one task that writes ──► events.k8s.io/v1
 //! ```
 //!
-//! Whoever reports never waits for the server: a slow one must not hold up the work. What finds no place in the queue is dropped, and counted.
+//! Reporting never waits for the server: a slow one must not hold up the work. Events that find no place in the queue are dropped and
+//! counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,36 +18,36 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{WriteError, Writer};
 
-/// Events that wait to be written; more are dropped.
+/// Maximum number of events that wait to be written; more are dropped.
 const WAITING: usize = 1_000;
-/// When so many wait, what is as it should be is no news.
+/// Number of waiting events from which normal ones are dropped.
 const BUSY: usize = WAITING / 2;
-/// How many different events are remembered.
+/// Number of different events that are remembered.
 const REMEMBERED: usize = 1_024;
-/// An event that comes again after this long is a new one.
+/// Time after which the same event counts as a new one.
 const SERIES: SignedDuration = SignedDuration::from_mins(6);
-/// The server's limits, in bytes.
+/// Size limits of the server, in bytes.
 const NOTE: usize = 1_024;
 const REASON: usize = 128;
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// It informs.
+    /// The event informs.
     Normal,
-    /// It asks for attention.
+    /// The event asks for attention.
     Warning,
 }
 
-/// Reports events as one controller; they are written in the background.
+/// A recorder that reports events as one controller; they are written in the background.
 #[derive(Clone)]
 pub struct Recorder {
     scribe: Arc<Scribe>,
-    /// Begun with the first report, since only that is sure to be made where tasks can be started.
+    /// Created with the first report, since tasks can certainly be started only then.
     queue: Arc<OnceLock<mpsc::Sender<Told>>>,
 }
 
-/// Who writes what was reported.
+/// The writer of reported events.
 struct Scribe {
     writer: Writer,
     env: Env,
@@ -56,7 +57,7 @@ struct Scribe {
 
 enum Told {
     Event(Box<Seen>),
-    /// Everything that was reported before is to be written.
+    /// Asks that everything reported before is written.
     Flush(oneshot::Sender<()>),
 }
 
@@ -77,17 +78,17 @@ struct Series {
 }
 
 impl Recorder {
-    /// A recorder that reports as `controller`, running as `instance`.
+    /// Creates a recorder that reports as `controller`, running as `instance`.
     pub fn new(writer: Writer, env: Env, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let scribe = Scribe { writer, env, controller: controller.into(), instance: instance.into() };
         Self { scribe: Arc::new(scribe), queue: Arc::default() }
     }
 
-    /// Reports that `action` on `about` had this outcome. It is written later, by a task of the runtime that this is called in.
+    /// Reports that `action` on `about` had this outcome. A task of the calling runtime writes the event later.
     ///
-    /// Events of cluster-wide objects go to namespace `default`. Failing to report is no reason to fail the work: what cannot be written is
-    /// logged, and what finds no place in the queue is counted (`mainstay_events_dropped_total`). The error is that of an object that does not
-    /// say what it is.
+    /// Events of cluster-wide objects go to namespace `default`. A failed report is no reason to fail the work: an event that cannot be
+    /// written is logged, and one that finds no place in the queue is counted (`mainstay_events_dropped_total`). The error is that of an
+    /// object that lacks a part of its identity.
     pub fn record(&self, about: &Value, kind: EventKind, reason: &str, action: &str, note: &str) -> Result<(), ObjectError> {
         let object = ObjectRef::of(about)?;
         let uid = about.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -108,11 +109,11 @@ impl Recorder {
         Ok(())
     }
 
-    /// Waits until everything that was reported before is written, or cannot be.
+    /// Waits until everything reported before is written, or cannot be.
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.queue().send(Told::Flush(done)).await.is_ok() {
-            // Nobody writes any more when the runtime ends.
+            // Writing stops when the runtime ends.
             let _ = written.await;
         }
     }
@@ -127,13 +128,13 @@ impl Recorder {
 }
 
 impl Scribe {
-    /// Writes what is reported, in order, until nobody can report any more.
+    /// Writes reported events, in order, until all recorders are gone.
     async fn write_all(self: Arc<Self>, mut queue: mpsc::Receiver<Told>) {
         let mut seen = HashMap::new();
         while let Some(told) = queue.recv().await {
             match told {
                 Told::Flush(done) => {
-                    // Whoever asked may have gone.
+                    // The caller may be gone.
                     let _ = done.send(());
                 }
                 Told::Event(event) => {
@@ -161,7 +162,7 @@ impl Scribe {
                     series.last = now;
                     return Ok(());
                 }
-                // It expired: a new one begins.
+                // The event expired: a new one begins.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -203,12 +204,12 @@ impl Scribe {
     }
 }
 
-/// A time as MicroTime is written.
+/// Formats a time as MicroTime.
 fn micro(time: Timestamp) -> String {
     format!("{time:.6}")
 }
 
-/// The longest beginning of at most `limit` bytes.
+/// Returns the longest beginning of at most `limit` bytes.
 fn cut(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! The only writer that loops use: it carries out steps that somebody else decided, as one identity.
+//! The only writer of controllers: it carries out steps that others decided, as one identity.
 //!
 //! ```text
 //!   Step, Step, Step ──► Writer (one kube::Client: a ServiceAccount or the controller) ──► API
@@ -6,8 +6,8 @@
 //!   Recorder ──► events.k8s.io/v1, the same event counted instead of repeated
 //! ```
 //!
-//! Nothing is decided here, and nothing is retried: a step that fails says which object, which verb and why
-//! ([`WriteError`]), and the loop's queue asks again.
+//! Nothing is decided here, and nothing is retried: a step that fails says which object, which verb and why ([`WriteError`]), and the queue
+//! of the controller tries again.
 
 mod error;
 mod events;
@@ -24,7 +24,7 @@ pub use writer::{Pruned, Writer};
 use kube::api::GroupVersionKind;
 use mainstay_objects::ObjectRef;
 
-/// The group, version and kind of an object, as kube names them.
+/// Returns the group, version and kind of an object, as kube names them.
 pub fn gvk(object: &ObjectRef) -> GroupVersionKind {
     GroupVersionKind::gvk(object.group(), object.version(), &object.kind)
 }

@@ -1,9 +1,9 @@
-//! Whose an object's fields are: what a manager made by a plain create becomes what it applies.
+//! Owners of an object's fields: fields that a manager wrote by a plain create become fields that it applies.
 
 use serde_json::{Map, Value};
 
-/// The `managedFields` in which everything that `manager` wrote by creating the object counts as applied by it; none where that would
-/// change nothing. A field that is only known as created stays when it is not applied any more.
+/// Returns the `managedFields` in which everything that `manager` wrote by creating the object counts as applied by it; `None` if that
+/// would change nothing. A field that is only known as created stays when it is no longer applied.
 pub(crate) fn adopted(object: &Value, manager: &str) -> Option<Vec<Value>> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?;
     let own = |entry: &Value, operation: &str| {
@@ -21,8 +21,8 @@ pub(crate) fn adopted(object: &Value, manager: &str) -> Option<Vec<Value>> {
     (*applied != before).then_some(others)
 }
 
-/// The `managedFields` in which everything that `manager` wrote by creating the object counts as applied by it, of an object that it has never
-/// applied; none where it has, or wrote nothing.
+/// Returns the `managedFields` in which everything that `manager` wrote by creating the object counts as applied by it, of an object that
+/// it has never applied; `None` if it has, or wrote nothing.
 pub(crate) fn created_as_applied(object: &Value, manager: &str) -> Option<Vec<Value>> {
     let mut entries = object.pointer("/metadata/managedFields")?.as_array()?.clone();
     let own = |entry: &Value| entry["manager"] == manager && entry["subresource"].as_str().unwrap_or_default().is_empty();

@@ -1,4 +1,4 @@
-//! One request and its answer: paths, queries, and the server's Status.
+//! A request and its answer: paths, queries, and the server's Status.
 
 use http::{Method, Request};
 use http_body_util::{BodyExt, Limited};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Verb, WriteError};
 
-/// The largest answer that is read: no single object is larger.
+/// Size limit of an answer, in bytes: no single object is larger.
 const LARGEST: usize = 64 * 1024 * 1024;
 
 pub(crate) struct Call<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
     pub object: Value,
 }
 
-/// The path of a kind's objects, of one of them, or of its subresource.
+/// Returns the path of a kind's objects, of one of them, or of its subresource.
 pub(crate) fn path(served: &Served, namespace: &str, name: &str, subresource: &str) -> String {
     let resource = &served.resource;
     let mut path = if resource.group.is_empty() {
@@ -47,12 +47,12 @@ pub(crate) fn path(served: &Served, namespace: &str, name: &str, subresource: &s
     path
 }
 
-/// The path of a kind's objects in all namespaces.
+/// Returns the path of a kind's objects in all namespaces.
 pub(crate) fn collection(served: &Served) -> String {
     path(&Served { namespaced: false, ..served.clone() }, "", "", "")
 }
 
-/// Percent-encodes all but what names may hold (some RBAC names hold colons, which stay).
+/// Percent-encodes all characters that names cannot have (some RBAC names have colons, which stay).
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -91,7 +91,7 @@ impl Call<'_> {
         let code = response.status();
         let bytes = Limited::new(response.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
         if !code.is_success() {
-            // Proxies answer with pages; those count by their status alone.
+            // Proxies answer with pages; for those only the status counts.
             let status = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             return Err(WriteError::refused(self.verb, self.object, code.as_u16(), &status));
         }

@@ -1,24 +1,24 @@
-//! Carrying out steps in order, and what came of each.
+//! Execution of steps in order, with the outcome of each.
 
 use mainstay_objects::{Health, Step, health};
 use serde_json::Value;
 
 use crate::{Reason, WriteError, Writer};
 
-/// What a step did.
+/// The effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The object is new.
     Created,
-    /// It was applied or patched.
+    /// The object was applied or patched.
     Applied,
-    /// It was as wanted.
+    /// The object was already as wanted.
     Unchanged,
-    /// It, or something, was deleted.
+    /// The object, or some of the objects, were deleted.
     Deleted,
-    /// What was waited for came.
+    /// The awaited state was reached.
     Reached,
-    /// Nothing was done in a dry run.
+    /// The step was skipped in a dry run.
     Skipped,
 }
 
@@ -27,29 +27,29 @@ pub enum Effect {
 pub struct Done {
     /// The step's place in the list, from 0.
     pub index: usize,
-    /// What it did.
+    /// The effect of the step.
     pub effect: Effect,
-    /// The object afterwards, where there is one.
+    /// The object afterwards, if there is one.
     pub object: Option<Value>,
 }
 
-/// A list of steps that came to a halt.
+/// A list of steps that stopped at a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("step {} of {total} failed", index + 1)]
 pub struct Failed {
     /// The step that failed, from 0; those before it are done, those after it are not.
     pub index: usize,
-    /// How many there were.
+    /// Number of steps in the list.
     pub total: usize,
-    /// Why.
+    /// The cause.
     #[source]
     pub error: WriteError,
-    /// What was done before.
+    /// The steps that were done before.
     pub done: Vec<Done>,
 }
 
 impl Writer {
-    /// Carries out the steps in order and stops at the first that fails; `progress` is told of each.
+    /// Carries out the steps in order and stops at the first that fails; calls `progress` with each.
     pub async fn execute<S: AsRef<Step> + Sync>(
         &self,
         steps: &[S],

@@ -1,4 +1,4 @@
-//! The writer: every verb that loops use, as one identity.
+//! The writer: every verb that controllers use, as one identity.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::managed::{adopted, created_as_applied};
 use crate::request::{Answer, Call, collection, path, with_query};
 use crate::{Effect, Reason, Verb, WriteError};
 
-/// Between two looks at a server that ends watches at once, or does not name a kind yet.
+/// Pause before another request to a server that ends watches at once, or does not name a kind yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// How often a write is tried again on an object whose status changed meanwhile.
+/// Number of attempts to write an object whose status changed meanwhile.
 const LOOKS: usize = 5;
 /// A version that no object has.
 const NO_VERSION: &str = "9223372036854775807";
 
-/// One identity's way to write. Cloning is cheap.
+/// A writer with one identity. Cloning is cheap.
 #[derive(Clone)]
 pub struct Writer {
     client: kube::Client,
@@ -30,38 +30,38 @@ pub struct Writer {
     dry_run: bool,
 }
 
-/// What a prune did.
+/// The outcome of a prune.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Deleted now.
+    /// Objects that were deleted.
     pub deleted: Vec<ObjectRef>,
-    /// Left alone, and why.
+    /// Objects that were left alone, with the reason.
     pub kept: Vec<(ObjectRef, String)>,
 }
 
 impl Writer {
-    /// A writer with the identity of `client`, whose applies own fields as `manager`.
+    /// Creates a writer with the identity of `client`, whose applies own fields as `manager`.
     pub fn new(client: kube::Client, kinds: Kinds, manager: impl Into<String>) -> Self {
         Self { client, kinds, manager: manager.into(), dry_run: false }
     }
 
-    /// The same writer, of whose writes the server tells the outcome without keeping it.
+    /// Returns the same writer for dry runs: the server reports the outcome of its writes and does not keep them.
     #[must_use]
     pub fn dry(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether its writes are dry runs.
     pub fn is_dry(&self) -> bool {
         self.dry_run
     }
 
-    /// The client that it writes with.
+    /// Returns the client that it writes with.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// The object as it is; `None` where there is none.
+    /// Returns the object as it is; `None` if it does not exist.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, WriteError> {
         let served = self.served(object).await?;
         match self.call(Verb::Get, Method::GET, object, &served, "", None).await {
@@ -71,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// The objects of a kind in all namespaces, page by page, at most `most` of them.
+    /// Lists the objects of a kind in all namespaces, page by page, at most `most` of them.
     pub async fn list(&self, kind: &kube::api::GroupVersionKind, most: usize) -> Result<Vec<Value>, WriteError> {
         const PAGE: usize = 500;
         let version = if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
@@ -95,7 +95,7 @@ impl Writer {
             page = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|page| !page.is_empty()).map(str::to_owned);
             for mut item in list.get_mut("items").and_then(Value::as_array_mut).into_iter().flat_map(std::mem::take) {
                 if let Value::Object(item) = &mut item {
-                    // Items of a list leave out what they all are.
+                    // Items of a list omit the fields that they all share.
                     item.insert("kind".into(), Value::String(place.kind.clone()));
                     item.insert("apiVersion".into(), Value::String(place.api_version.clone()));
                 }
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Makes an object that must not exist yet.
+    /// Creates an object that must not exist yet.
     pub async fn create(&self, object: &Value) -> Result<Value, WriteError> {
         let place = ObjectRef::of(object)?;
         let served = self.served(&place).await?;
@@ -115,10 +115,10 @@ impl Writer {
         Ok(call.send(&self.client).await?.object)
     }
 
-    /// Makes an object that must not exist yet by a request that names it, as server-side apply does. Authorizers see the name, which a POST
-    /// does not have, so that permissions that are limited to it count.
+    /// Creates an object that must not exist yet by a request that names it, as server-side apply does. Authorizers see the name, which a
+    /// POST does not have, so that permissions that are limited to it count.
     ///
-    /// Where there is an object, the server compares its version with one that no object has: it is left as it is, and the answer is
+    /// If the object exists, the server compares its version with one that no object has: the object is left as it is, and the answer is
     /// [`Reason::AlreadyExists`], as that of [`Writer::create`].
     pub async fn create_named(&self, object: &Value) -> Result<Value, WriteError> {
         let never = Expect { resource_version: Some(NO_VERSION.to_owned()), ..Expect::default() };
@@ -132,8 +132,8 @@ impl Writer {
         }
     }
 
-    /// Makes the object, or makes its fields as given, by server-side apply. What the same manager made by [`Writer::create`] counts as
-    /// applied: fields that are not given any more go.
+    /// Creates the object, or sets its fields as given, by server-side apply. Fields that the same manager wrote by [`Writer::create`]
+    /// count as applied: they are removed if they are no longer given.
     pub async fn apply(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
         let (applied, effect) = match self.apply_expecting(object, force, expect).await {
             Err(error) if matches!(error.reason(), Some(Reason::Invalid(_))) && !self.dry_run => {
@@ -147,8 +147,8 @@ impl Writer {
         Ok((applied, Effect::Applied))
     }
 
-    /// Applies once more with what this manager created counted as applied: fields that are not given any more stay beside those that replace
-    /// them otherwise, and may be what makes the object invalid, as a second port without a name does.
+    /// Applies once more with the fields that this manager created counted as applied. Otherwise fields that are no longer given stay
+    /// beside those that replace them, and may make the object invalid, as a second port without a name does.
     async fn apply_over_created(
         &self,
         object: &Value,
@@ -167,7 +167,7 @@ impl Writer {
         self.apply_expecting(object, force, &expect).await
     }
 
-    /// Writes an object's managed fields, unless it has changed since.
+    /// Writes an object's managed fields, unless the object has changed since.
     async fn manage(&self, live: &Value, managed: Vec<Value>) -> Result<Value, WriteError> {
         let mut meta_patch = json!({"managedFields": managed});
         for (key, value) in Expect::exactly(live).members() {
@@ -176,7 +176,7 @@ impl Writer {
         self.patch(&ObjectRef::of(live)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await
     }
 
-    /// Applies; a conflict with nothing but a status that was reported meanwhile is no conflict.
+    /// Applies an object; a conflict with only a status that was reported meanwhile is no conflict.
     async fn apply_expecting(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
         let mut expect = expect.clone();
         for _ in 0..LOOKS {
@@ -194,7 +194,7 @@ impl Writer {
     async fn apply_once(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
         let place = ObjectRef::of(object)?;
         let served = self.served(&place).await?;
-        // Only preconditions make the body another one than the object.
+        // Only preconditions make the body differ from the object.
         let mut body = Cow::Borrowed(object);
         for (key, value) in expect.members() {
             if let Some(Value::Object(meta)) = body.to_mut().get_mut("metadata") {
@@ -214,8 +214,8 @@ impl Writer {
         Ok((answer.object, effect))
     }
 
-    /// Applies an object that must be the owner's or new: marks it, looks whether it exists, and refuses to take over what is
-    /// somebody else's (OLM1-OWN-01). Conflicts with other field managers are won.
+    /// Applies an object that must be the owner's or new: marks it, checks whether it exists, and refuses to take over an object of another
+    /// owner (OLM1-OWN-01). Conflicts with other field managers are won.
     pub async fn apply_owned(&self, object: &Value, owner: &Owner) -> Result<(Value, Effect), WriteError> {
         let mut wanted = object.clone();
         owner.mark(&mut wanted);
@@ -225,7 +225,7 @@ impl Writer {
             return Ok((object, effect));
         };
         owner.check(&live)?;
-        // The uid: what was made anew since may be somebody else's.
+        // The uid is expected: an object that was created since may have another owner.
         let (applied, effect) = self.apply(&wanted, true, &Expect::uid_of(&live)).await?;
         let unchanged = meta(&applied, "resourceVersion") == meta(&live, "resourceVersion");
         Ok((applied, if unchanged { Effect::Unchanged } else { effect }))
@@ -244,7 +244,7 @@ impl Writer {
         Ok(call.send(&self.client).await?.object)
     }
 
-    /// Deletes an object; `false` where there was none.
+    /// Deletes an object; `false` if it did not exist.
     pub async fn delete(&self, object: &ObjectRef, expect: &Expect, propagation: Propagation) -> Result<bool, WriteError> {
         let served = match self.served(object).await {
             Ok(served) => served,
@@ -259,7 +259,7 @@ impl Writer {
         };
         let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
         if self.dry_run {
-            // The server reads options from the body where there is one, and then not from the query.
+            // The server reads options from the body if there is one, and then not from the query.
             options["dryRun"] = json!(["All"]);
         }
         let mut expect = expect.clone();
@@ -283,7 +283,7 @@ impl Writer {
         }
     }
 
-    /// Writes a status where it differs from that of `live`, which must not have changed since; `None` where it does not differ.
+    /// Writes a status if it differs from that of `live`, which must not have changed since; `None` if it does not differ.
     pub async fn update_status(&self, live: &Value, status: &Value) -> Result<Option<Value>, WriteError> {
         if live.get("status").unwrap_or(&Value::Null) == status {
             return Ok(None);
@@ -298,7 +298,7 @@ impl Writer {
         Ok(Some(answer.object))
     }
 
-    /// Adds a finalizer at the end; `None` where it is there already.
+    /// Adds a finalizer at the end; `None` if it is there already.
     pub async fn add_finalizer(&self, live: &Value, finalizer: &str) -> Result<Option<Value>, WriteError> {
         let mut all = finalizers(live);
         if all.iter().any(|own| own == finalizer) {
@@ -308,7 +308,7 @@ impl Writer {
         self.set_finalizers(live, &all).await.map(Some)
     }
 
-    /// Removes a finalizer; `None` where it is not there, or the object is gone.
+    /// Removes a finalizer; `None` if it is not there, or the object is gone.
     pub async fn remove_finalizer(&self, live: &Value, finalizer: &str) -> Result<Option<Value>, WriteError> {
         let mut all = finalizers(live);
         let before = all.len();
@@ -324,7 +324,7 @@ impl Writer {
     }
 
     async fn set_finalizers(&self, live: &Value, all: &[String]) -> Result<Value, WriteError> {
-        // Lists are replaced whole by a merge patch: the version guards against losing somebody else's.
+        // A merge patch replaces lists as a whole: the version protects finalizers of others.
         let mut meta_patch = json!({"finalizers": all});
         for (key, value) in Expect::exactly(live).members() {
             meta_patch[key] = Value::String(value.clone());
@@ -332,7 +332,7 @@ impl Writer {
         self.patch(&ObjectRef::of(live)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await
     }
 
-    /// Deletes those of `objects` that exist and are the owner's, in the order given.
+    /// Deletes those of `objects` that exist and are the owner's, in the given order.
     pub async fn prune(&self, objects: &[ObjectRef], owner: &Owner) -> Result<Pruned, WriteError> {
         let mut done = Pruned::default();
         for object in objects {
@@ -353,7 +353,7 @@ impl Writer {
         Ok(done)
     }
 
-    /// Waits until the object is as asked; its last state.
+    /// Waits until the object is in the awaited state; returns its last state.
     pub async fn wait(&self, object: &ObjectRef, until: &Until, timeout: Duration) -> Result<Value, WriteError> {
         let mut state = "nothing is known of it".to_owned();
         let reached = async {
@@ -367,8 +367,8 @@ impl Writer {
         outcome.unwrap_or_else(|_| Err(WriteError::TimedOut { object: Box::new(object.clone()), seconds: timeout.as_secs(), state }))
     }
 
-    /// Waits until discovery names what an established CRD defines. A server may write the condition a moment before, and of several servers
-    /// one may be behind the other.
+    /// Waits until discovery names the kinds of an established CRD. A server may write the condition a moment earlier, and one of several
+    /// servers may lag behind the others.
     async fn named(&self, crd: &Value, state: &mut String) -> Result<(), WriteError> {
         let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
@@ -399,7 +399,7 @@ impl Writer {
             let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
             let mut live = list.get_mut("items").and_then(Value::as_array_mut).and_then(Vec::pop);
             if let Some(Value::Object(live)) = &mut live {
-                // Items of a list leave out what they all are.
+                // Items of a list omit the fields that they all share.
                 live.insert("kind".into(), Value::String(object.kind.clone()));
                 live.insert("apiVersion".into(), Value::String(object.api_version.clone()));
             }
@@ -420,7 +420,7 @@ impl Writer {
             };
             let events = self.client.request_events::<Value>(request).await.map_err(unreachable)?;
             pin_mut!(events);
-            // The end of a watch, and what it cannot tell, only mean to look again.
+            // After the end of a watch, or an event that cannot be read, the object is read again.
             while let Ok(Some(event)) = events.try_next().await {
                 let live = match event {
                     WatchEvent::Added(live) | WatchEvent::Modified(live) => Some(live),
@@ -432,7 +432,7 @@ impl Writer {
                     return Ok(done);
                 }
             }
-            // A server that ends watches at once is not to be asked without pause.
+            // Without a pause, a server that ends watches at once would be asked continuously.
             tokio::time::sleep(ASK_AGAIN).await;
         }
     }
@@ -491,7 +491,7 @@ impl Writer {
     }
 }
 
-/// The object when it is as asked; `state` says what it is otherwise.
+/// Returns the object if it is in the awaited state; otherwise `state` describes its present one.
 fn settled(object: &ObjectRef, live: Option<&Value>, until: &Until, state: &mut String) -> Result<Option<Value>, WriteError> {
     let Some(live) = live else {
         "it does not exist".clone_into(state);

@@ -1,15 +1,15 @@
-//! `status.conditions` of objects: the one way to read and to set a condition of an object that is a value.
+//! Conditions in `status.conditions`: the one way to read and to set a condition of an object that is a JSON value.
 //!
-//! Objects with types of their own have theirs in the crate of these types; the rules are the same.
+//! Typed objects have theirs in the crate of their types; the rules are the same.
 
 use serde_json::{Value, json};
 
-/// A condition as it is to be.
+/// A condition to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition<'a> {
-    /// The aspect that it is about, in CamelCase.
+    /// The type of the condition, in CamelCase.
     pub kind: &'a str,
-    /// Whether it holds.
+    /// True for status `True`, false for `False`.
     pub status: bool,
     /// The reason, in CamelCase, for programs.
     pub reason: &'a str,
@@ -17,18 +17,18 @@ pub struct Condition<'a> {
     pub message: &'a str,
 }
 
-/// The condition of a type.
+/// Returns the condition of a type.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == *kind)
 }
 
-/// Whether the condition of a type is `True`.
+/// Returns whether the condition of a type is `True`.
 pub fn is_condition_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
 /// Sets a condition at its place among the others, at the end if it is new. `now` (RFC 3339) becomes its time only if its status changes.
-/// Says whether anything changed.
+/// Returns whether anything changed.
 pub fn set_condition(object: &mut Value, wanted: &Condition<'_>, now: &str) -> bool {
     let status = if wanted.status { "True" } else { "False" };
     let mut next = json!({

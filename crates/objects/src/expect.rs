@@ -1,48 +1,48 @@
-//! Preconditions of a write: the object that was seen.
+//! Preconditions of a write: the object as it was read.
 
 use serde_json::Value;
 
 /// Preconditions of a write; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// This very object, and not one made again under its name.
+    /// The object itself, not another one that was created under its name.
     pub uid: Option<String>,
-    /// In this state.
+    /// The object in this state.
     pub resource_version: Option<String>,
-    /// Or in another state that says the same but for its status: what was seen, without that ([`Expect::as_seen`]).
+    /// Or the object in a state that differs only in its status: the content that was read, without the status ([`Expect::as_seen`]).
     pub content: Option<Box<Value>>,
 }
 
 impl Expect {
-    /// The object as it was seen.
+    /// Expects the object that was read, in any state.
     pub fn uid_of(live: &Value) -> Self {
         Self { uid: meta(live, "uid"), ..Self::default() }
     }
 
-    /// The object exactly as it was seen.
+    /// Expects the object exactly as it was read.
     pub fn exactly(live: &Value) -> Self {
         Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion"), content: None }
     }
 
-    /// The object as it was seen; its status may have changed since.
+    /// Expects the object as it was read; its status may have changed since.
     pub fn as_seen(live: &Value) -> Self {
         Self { content: Some(Box::new(content(live))), ..Self::exactly(live) }
     }
 
-    /// The same expectation of the object as it is now; nothing unless its status alone has changed since.
+    /// Returns the same expectation for the object as it is now; `None` if more than its status has changed.
     pub fn renewed(&self, live: &Value) -> Option<Self> {
         let seen = self.content.as_deref()?;
         (self.uid == meta(live, "uid") && *seen == content(live))
             .then(|| Self { resource_version: meta(live, "resourceVersion"), ..self.clone() })
     }
 
-    /// The members of `metadata` that it names, with their values.
+    /// Returns the members of `metadata` that the expectation names, with their values.
     pub fn members(&self) -> impl Iterator<Item = (&'static str, &String)> {
         self.uid.iter().map(|uid| ("uid", uid)).chain(self.resource_version.iter().map(|version| ("resourceVersion", version)))
     }
 }
 
-/// An object's content without its status and the fields that every write changes.
+/// Returns an object's content without its status and the fields that every write changes.
 fn content(live: &Value) -> Value {
     let mut object = live.clone();
     if let Value::Object(map) = &mut object {
@@ -54,7 +54,7 @@ fn content(live: &Value) -> Value {
     object
 }
 
-/// A text of an object's `metadata`.
+/// Returns a text of an object's `metadata`.
 pub fn meta(object: &Value, key: &str) -> Option<String> {
     object.get("metadata")?.get(key)?.as_str().map(str::to_owned)
 }

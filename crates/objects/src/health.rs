@@ -1,19 +1,19 @@
-//! Whether an object is as it should be, by its own status.
+//! Health of objects, by their own status.
 
 use serde_json::Value;
 
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It is as it should be.
+    /// The object is as it should be.
     Ready,
-    /// Not yet; what is missing.
+    /// The object is not ready yet; with what is missing.
     Waiting(String),
-    /// It will not be without somebody's help; why.
+    /// The object will not become ready without help; with the reason.
     Failed(String),
 }
 
-/// The health of an object. Kinds that report nothing are ready when they exist.
+/// Returns the health of an object. Kinds that report nothing are ready when they exist.
 pub fn health(object: &Value) -> Health {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         return Health::Waiting("is being deleted".into());
@@ -67,7 +67,7 @@ fn deployment(object: &Value) -> Health {
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let status = |name: &str| number(object, &format!("/status/{name}")).unwrap_or(0);
     let (new, all, available) = (status("updatedReplicas"), status("replicas"), status("availableReplicas"));
-    // Why pods cannot be made is what a person has to know.
+    // The user has to know why pods cannot be created.
     let short = |text: String| match condition(object, "ReplicaFailure") {
         Some(("True", why)) => Health::Waiting(format!("{text}: {why}")),
         _ => Health::Waiting(text),
@@ -105,7 +105,7 @@ fn updated(object: &Value, wanted: i64, counter: &str) -> Health {
     if new < wanted { Health::Waiting(format!("{new} of {wanted} pods are of the new template")) } else { Health::Ready }
 }
 
-/// The controller has not seen the newest spec yet.
+/// Returns the state of an object whose controller has not seen the newest spec yet; `None` if it has.
 fn unobserved(object: &Value) -> Option<Health> {
     let generation = number(object, "/metadata/generation").unwrap_or(0);
     let observed = number(object, "/status/observedGeneration").unwrap_or(0);
@@ -120,7 +120,7 @@ fn by_condition(object: &Value, name: &str) -> Health {
     }
 }
 
-/// A condition's status, and its reason and message as one text.
+/// Returns a condition's status, and its reason and message as one text.
 fn condition<'a>(object: &'a Value, name: &str) -> Option<(&'a str, String)> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let condition = conditions.iter().find(|condition| condition.get("type").is_some_and(|kind| kind == name))?;

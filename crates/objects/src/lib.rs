@@ -1,5 +1,5 @@
-//! Kubernetes objects as values: which one is meant, whose it is, what comes before what, and whether it is healthy. Pure functions of the
-//! object itself; every installer and controller asks the same ones.
+//! Kubernetes objects as JSON values: their references, owners, order and health. Pure functions of the object itself, shared by every
+//! installer and controller.
 //!
 //! ```text
 //!   Value ──┬── ObjectRef   which object (kind, namespace, name)

@@ -1,4 +1,4 @@
-//! Which object is meant.
+//! References to objects.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// An object that cannot be written because it does not say what it is.
+/// The error for an object that cannot be written because it lacks a part of its identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an object has no {0}")]
 pub struct ObjectError(pub &'static str);
 
 impl ObjectRef {
-    /// The object itself.
+    /// Returns the reference of an object.
     pub fn of(object: &Value) -> Result<Self, ObjectError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
         Ok(Self {
@@ -31,17 +31,17 @@ impl ObjectRef {
         })
     }
 
-    /// Its group; empty for the core group.
+    /// Returns the group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Its version: `v1` of `apps/v1`.
+    /// Returns the version: `v1` of `apps/v1`.
     pub fn version(&self) -> &str {
         self.api_version.split_once('/').map_or(&*self.api_version, |(_, version)| version)
     }
 
-    /// Whether both name the same object, in whatever version.
+    /// Returns whether both name the same object, in any version.
     pub fn same(&self, other: &Self) -> bool {
         self.group() == other.group() && self.kind == other.kind && self.namespace == other.namespace && self.name == other.name
     }

@@ -1,4 +1,4 @@
-//! What comes before what. A kind stands behind all that it may need when it starts.
+//! The order of installation and removal. A kind follows all kinds that it may need when it starts.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn rank(kind: &str) -> (usize, usize) {
     (others, 0)
 }
 
-/// The name of the phase in which a kind is installed.
+/// Returns the name of the phase in which a kind is installed.
 pub fn phase(kind: &str) -> &'static str {
     PHASES.get(rank(kind).0).map_or(OTHERS, |(name, _)| *name)
 }
@@ -72,14 +72,14 @@ pub fn install_order(objects: &mut [Value]) {
     });
 }
 
-/// Sorts objects for removal: the other way round.
+/// Sorts objects for removal: the reverse order.
 pub fn delete_order(objects: &mut [ObjectRef]) {
     objects.sort_by_cached_key(|object| {
         std::cmp::Reverse((rank(&object.kind), object.kind.clone(), object.namespace.clone(), object.name.clone()))
     });
 }
 
-/// What an earlier revision had and the wanted one has not, in the order of removal.
+/// Returns the objects of an earlier revision that the wanted one does not have, in the order of removal.
 pub fn stale(earlier: &[ObjectRef], wanted: &[ObjectRef]) -> Vec<ObjectRef> {
     let mut gone: Vec<ObjectRef> = earlier.iter().filter(|object| !wanted.iter().any(|other| other.same(object))).cloned().collect();
     delete_order(&mut gone);

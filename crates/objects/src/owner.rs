@@ -1,5 +1,5 @@
-//! Whose an object is. An object belongs to at most one owner, and one that exists already is taken over only when it was
-//! the same owner's before (OLM1-OWN-01).
+//! Owners of objects. An object belongs to at most one owner. An existing object is taken over only if it belonged to the same owner before
+//! (OLM1-OWN-01).
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::{ObjectError, ObjectRef};
 
 const KEEP: &str = "helm.sh/resource-policy";
 
-/// The owner of what is written.
+/// The owner of objects that are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its `apiVersion`.
@@ -20,24 +20,24 @@ pub struct Owner {
     pub uid: String,
     /// The labels that mark its objects (OLM1-CTRL-10).
     pub labels: Vec<(String, String)>,
-    /// Who manages, as refusals name it: `operator-controller`.
+    /// The manager, as refusals name it: `operator-controller`.
     pub manager: String,
 }
 
-/// An object that is somebody else's, in the words of OLM1-OWN-03.
+/// The refusal of an object with another owner, in the words of OLM1-OWN-03.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} '{name}' already exists in namespace '{namespace}' and cannot be managed by {manager}", kind = object.kind, name = object.name, namespace = object.namespace)]
 pub struct NotOurs {
     /// The object.
     pub object: Box<ObjectRef>,
-    /// Who may not manage it.
+    /// The manager that may not manage it.
     pub manager: String,
-    /// Whose it is, where it says so: kind and name.
+    /// Its owner, if the object names one: kind and name.
     pub owner: Option<(String, String)>,
 }
 
 impl Owner {
-    /// Marks an object as the owner's: labels, and a controller reference unless the object asks to be kept.
+    /// Marks an object as the owner's: sets labels, and a controller reference unless the object asks to be kept.
     pub fn mark(&self, object: &mut Value) {
         let Some(meta) = member(object, "metadata") else { return };
         if let Some(labels) = child(meta, "labels") {
@@ -60,10 +60,10 @@ impl Owner {
         }
     }
 
-    /// Whether an object that exists is the owner's.
+    /// Returns whether an existing object is the owner's.
     ///
-    /// It is by a controller reference to it, or, where nobody controls it (or an owner of the same kind and name that was
-    /// deleted and made again), by the labels.
+    /// A controller reference to the owner says so. The labels say so if the object has no controller, or if its controller has the owner's
+    /// kind and name and was deleted and created again.
     pub fn owns(&self, live: &Value) -> bool {
         match controller(live) {
             Some(reference) if text(reference, "uid") == self.uid => return true,
@@ -76,7 +76,7 @@ impl Owner {
             })
     }
 
-    /// Refuses an object that exists and is not the owner's.
+    /// Refuses an existing object that is not the owner's.
     pub fn check(&self, live: &Value) -> Result<(), NotOurs> {
         if self.owns(live) {
             return Ok(());
@@ -98,7 +98,7 @@ impl Owner {
     }
 }
 
-/// Whether the object asks to stay when its owner lets it go.
+/// Returns whether the object asks to stay when its owner lets it go.
 pub fn asks_to_be_kept(object: &Value) -> bool {
     object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(KEEP)).is_some_and(|policy| policy == "keep")
 }

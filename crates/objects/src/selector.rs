@@ -16,7 +16,7 @@ use serde_json::Value;
 /// The labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// The labels in an object's metadata; what is no text is left out.
+/// Returns the labels in an object's metadata; values that are no text are left out.
 pub fn labels_of(object: &Value) -> Labels {
     match object.pointer("/metadata/labels") {
         Some(Value::Object(map)) => map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
@@ -67,7 +67,7 @@ pub enum SelectorOperator {
 }
 
 impl SelectorOperator {
-    /// Whether the value of a label, absent as `None`, compares so with the values of a criterion.
+    /// Returns whether the value of a label (`None` if absent) fulfils the comparison with the values of a criterion.
     pub fn holds(self, label: Option<&str>, values: &[String]) -> bool {
         let listed = |label: &str| values.iter().any(|value| value == label);
         let compares = |label: &str, wanted: Ordering| match (label.parse::<i64>(), values.first().map(|value| value.parse::<i64>())) {
@@ -96,18 +96,18 @@ pub struct Requirement {
     pub values: Vec<String>,
 }
 
-/// Criteria that must all hold, ready to be matched; none at all select everything.
+/// Criteria that must all hold, ready to be matched; an empty list selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requirements(Vec<Requirement>);
 
 impl Requirements {
-    /// These criteria.
+    /// Creates requirements of these criteria.
     pub fn new(all: Vec<Requirement>) -> Self {
         Self(all)
     }
 
-    /// The criteria of a `LabelSelector` object (`matchLabels`, `matchExpressions`) that was checked when it was written; an operator that
-    /// is unknown all the same agrees with nothing.
+    /// Reads the criteria of a `LabelSelector` object (`matchLabels`, `matchExpressions`) that was checked when it was written. An unknown
+    /// operator matches nothing.
     pub fn of_selector(selector: &Value) -> Self {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
@@ -123,36 +123,36 @@ impl Requirements {
             };
             match read.operator() {
                 Ok(operator) => Requirement { key: read.key, operator, values: read.values },
-                // One of no values is none.
+                // `In` with no values matches nothing.
                 Err(_) => Requirement { key: read.key, operator: SelectorOperator::In, values: Vec::new() },
             }
         });
         Self(labels.chain(expressions).collect())
     }
 
-    /// Whether they select everything.
+    /// Returns whether they select everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether they select an object with these labels.
+    /// Returns whether they select an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|one| one.operator.holds(labels.get(&one.key).map(String::as_str), &one.values))
     }
 }
 
-/// Why a selector is invalid, in Kubernetes' words.
+/// The reason why a selector is invalid, in Kubernetes' words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
 
 impl LabelSelector {
-    /// A selector of one label.
+    /// Creates a selector of one label.
     pub fn label(key: &str, value: &str) -> Self {
         Self { match_labels: BTreeMap::from([(key.to_owned(), value.to_owned())]), match_expressions: Vec::new() }
     }
 
-    /// Whether it selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
@@ -187,7 +187,7 @@ impl LabelSelector {
         Ok(())
     }
 
-    /// Whether labels agree with a selector that is valid; an unknown operator agrees with nothing.
+    /// Returns whether labels match a valid selector; an unknown operator matches nothing.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(labels))

@@ -1,4 +1,4 @@
-//! Steps: what is to be done to objects, in order. Values only: `mainstay-apply` carries them out.
+//! Steps: changes of objects, in order. They are values only; `mainstay-apply` carries them out.
 
 use std::time::Duration;
 
@@ -12,82 +12,82 @@ impl AsRef<Step> for Step {
     }
 }
 
-/// One thing to do.
+/// A change of an object, or a wait for one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Makes an object that must not exist.
+    /// Creates an object that must not exist.
     Create(Value),
-    /// Makes an object that must not exist, by a request that names it (`Writer::create_named` of `mainstay-apply`).
+    /// Creates an object that must not exist, by a request that names it (`Writer::create_named` of `mainstay-apply`).
     CreateNamed(Value),
-    /// Makes an object unless there is one already, which is then left as it is.
+    /// Creates an object unless it exists already; an existing one is left as it is.
     CreateOnce(Value),
     /// Server-side apply.
     Apply {
-        /// The fields that are wanted.
+        /// The wanted fields.
         object: Value,
-        /// Take fields that other field managers own.
+        /// Takes fields from other field managers.
         force: bool,
         /// Preconditions.
         expect: Expect,
     },
-    /// Server-side apply of an object that must be the owner's, or new.
+    /// Server-side apply of an object that must be the owner's or new.
     ApplyOwned {
-        /// The fields that are wanted, without the owner's marks.
+        /// The wanted fields, without the owner's marks.
         object: Value,
         /// Its owner.
         owner: Owner,
     },
     /// A patch.
     Patch {
-        /// Of what.
+        /// The patched object.
         object: ObjectRef,
-        /// The subresource, or empty.
+        /// The subresource; empty for the object itself.
         subresource: String,
         /// The patch.
         patch: Patch,
     },
-    /// Deletes an object; there being none is fine.
+    /// Deletes an object; a missing one is no error.
     Delete {
-        /// Which.
+        /// The object.
         object: ObjectRef,
         /// Preconditions.
         expect: Expect,
         /// The fate of its dependents.
         propagation: Propagation,
     },
-    /// Deletes those that exist and are the owner's.
+    /// Deletes the objects that exist and are the owner's.
     Prune {
-        /// Which, in the order of removal.
+        /// The objects, in the order of removal.
         objects: Vec<ObjectRef>,
-        /// Their owner; others are left alone.
+        /// Their owner; objects of others are left alone.
         owner: Owner,
     },
-    /// Waits; left out of dry runs, where nothing would come.
+    /// Waits for a state; left out of dry runs, which would never reach it.
     Wait {
-        /// For what object.
+        /// The object.
         object: ObjectRef,
         /// The state to wait for.
         until: Until,
         /// Longest wait.
         timeout: Duration,
     },
-    /// Looks once whether an object is as it should be ([`health`](crate::health)), and stops here if it is not: the next attempt is woken
-    /// by the object. Left out of dry runs.
+    /// Checks once that an object is as it should be ([`health`](crate::health)), and stops here if it is not: the object wakes the next
+    /// attempt. Left out of dry runs.
     Probe(ObjectRef),
 }
 
 /// A state to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// It is as it should be ([`health`](crate::health)).
+    /// The object is as it should be ([`health`](crate::health)).
     Healthy,
-    /// It does not exist.
+    /// The object does not exist.
     Gone,
-    /// It reports a condition.
+    /// The object reports a condition.
     Condition {
-        /// Its type.
+        /// The type of the condition.
         name: String,
-        /// Its status.
+        /// The status of the condition.
         status: String,
     },
 }

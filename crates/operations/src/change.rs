@@ -87,10 +87,10 @@ pub struct InstallRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum InstallerPermissions {
-    /// What this bundle needs.
+    /// The permissions that this bundle needs.
     #[default]
     Minimal,
-    /// Everything.
+    /// All permissions.
     Admin,
 }
 

@@ -48,7 +48,7 @@ async fn extension(session: &Session, extension: ClusterExtension, progress: &mu
     Ok(explain::weighed(answer, &facts, &outcomes))
 }
 
-/// Explains a package. A name that neither an extension nor a package has is not found, unless the request says that it is a package.
+/// Explains a package. An unknown package is a failure; `guessed` means that the request did not say that the name is a package.
 async fn package(session: &Session, name: &str, guessed: bool, progress: &mut dyn Progress) -> Result<Explanation, Failure> {
     let facts = Box::pin(facts::package(session, name, progress)).await?;
     let answer = explain_package(&facts);

@@ -16,7 +16,7 @@
 //!   Change ── plan ─────────────────────────► Planned ──┬── verify   dry run, step by step (MS-PLAN-03)
 //!             install, upgrade, rollback,               ├── saved    a file, applied later (MS-PLAN-02)
 //!             uninstall, object                         └── apply    done, step by step
-//!   rollback, uninstall, approval: a plan of their own (verdict, preview, what is made besides), and its carrying out by apply::execute
+//!   rollback, uninstall, approval: plans of their own (verdict, preview, additional objects), carried out by apply::execute
 //!   explain, permissions, wait: answers
 //! ```
 

@@ -196,7 +196,7 @@ impl<'s> ClusterView<'s> {
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
         let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.catalogs.facts()).await;
-        // The controller looks in its own namespace only, and knows that.
+        // The controller looks in its own namespace only; this view reads records wherever they are kept.
         snapshot.history = records::history(self.session, &extension).await;
         snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match permissions {
@@ -214,7 +214,7 @@ impl<'s> ClusterView<'s> {
         Ok(snapshot)
     }
 
-    /// Makes the controller's plan for a snapshot, and fetches what it needs on the way.
+    /// Plans as the controller does for a snapshot, and fetches the facts that the plan needs on the way.
     pub async fn ready(&mut self, snapshot: &mut Snapshot, progress: &mut dyn Progress) -> Result<Plan, Failure> {
         for _ in 0..ROUNDS {
             match plan::plan(snapshot) {

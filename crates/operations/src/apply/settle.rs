@@ -1,4 +1,4 @@
-//! Waiting until the cluster has installed what was asked for.
+//! Waiting until the cluster has installed the requested bundle.
 
 use std::time::{Duration, Instant};
 

@@ -155,7 +155,7 @@ fn same(one: &Value, other: &Value) -> bool {
     key(one) == key(other)
 }
 
-/// Gathers the facts and makes the preview.
+/// Gathers the facts of the preview, and makes it.
 pub(super) async fn preview(
     session: &Session,
     request: &RemovalRequest,
