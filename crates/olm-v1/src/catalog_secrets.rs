@@ -1,4 +1,4 @@
-//! Pull secrets of single catalogs (OLM1-CAT-20): for a catalog's own image, and for the bundle images that are chosen from it.
+//! Pull secrets of single catalogs (OLM1-CAT-20): for a catalog's own image, and for the bundle images that it lists.
 //!
 //! ```text
 //!   ClusterCatalog ── annotation pull-secret: NAME ──► Secret of the controllers' namespace ──► credentials of its registries
@@ -6,7 +6,7 @@
 //!        └──────────────────── woken ◄──── changed ───────────┘
 //! ```
 //!
-//! The Secret is read by [`PullSecrets`]. What is wrong with it is told with the annotation that names it.
+//! [`PullSecrets`] reads the Secret. Problems are reported with the annotation that names it.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use mainstay_diagnostics::chain;
 use mainstay_image_source::pull_secrets::{PullSecretError, PullSecretProblem, PullSecrets};
 use mainstay_oci::Credentials;
 
-/// Why a catalog's pull secret cannot be used. The text has all causes.
+/// A pull secret of a catalog that cannot be used. The text names all causes.
 #[derive(Debug)]
 pub struct CatalogSecretError(pub PullSecretError);
 
@@ -37,23 +37,23 @@ impl std::error::Error for CatalogSecretError {}
 /// The pull secrets of all catalogs.
 pub struct CatalogSecrets(PullSecrets);
 
-/// The pull secret that a catalog names.
+/// Returns the name of a catalog's pull secret.
 pub fn pull_secret(catalog: &ClusterCatalog) -> Option<String> {
     catalog.metadata.annotations.as_ref()?.get(PULL_SECRET).filter(|name| !name.is_empty()).cloned()
 }
 
 impl CatalogSecrets {
-    /// Those of this namespace, read by this client.
+    /// Pull secrets in `namespace`, read by `client`.
     pub fn new(client: Client, namespace: String) -> Self {
         Self(PullSecrets::new(client, namespace))
     }
 
-    /// Says who is told the name of a Secret that came, changed or went; the first to say it counts.
+    /// Sets the callback for the name of each Secret that was added, changed or deleted. Only the first call has an effect.
     pub fn wake_by(&self, wake: impl Fn(&str) + Send + Sync + 'static) {
         self.0.wake_by(wake);
     }
 
-    /// The credentials of a Secret, which is followed from then on where somebody wants to be woken.
+    /// Returns the credentials of a Secret. From then on the Secret is watched, if a callback is set.
     pub async fn credentials(&self, name: &str) -> Result<Credentials, CatalogSecretError> {
         self.0.credentials(name).await.map_err(CatalogSecretError)
     }

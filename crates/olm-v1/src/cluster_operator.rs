@@ -1,6 +1,6 @@
-//! What OpenShift's cluster operator for OLM does, where the API serves what it works on: it tells the cluster when installed bundles do
-//! not support the next platform version (OLM1-COMPAT-01 to OLM1-COMPAT-06), keeps the default catalogs (OLM1-CAT-10 to OLM1-CAT-12),
-//! and hands proxy settings and feature gates to the Deployments of both controllers (OLM1-GEN-06, OLM1-GEN-08).
+//! OpenShift's cluster operator for OLM. It reports installed bundles that do not support the next platform version (OLM1-COMPAT-01 to
+//! OLM1-COMPAT-06), keeps the default catalogs (OLM1-CAT-10 to OLM1-CAT-12), and passes proxy settings and feature gates to the Deployments of both
+//! controllers (OLM1-GEN-06, OLM1-GEN-08).
 //!
 //! ```text
 //!   olms/cluster, clusterversions/version, proxies/cluster, featuregates/cluster ──┐
@@ -9,8 +9,8 @@
 //!   Deployments ─────────────────────────────► deployments ──► patched ────────────┘
 //! ```
 //!
-//! The decisions are pure functions of objects, in [`mainstay_olm_v1_core::cluster_operator`]. On a cluster without the kinds of `operator.openshift.io` and
-//! `config.openshift.io` nothing is done.
+//! The decisions are pure functions of objects, in [`mainstay_olm_v1_core::cluster_operator`]. On a cluster without the kinds of
+//! `operator.openshift.io` and `config.openshift.io` the operator does nothing.
 
 mod controller;
 mod manifests;

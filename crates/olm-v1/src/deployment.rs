@@ -6,7 +6,7 @@
 //!                                           └──► certificates: by this command, cert-manager or the service CA
 //! ```
 //!
-//! Everything is a pure function of what is asked for; parts of other crates are deployed by the same [`Program`].
+//! Everything is a pure function of the requested settings. Components of other crates are deployed by the same [`Program`].
 
 pub mod catalog_webhook;
 mod certificates;
@@ -23,34 +23,34 @@ pub use fields::{Writes, lent};
 pub use olm_v1::{CATALOGD_METRICS, CATALOGD_SERVICE, OPERATOR_CONTROLLER_SERVICE, OlmV1, PULL_SECRET_ROLE};
 pub use program::{METRICS, Mount, Program};
 
-/// The label by which everything is found again.
+/// The label that marks every deployed object.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "mainstay-deploy");
 
-/// What all programs of a namespace have in common.
+/// The settings that all programs of a namespace share.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Where they are.
+    /// The namespace of the programs.
     pub namespace: String,
     /// The image of this program.
     pub image: String,
-    /// How many of each; one works.
+    /// Replicas of each program; one of them works.
     pub replicas: u32,
-    /// Who makes the serving certificates.
+    /// The issuer of the serving certificates.
     pub certificates: Certificates,
-    /// The object with the authorities that signed them.
+    /// The name of the object with the authorities that signed them.
     pub authorities: &'static str,
-    /// Whether Prometheus is told by ServiceMonitors.
+    /// True if ServiceMonitors are made for Prometheus.
     pub service_monitor: bool,
 }
 
 impl Frame {
-    /// Whatever runs these programs, in the order in which it is applied: `before` has their namespace, accounts and rights, `services` are
-    /// those that lead to something else than metrics.
+    /// Returns everything that these programs need, in the order in which it is applied. `before` has their namespace, accounts and permissions.
+    /// `services` are the Services for other ports than metrics.
     pub fn around(&self, before: Vec<Value>, services: Vec<Value>, programs: &[Program]) -> Vec<Value> {
         let serving: Vec<Serving> = programs.iter().flat_map(|program| program.serving.clone()).collect();
         let mut objects = before;
         for object in objects.iter_mut().filter(|object| object["kind"] == "Namespace") {
-            // The pods keep to it, so the server may insist.
+            // The pods comply with it, so the server may enforce it.
             object["metadata"]["labels"] = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         }
         objects.extend(self.certificates.objects(self, &serving));
@@ -71,7 +71,7 @@ impl Frame {
     }
 }
 
-/// The objects with the label by which they are found again.
+/// Returns the objects with the label that marks deployed objects.
 pub fn labelled(mut objects: Vec<Value>) -> Vec<Value> {
     for object in &mut objects {
         object["metadata"]["labels"][MANAGED_BY.0] = MANAGED_BY.1.into();
@@ -79,14 +79,14 @@ pub fn labelled(mut objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The right of an account, named with its namespace, to a Lease.
+/// Returns the permission of an account, named with its namespace, for a Lease.
 pub fn lease_rights(namespace: &str, lease: &str, account: (&str, &str)) -> [Value; 2] {
     let (version, name) = ("rbac.authorization.k8s.io/v1", format!("{}-lease", account.1));
     let metadata = json!({"name": name, "namespace": namespace});
     let group = ["coordination.k8s.io"];
     [
         json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [
-            // Objects to be created cannot be limited by name.
+            // RBAC cannot limit creation by name.
             {"apiGroups": group, "resources": ["leases"], "verbs": ["create"]},
             {"apiGroups": group, "resources": ["leases"], "resourceNames": [lease], "verbs": ["get", "update"]},
         ]}),
@@ -96,7 +96,7 @@ pub fn lease_rights(namespace: &str, lease: &str, account: (&str, &str)) -> [Val
     ]
 }
 
-/// A Service; without pods of a name, somebody else says where it leads.
+/// Returns a Service. Without `pods_of` it has no selector, and another component writes its endpoints.
 fn service(namespace: &str, name: &str, pods_of: Option<&str>, ports: &Value) -> Value {
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
@@ -112,7 +112,7 @@ fn port(name: &str, port: u16, target: u16) -> Value {
     json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"})
 }
 
-/// The labels of the pods of a program.
+/// Returns the labels of the pods of a program.
 fn selector(program: &str) -> Value {
     json!({"app.kubernetes.io/name": program})
 }

@@ -1,4 +1,4 @@
-//! Where the Service of catalogd leads: to the leader, which alone serves catalogs (OLM1-CAT-18).
+//! The EndpointSlice of catalogd's Service: it leads to the leader, which alone serves catalogs (OLM1-CAT-18).
 //!
 //! A Service with a selector would send half of the requests to a replica that does not serve. So it has none, and the leader writes its
 //! EndpointSlice itself.
@@ -12,10 +12,10 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Between two tries to write it.
+/// The pause between attempts to write it.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A Service, and where it is to lead.
+/// A Service and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub struct Endpoint {
@@ -25,13 +25,13 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// The name of the slice of a Service.
+/// Returns the name of the slice of a Service.
 pub fn slice_of(service: &str) -> String {
     format!("{service}-leader")
 }
 
 impl Endpoint {
-    /// The slice.
+    /// Returns the slice.
     pub fn slice(&self) -> Value {
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -44,7 +44,7 @@ impl Endpoint {
         })
     }
 
-    /// Writes the slice; tried again until it is written or the end is asked for.
+    /// Writes the slice, and tries again until it is written or `stop` is cancelled.
     pub async fn publish(&self, client: Client, stop: &CancellationToken) {
         let api: Api<EndpointSlice> = Api::namespaced(client, &self.namespace);
         let name = slice_of(&self.service);

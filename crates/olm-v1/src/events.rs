@@ -1,7 +1,7 @@
-//! Events of both controllers and of the cluster operator: every transition that a person would want to know of (OLM1-CTRL-15, MS-OPS-01).
+//! Events of both controllers and of the cluster operator: every transition that an administrator needs to know of (OLM1-CTRL-15, MS-OPS-01).
 //!
-//! What a controller does is told where it is done; what becomes of conditions is told by [`transitions`]. The same again is counted by the
-//! recorder, and [`Budget`] bounds what is always a little different.
+//! Actions are reported when they are done, changes of conditions by [`transitions`]. The recorder counts equal events; [`Budget`] bounds events that
+//! keep differing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use mainstay_olm_v1_core::text::noted;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Events of one object that may be told at once, as client-go has it.
+/// Events of one object that may be reported at once, as in client-go.
 const BURST: u32 = 25;
-/// After those, one for each of these times.
+/// The time after which one further event may be reported.
 const REFILL: Duration = Duration::from_secs(300);
 /// Objects whose events are counted.
 const OBJECTS: usize = 4_096;
 
-/// Reports events; failing to report never fails the work.
+/// The reporter of events. A failed report never fails the work.
 #[derive(Clone)]
 pub struct Events {
     recorder: Recorder,
@@ -29,22 +29,22 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reports through a recorder.
+    /// Creates a reporter that uses a recorder.
     pub fn new(recorder: Recorder) -> Self {
         Self { recorder, budget: Arc::default() }
     }
 
-    /// Something went as it should.
+    /// Reports a success.
     pub fn normal(&self, about: &impl Serialize, reason: &str, note: &str) {
         self.report(about, EventKind::Normal, reason, note);
     }
 
-    /// Something asks for attention.
+    /// Reports a problem.
     pub fn warning(&self, about: &impl Serialize, reason: &str, note: &str) {
         self.report(about, EventKind::Warning, reason, note);
     }
 
-    /// Tells what has become of conditions; see [`transitions`].
+    /// Reports changes of conditions; see [`transitions`].
     pub fn transitions(&self, about: &impl Serialize, before: &[Condition], now: &[Condition]) {
         for Transition { kind, reason, note } in transitions(before, now) {
             self.report(about, kind, &reason, &note);
@@ -73,20 +73,20 @@ impl Events {
     }
 }
 
-/// A change of a condition, as an event tells it.
+/// A change of a condition, in the form of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Whether it asks for attention.
+    /// A warning if it needs attention.
     pub kind: EventKind,
-    /// In CamelCase.
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// For people.
+    /// The message for people.
     pub note: String,
 }
 
-/// What changes of conditions say that nothing which was done says: that something works again, or no longer.
+/// Returns the changes of conditions that no action reports: a function that works again, or no longer works.
 ///
-/// A problem is told with its cause by who met it, and the first success by what was done for it.
+/// The component that meets a problem reports it with its cause. The action that first succeeds reports itself.
 pub fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Transition> {
     let tell = |kind, reason: &str, note: &str| Some(Transition { kind, reason: reason.to_owned(), note: note.to_owned() });
     let told = |now: &Condition| {
@@ -118,16 +118,16 @@ pub fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Transition> {
     now.iter().filter_map(told).collect()
 }
 
-/// How many events of each object may still be told.
+/// The events of each object that may still be reported.
 #[derive(Default)]
 struct Budget(HashMap<String, (u32, Instant)>);
 
 impl Budget {
-    /// Takes one, if there is one.
+    /// Takes one event from an object's budget. Returns false if none is left.
     fn take(&mut self, uid: &str, now: Instant) -> bool {
         let gained = |since: Instant| u32::try_from(now.duration_since(since).as_secs() / REFILL.as_secs()).unwrap_or(BURST).min(BURST);
         if !self.0.contains_key(uid) && self.0.len() >= OBJECTS {
-            // Whoever has its whole burst again is as if it had never been.
+            // An object with its full burst needs no entry.
             self.0.retain(|_, (left, since)| *left + gained(*since) < BURST);
             if self.0.len() >= OBJECTS {
                 self.0.clear();

@@ -1,12 +1,12 @@
-//! Images of catalogs and bundles, read once they are pulled and unpacked by an [`ImageSource`].
+//! Images of catalogs and bundles, read after an [`ImageSource`] has pulled and unpacked them.
 //!
 //! ```text
 //!   ClusterCatalog's image ── pull ──► folder that its label names ──► CatalogStore, by digest
 //!   bundle's image ── unpacked for its extension, kept ──► Bundle; the last few stay parsed in memory
 //! ```
 //!
-//! What is here already is used again without a pull, but not without the policy: each use, under each name, has to be let in by the policy as
-//! it is then (OLM1-GEN-12).
+//! Stored images are used again without a pull, but not without the signature policy: it must admit each use, under each name, as it is at that time
+//! (OLM1-GEN-12).
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -31,7 +31,7 @@ const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 /// Parsed bundles that are kept in memory.
 const PARSED: usize = 4;
 
-/// Pulls and keeps images for both controllers.
+/// The source of images for both controllers, which pulls and stores them.
 pub struct Images {
     source: Arc<ImageSource>,
     catalogs: Arc<CatalogStore>,
@@ -40,7 +40,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// Opens the cache below `root` and checks it: what is whole is used again without a pull, the rest goes with a log line each.
+    /// Opens the cache below `root` and checks it. Complete entries are used again without a pull; the rest is removed, with a log line for each.
     pub fn open(root: &Path, catalogs: Arc<CatalogStore>, settings: RegistrySettings) -> Result<Self, ImageError> {
         let source = ImageSource::open(root, settings, |removed| {
             tracing::info!(path = %removed.path.display(), reason = removed.reason, "removed from the cache of unpacked bundles");
@@ -48,18 +48,18 @@ impl Images {
         Ok(Self { source: Arc::new(source), catalogs, secrets: None, parsed: Mutex::default() })
     }
 
-    /// The same, with the pull secrets of catalogs.
+    /// Returns the same source with the pull secrets of catalogs.
     #[must_use]
     pub fn with_secrets(self, secrets: Arc<CatalogSecrets>) -> Self {
         Self { secrets: Some(secrets), ..self }
     }
 
-    /// Where the images come from.
+    /// Returns the underlying source of images.
     pub fn source(&self) -> &Arc<ImageSource> {
         &self.source
     }
 
-    /// The credentials of a catalog's pull secret.
+    /// Returns the credentials of a catalog's pull secret.
     async fn credentials(&self, secret: Option<&str>) -> Result<Option<Credentials>, String> {
         match (secret, &self.secrets) {
             (None, _) => Ok(None),
@@ -77,13 +77,13 @@ impl Images {
         {
             return Ok((resolved.reference.to_string(), stored));
         }
-        // Asked for as it was named: a mirror that is for tags alone is not asked by digest (OLM1-DISC-01).
+        // The request keeps the name as given: a mirror that is for tags alone is not asked by digest (OLM1-DISC-01).
         let pulled = self.source.pull(reference, own).await.map_err(|error| catalog_failure(error.cause()))?;
-        // The tag may have been moved meanwhile.
+        // The tag may have moved meanwhile.
         let resolved = reference.at(pulled.image.digest.clone());
         let digest = pulled.image.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         let Some(content) = pulled.image.config.config.labels.get(CONFIGS_LABEL).cloned() else {
-            // A digest never gets the label; a tag may be moved to an image that has it.
+            // The image of a digest never gains the label; a tag may move to an image that has it.
             let message = format!("source catalog content: catalog image is missing the required label {CONFIGS_LABEL:?}");
             return Err(PullFailure { terminal: reference.digest().is_some(), ..PullFailure::other(message) });
         };
@@ -133,7 +133,7 @@ impl CatalogImages for Images {
     }
 
     async fn forget(&self, _name: &str) -> Result<(), String> {
-        // Catalogs' content is kept by digest in the store, whose garbage is collected there; pulled layers never stay.
+        // The store keeps catalogs' content by digest and collects its own garbage; pulled layers are never kept.
         Ok(())
     }
 }
@@ -144,7 +144,7 @@ impl BundleSource for Images {
         let reference = Reference::parse_familiar(&image.reference).map_err(|error| failure(&error))?;
         let own = match self.credentials(image.pull_secret.as_deref()).await {
             Ok(own) => own,
-            // What was pulled for this extension is used without its registry.
+            // An image pulled earlier for this extension is used without its registry.
             Err(problem) if self.source.has_unpacked(extension, &reference) => {
                 tracing::debug!(extension, problem, "the catalog's pull secret cannot be used, and is not needed");
                 None
@@ -188,7 +188,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, PullFailur
     tokio::task::spawn_blocking(work).await.map_err(|error| PullFailure::other(error.to_string()))?
 }
 
-/// What a condition says of a pull: what happened, and what would help. Only a reference that is none is beyond trying again (OLM1-GEN-12).
+/// Returns the failure of a pull for a condition: the event and its remedy. Only an invalid reference is terminal (OLM1-GEN-12).
 fn failure(error: &Error) -> PullFailure {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     let problem = pull_problem(error);
@@ -196,14 +196,14 @@ fn failure(error: &Error) -> PullFailure {
     PullFailure { problem, message: format!("{}{hint}", chain(error)), terminal }
 }
 
-/// The same of a catalog's image, in upstream's words.
+/// Returns the failure of a pull of a catalog's image, in upstream's words.
 fn catalog_failure(error: &Error) -> PullFailure {
     let PullFailure { problem, message, terminal } = failure(error);
     let message = if terminal { message } else { format!("source catalog content: {message}") };
     PullFailure { problem, message, terminal }
 }
 
-/// The problem of a pull, by what helps.
+/// Returns the problem of a pull, classified by its remedy.
 pub fn pull_problem(error: &Error) -> PullProblem {
     match error.kind() {
         ErrorKind::Unauthorized | ErrorKind::Forbidden => PullProblem::Credentials,

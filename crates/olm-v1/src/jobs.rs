@@ -1,4 +1,4 @@
-//! Work whose end depends on what strangers send (pulls, unpacking, reading, fetching), done beside the workers.
+//! Background jobs whose duration depends on external content: pulls, unpacking, reading, fetching.
 //!
 //! ```text
 //!   reconcile ── ask ──► a job: one for what is asked, in the lane of its origin, with a deadline
@@ -7,9 +7,9 @@
 //!       └──── woken ◄─────┘ takes longer   ─► `Running`: the worker goes on with others; whoever asked is woken at the end
 //! ```
 //!
-//! So a registry that stalls or a content without end holds no worker: it costs a moment of one, then one of the few places of its own lane
-//! until it counts as slow, then one of those for slow jobs, for at most the deadline. So repositories of one registry do not wait for
-//! those among them that stall. Removals and repairs of the same object go on meanwhile.
+//! So a stalled registry or endless content holds no worker. It occupies a worker for a moment, then one of the few places of its own lane until it
+//! counts as slow, then one of the places for slow jobs, for at most the deadline. Repositories of one registry do not wait for stalled ones of the
+//! same registry. Removals and repairs of the same object continue meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -21,33 +21,33 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// How long whoever begins a job waits for it before it goes on with something else. What is near, or here already, is there by then.
+/// The time that the caller which starts a job waits for it before it does something else. Nearby or stored content arrives within it.
 const MOMENT: Duration = Duration::from_millis(300);
 /// Jobs of one origin that run at a time, slow ones apart.
 const LANE: usize = 8;
-/// A job that has run this long is slow: it leaves its place in the lane to others.
+/// The time after which a job is slow: it leaves its place in the lane to others.
 const SLOW: Duration = Duration::from_secs(2);
-/// Slow jobs of one origin that run at a time; those beyond keep their places in the lane. A large catalog that is being indexed is slow,
-/// too, and takes memory and a share of the line: so they are not many.
+/// Slow jobs of one origin that run at a time; further ones keep their places in the lane. Indexing a large catalog is slow, too, and takes memory
+/// and bandwidth, so the number is small.
 const SLOW_LANE: usize = 24;
-/// How long results are kept that nobody fetches.
+/// The time for which unclaimed results are kept.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// How jobs of a kind end.
+/// The time limits of jobs of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// After this time a job is given up.
+    /// The time after which a job is given up.
     pub deadline: Duration,
-    /// How long a result is good for everybody who asks; for those who waited it always is.
+    /// The time for which a result is valid for every caller. For the callers that waited, it is always valid.
     pub fresh: Duration,
 }
 
-/// What came of asking.
+/// The answer to a request for a job's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked<T> {
-    /// It ended with this.
+    /// The result of the ended job.
     Ended(T),
-    /// It runs since then; whoever asked is woken when it ends.
+    /// The start of the running job; its end wakes the caller.
     Running(Instant),
 }
 
@@ -68,7 +68,7 @@ struct State<T> {
     lanes: HashMap<String, Weak<Lane>>,
 }
 
-/// Places of the jobs of one origin.
+/// The places for the jobs of one origin.
 struct Lane {
     places: Arc<Semaphore>,
     slow: Arc<Semaphore>,
@@ -79,24 +79,24 @@ struct Job<T> {
     ended: Option<Instant>,
     result: watch::Receiver<Option<T>>,
     waiting: HashSet<Key>,
-    /// Those that are within their moment.
+    /// The callers that still wait in their first moment.
     here: usize,
     abort: Option<AbortHandle>,
 }
 
 impl<T: Clone + Send + Sync + 'static> Jobs<T> {
-    /// No jobs yet; `overdue` is the result of one that did not end in time, or ended abnormally.
+    /// Creates an empty set of jobs. `overdue` makes the result of a job that missed its deadline or panicked.
     pub fn new(terms: Terms, overdue: fn(Duration) -> T) -> Self {
         let state = State { jobs: HashMap::new(), lanes: HashMap::new() };
         Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: OnceLock::new(), terms, overdue }) }
     }
 
-    /// Says how those who wait are woken; the first to say it counts.
+    /// Sets the callback that wakes waiting callers. Only the first call has an effect.
     pub fn wake_by(&self, wake: impl Fn(Key) + Send + Sync + 'static) {
         let _ = self.inner.wake.set(Box::new(wake));
     }
 
-    /// Asks for the result of a job, which is begun unless it runs or has just ended. Jobs of a lane share its places.
+    /// Requests the result of a job, which is started unless it is running or has just ended. Jobs of a lane share its places.
     pub async fn ask<F>(&self, name: &str, lane: &str, who: &Key, work: impl FnOnce() -> F + Send) -> Asked<T>
     where
         F: Future<Output = T> + Send + 'static,
@@ -120,7 +120,7 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
                 None => self.begin(&mut state, name, lane, work()),
             }
         };
-        // Whoever is cut off here waits for nothing any more.
+        // A caller that is cancelled here no longer waits.
         let here = Here { inner: &self.inner, name };
         let ended = tokio::time::timeout(MOMENT.saturating_sub(since.elapsed()), result.wait_for(Option::is_some)).await;
         let found = ended.ok().and_then(Result::ok).and_then(|found| found.clone());
@@ -131,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
                 job.waiting.insert(who.clone());
                 Asked::Running(since)
             }
-            // It was dropped, since nobody waited.
+            // The job was dropped, since no caller waited.
             (None, None) => Asked::Ended((self.inner.overdue)(since.elapsed())),
         };
         drop(state);
@@ -150,7 +150,7 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
         let task = tokio::spawn(async move {
             let mut place = lane.places.clone().acquire_owned().await;
             let end = Instant::now() + inner.terms.deadline;
-            // In a task of its own, so that a panic is an end like any other.
+            // A separate task turns a panic into an ordinary end.
             let mut running = AbortOnDrop(tokio::spawn(work));
             let mut ended = tokio::time::timeout(SLOW.min(inner.terms.deadline), &mut running.0).await;
             if ended.is_err() {
@@ -188,7 +188,7 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
         (result, since)
     }
 
-    /// Whoever this is waits for nothing any more; jobs that nobody waits for end.
+    /// Forgets everything for which `who` waits. Jobs for which no caller waits are aborted.
     pub fn forget(&self, who: &Key) {
         self.inner.state().jobs.retain(|_, job| {
             let waited = job.waiting.remove(who);
@@ -200,7 +200,7 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
         });
     }
 
-    /// Jobs that run.
+    /// Returns the number of running jobs.
     pub fn running(&self) -> usize {
         self.inner.state().jobs.values().filter(|job| job.ended.is_none()).count()
     }
@@ -208,13 +208,13 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
 
 impl<T> Inner<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> State<T> {
-    /// Drops results that were fetched by all who waited and are not fresh any more, and those that nobody fetches.
+    /// Drops results that every waiting caller has fetched and that are no longer fresh, and results left unclaimed.
     fn sweep(&mut self, fresh: Duration) {
         self.jobs.retain(|_, job| {
             let Some(ended) = job.ended else { return true };
@@ -234,7 +234,7 @@ impl<T> State<T> {
     }
 }
 
-/// Somebody who waits within a moment.
+/// A caller that waits in its first moment.
 struct Here<'a, T> {
     inner: &'a Inner<T>,
     name: &'a str,
@@ -256,7 +256,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// The origin of an image: its registry.
+/// Returns the origin of an image: its registry.
 pub fn origin(reference: &str) -> &str {
     reference.split('/').next().unwrap_or_default()
 }

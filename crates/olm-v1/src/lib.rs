@@ -7,7 +7,7 @@
 //!                          observe / plan / act / status
 //! ```
 //!
-//! The two controllers speak only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
+//! The two controllers communicate only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
 
 pub mod catalog;
 pub mod catalog_secrets;

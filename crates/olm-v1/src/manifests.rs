@@ -1,4 +1,4 @@
-//! The objects that both controllers need: their namespace, their accounts, and exactly the rights of OLM1-GEN-11.
+//! The objects that both controllers need: their namespace, their accounts, and exactly the permissions of OLM1-GEN-11.
 
 use mainstay_image_source::mirrors::{KINDS, MirrorKind};
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";
 /// catalogd's account.
 pub const CATALOGD: &str = "catalogd-controller-manager";
 
-/// operator-controller's Lease; upstream's name, so that ours and theirs do not work at the same time.
+/// operator-controller's Lease; upstream's name, so that upstream's controller and this one do not work at the same time.
 pub const OPERATOR_CONTROLLER_LEASE: &str = "9c4404e7.operatorframework.io";
 /// catalogd's Lease; upstream's name, too.
 pub const CATALOGD_LEASE: &str = "catalogd-operator-lock";
-/// The account of both in one process.
+/// The account of both controllers in one process.
 pub const COMBINED: &str = "mainstay-olm-v1";
 
-/// Which accounts the controllers have.
+/// The accounts of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accounts {
     /// operator-controller's.
@@ -28,17 +28,17 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// One each.
+    /// One account for each controller.
     pub const SEPARATE: Self = Self { operator_controller: OPERATOR_CONTROLLER, catalogd: CATALOGD };
-    /// One for both, with the rights of both and no others.
+    /// One account for both controllers, with exactly the permissions of both.
     pub const COMBINED: Self = Self { operator_controller: COMBINED, catalogd: COMBINED };
 
-    /// Each once.
+    /// Returns each name once.
     fn names(self) -> Vec<&'static str> {
         if self.operator_controller == self.catalogd { vec![self.catalogd] } else { vec![self.operator_controller, self.catalogd] }
     }
 
-    /// As subjects of a binding, each once.
+    /// Returns the accounts as subjects of a binding, each once.
     pub fn subjects(self, namespace: &str) -> Vec<Value> {
         self.names().into_iter().map(|name| subject(name, namespace)).collect()
     }
@@ -47,10 +47,10 @@ impl Accounts {
 const GROUP: &str = "olm.operatorframework.io";
 const LIFECYCLE: &str = "lifecycle.mainstay.dev";
 
-/// The label of the roles that let operator-controller act as one account: the extension that they are for.
+/// The label of the roles that let operator-controller act as one account. Its value is the extension that they are for.
 pub const TOKEN_LABEL: &str = "lifecycle.mainstay.dev/token-for";
 
-/// Namespace, accounts, roles and bindings of a cluster whose operator-controller is trusted with every account, as that of `mainstay up`,
+/// Returns namespace, accounts, roles and bindings for a cluster whose operator-controller may act as every account, like that of `mainstay up`,
 /// which runs in the process of the API. The CRDs come from `mainstay-api`.
 pub fn manifests(namespace: &str) -> Vec<Value> {
     let mut all = manifests_for(namespace, Accounts::SEPARATE);
@@ -60,7 +60,7 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
     all
 }
 
-/// Lets catalogd read the pull secrets of catalogs (OLM1-CAT-20): these Secrets of its namespace, or all where none is named.
+/// Lets catalogd read the pull secrets of catalogs (OLM1-CAT-20): the named Secrets of its namespace, or all if `names` is empty.
 pub fn read_pull_secrets(namespace: &str, accounts: Accounts, names: &[String]) -> [Value; 2] {
     let (version, name) = ("rbac.authorization.k8s.io/v1", "catalogd-pull-secrets");
     let metadata = json!({"name": name, "namespace": namespace});
@@ -76,7 +76,7 @@ pub fn read_pull_secrets(namespace: &str, accounts: Accounts, names: &[String]) 
     ]
 }
 
-/// Lets operator-controller make namespaces, for extensions that ask for theirs (OLM1-API-02). It can change or delete none.
+/// Lets operator-controller create namespaces for extensions that ask for theirs (OLM1-API-02). It cannot change or delete any.
 pub fn make_namespaces(namespace: &str, accounts: Accounts) -> [Value; 2] {
     let name = "operator-controller-make-namespaces";
     [
@@ -85,7 +85,7 @@ pub fn make_namespaces(namespace: &str, accounts: Accounts) -> [Value; 2] {
     ]
 }
 
-/// Lets operator-controller act as every account of the cluster. Whoever controls it is then as powerful as the most powerful of them.
+/// Lets operator-controller act as every account of the cluster. A user who controls it is then as powerful as the most powerful account.
 pub fn any_account(namespace: &str, accounts: Accounts) -> [Value; 2] {
     let name = "operator-controller-any-account";
     [
@@ -94,8 +94,8 @@ pub fn any_account(namespace: &str, accounts: Accounts) -> [Value; 2] {
     ]
 }
 
-/// Lets operator-controller act as the one account of an extension, which it does by short-lived tokens (OLM1-PERM-01): a role beside the
-/// account and its binding to the controller. Accounts are named by namespace and name.
+/// Lets operator-controller act as the one account of an extension by short-lived tokens (OLM1-PERM-01): a role in the account's namespace and its
+/// binding to the controller. Accounts are named by namespace and name.
 pub fn token_access(extension: &str, account: (&str, &str), controller: (&str, &str)) -> [Value; 2] {
     let (version, name) = ("rbac.authorization.k8s.io/v1", format!("{extension}-installer-token"));
     let metadata = json!({"name": name, "namespace": account.0, "labels": {TOKEN_LABEL: extension}});
@@ -108,8 +108,8 @@ pub fn token_access(extension: &str, account: (&str, &str), controller: (&str, &
     ]
 }
 
-/// The same for these accounts, without the permission to act as accounts of extensions: see [`token_access`] and [`any_account`]. OLM1-GEN-11
-/// lists what operator-controller may; whatever goes beyond that says why.
+/// Returns the same objects for these accounts, without the permission to act as accounts of extensions: see [`token_access`] and [`any_account`].
+/// OLM1-GEN-11 lists the permissions of operator-controller; each one beyond the list states its reason.
 pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let read = ["get", "list", "watch"];
@@ -126,18 +126,18 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
                 rule(GROUP, &["clusterextensions/finalizers"], &["update"]),
                 rule(GROUP, &["clustercatalogs"], &read),
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]),
-                // Beyond the list, because of LifecyclePolicies and approvals: what the cluster's owners decide, and the changes that
-                // wait for them. It makes those and says how they are; what they say is never changed, and who approves is somebody else.
+                // Beyond the list, for LifecyclePolicies and approvals: the decisions of the cluster's owners, and the changes that wait for them.
+                // The controller creates ChangePlans and reports their status. It never changes their content, and it approves none.
                 rule(LIFECYCLE, &["lifecyclepolicies"], &read),
                 rule(LIFECYCLE, &["changeplans"], &["get", "list", "watch", "create"]),
                 rule(LIFECYCLE, &["changeplans/status"], &["update"]),
-                // Beyond the list: a cluster may get or lose these two kinds at any time. Of other definitions nothing is listed.
+                // Beyond the list: a cluster may gain or lose these two kinds at any time. No other definitions are listed.
                 json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["list", "watch"],
                     "resourceNames": ["lifecyclepolicies.lifecycle.mainstay.dev", "changeplans.lifecycle.mainstay.dev"]}),
                 rule("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &["list", "watch"]),
-                // Beyond the list, as upstream: to say of a named account that it is missing, which a refused token does not say.
+                // Beyond the list, as upstream: to report that a named account is missing, which a refused token does not show.
                 rule("", &["serviceaccounts"], &["get"]),
-                // Beyond the list: what was done is told by Events (OLM1-CTRL-15).
+                // Beyond the list: Events report actions (OLM1-CTRL-15).
                 events.clone(),
             ],
         ),
@@ -160,7 +160,7 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
                 rule(GROUP, &["clustercatalogs/status"], &["get", "update", "patch"]),
                 rule(GROUP, &["clustercatalogs/finalizers"], &["update"]),
                 events,
-                // What the cluster says of mirrors (OLM1-DISC-02), and of whether it has the kinds for that.
+                // The cluster's mirror rules (OLM1-DISC-02), and the definitions of their kinds.
                 rule("config.openshift.io", &mirrors("config.openshift.io"), &read),
                 rule("operator.openshift.io", &mirrors("operator.openshift.io"), &read),
                 json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": read,
@@ -175,7 +175,7 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
     all
 }
 
-/// Who may read a program's figures, and the program's right to ask the API about that (MS-OPS-01); named as upstream's.
+/// Returns the role to read a program's metrics, and the program's permission to review tokens and access (MS-OPS-01). The names are upstream's.
 pub fn metrics_access(program: &str, account: &str, namespace: &str) -> Vec<Value> {
     let ask = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]});
     let role = format!("{program}-proxy-role");
@@ -186,10 +186,10 @@ pub fn metrics_access(program: &str, account: &str, namespace: &str) -> Vec<Valu
     ]
 }
 
-/// What a controller needs on a real cluster besides: in its own namespace its Lease, and for catalogd the way from its Service to the leader
-/// (OLM1-CAT-18); and to ask who may read its figures.
+/// Returns the further permissions of the controllers on a real cluster: their Leases in their own namespace, for catalogd the EndpointSlice of its
+/// Service (OLM1-CAT-18), and the reviews of access to metrics.
 pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
-    // Objects to be created cannot be limited by name; everything else is.
+    // RBAC cannot limit creation by name; everything else is limited.
     let only = |group: &str, resource: &str, name: &str, verbs: &[&str]| {
         [
             json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}),
@@ -198,7 +198,7 @@ pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
     };
     let lease = |name: &str| only("coordination.k8s.io", "leases", name, &["get", "update"]);
     let slice = only("discovery.k8s.io", "endpointslices", &slice_of(CATALOGD_SERVICE), &["get", "patch"]);
-    // OpenShift lets addresses of pods be written only by who may create restricted ones.
+    // OpenShift permits writing the addresses of pods only to accounts that may create restricted slices.
     let restricted = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices/restricted"], "verbs": ["create"]});
     let catalogd: Vec<Value> = lease(CATALOGD_LEASE).into_iter().chain(slice).chain([restricted]).collect();
     let roles = [
@@ -222,7 +222,7 @@ pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
     roles.chain(reading).collect()
 }
 
-/// The kinds with mirror rules of a group.
+/// Returns the kinds of a group that have mirror rules.
 fn mirrors(group: &str) -> Vec<&'static str> {
     KINDS.into_iter().filter(|kind| kind.group() == group).map(MirrorKind::plural).collect()
 }

@@ -1,4 +1,4 @@
-//! catalogd's own listener: how long answers take, by code (OLM1-CAT-18), and how long they may take.
+//! Metrics and time limits of catalogd's listener: answers are measured by code (OLM1-CAT-18).
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -15,9 +15,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::{Instant, Sleep};
 
-/// How long an answer may take as a whole.
+/// The longest time of a whole answer.
 const WRITE: Duration = Duration::from_secs(300);
-/// Prometheus' usual buckets, in seconds.
+/// Prometheus' default buckets, in seconds.
 const SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -27,7 +27,7 @@ struct Code {
 
 type Durations = Family<Code, Histogram, fn() -> Histogram>;
 
-/// The routes, measured and bounded.
+/// Returns the routes, measured and bounded.
 pub(crate) fn measured(router: Router, metrics: &Metrics) -> Router {
     bounded(router, metrics, WRITE)
 }
@@ -49,7 +49,7 @@ fn bounded(router: Router, metrics: &Metrics, write: Duration) -> Router {
     }))
 }
 
-/// A body whose end is the end of the answer, and which ends in time.
+/// A body whose end is the end of the answer. It fails if it takes longer than the limit.
 struct Timed {
     body: Body,
     code: u16,

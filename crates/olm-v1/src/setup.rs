@@ -1,4 +1,4 @@
-//! Putting both controllers together.
+//! The assembly of both controllers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,63 +29,63 @@ use crate::extension::roles::Policy;
 use crate::images::Images;
 use crate::{serving, sizes};
 
-/// What both controllers are given.
+/// The settings of both controllers.
 pub struct Setup {
-    /// The cluster, as catalogd.
+    /// The cluster, with catalogd's identity.
     pub catalogd: Cluster,
-    /// The cluster, as operator-controller.
+    /// The cluster, with operator-controller's identity.
     pub operator_controller: Cluster,
-    /// Clock and chance.
+    /// Clock and randomness.
     pub env: Env,
     /// The feature gates.
     pub gates: FeatureGates,
     /// The namespace of the install records.
     pub system_namespace: String,
-    /// The folder of this system's caches; only `catalogs` and `unpack` below it are touched.
+    /// The folder for caches. Only `catalogs` and `unpack` below it are touched.
     pub cache: PathBuf,
-    /// `https://HOST:PORT` under which the router is reached (OLM1-CAT-19).
+    /// The address of the router, `https://HOST:PORT` (OLM1-CAT-19).
     pub external_address: String,
     /// The authority that signed that address's certificate, as PEM.
     pub authority: Vec<u8>,
     /// Credentials, mirrors and authorities for registries.
     pub registries: ClientConfig,
-    /// How often unreferenced catalogs are removed.
+    /// The interval at which unreferenced catalogs are removed.
     pub gc_interval: Duration,
-    /// Whether the controller's own identity installs (OLM1-API-07).
+    /// True if the controller's own identity installs (OLM1-API-07).
     pub ignore_service_account: bool,
 }
 
-/// Which controllers a process has (OLM1-GEN-01).
+/// The controllers of a process (OLM1-GEN-01).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parts {
-    /// Both, which then share what they keep.
+    /// Both controllers, which share what they store.
     #[default]
     Both,
-    /// Catalogs alone.
+    /// Only catalogd.
     Catalogd,
-    /// Extensions alone.
+    /// Only operator-controller.
     OperatorController,
 }
 
-/// What a process on a real cluster is given besides.
+/// The further settings of a process on a real cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Which controllers.
+    /// The controllers to run.
     pub parts: Parts,
-    /// The files of container tools, read anew before each pull (OLM1-GEN-12).
+    /// The files of container tools, read again before each pull (OLM1-GEN-12).
     pub files: Option<Settings>,
-    /// A folder of authorities of registries (OLM1-GEN-06).
+    /// A folder with authorities of registries (OLM1-GEN-06).
     pub pull_authorities: Option<PathBuf>,
-    /// A folder of authorities of catalogd.
+    /// A folder with authorities of catalogd.
     pub catalog_authorities: Option<PathBuf>,
     /// The global pull secret (OLM1-GEN-10).
     pub pull_secret: Option<Key>,
 }
 
-/// Why the controllers do not start.
+/// An error that keeps the controllers from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// No client.
+    /// No client could be made.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The store of catalogs cannot be opened.
@@ -94,20 +94,20 @@ pub enum SetupError {
     /// The cache of images cannot be opened.
     #[error("the cache of images cannot be opened")]
     Images(#[from] ImageError),
-    /// The authority is no certificate.
+    /// The authority is not a certificate.
     #[error("the authority of the catalogs' address cannot be used")]
     Authority(#[from] reqwest::Error),
     /// The authorities of catalogd cannot be read.
     #[error("the authorities of catalogd cannot be used")]
     Authorities(#[source] mainstay_oci::Error),
-    /// There is no place for the auth file.
+    /// The auth file cannot be placed.
     #[error(transparent)]
     PullSecret(#[from] GlobalPullSecretError),
 }
 
 /// The controllers, ready to run.
 pub struct Ready {
-    /// What catalogd serves, below `/catalogs`.
+    /// The routes of catalogd, below `/catalogs`.
     pub router: Router,
     pull_secret: Option<Arc<GlobalPullSecret>>,
     catalogs: Option<(Arc<MirrorController>, Arc<Catalogs>)>,
@@ -117,20 +117,20 @@ pub struct Ready {
 /// The extension controller, with the copies of catalogs that it keeps.
 type Started = (Arc<Extensions>, Arc<CatalogCache>);
 
-/// What starts the caches of the extension controller.
+/// The deferred start of the extension controller's caches.
 struct ExtensionsReady {
     start: Box<dyn FnOnce(&CancellationToken) -> Started + Send>,
-    /// Whether copies that no catalog refers to are removed here; catalogd does it where it shares the store.
+    /// True if this part removes unreferenced copies. If it shares the store with catalogd, catalogd removes them.
     collects: bool,
 }
 
 impl Setup {
-    /// Both controllers with what was given; see [`Setup::open_in`].
+    /// Opens both controllers with the default surroundings; see [`Setup::open_in`].
     pub fn open(self) -> Result<Ready, SetupError> {
         self.open_in(Surroundings::default())
     }
 
-    /// Opens the caches and makes the clients; nothing is asked of the cluster yet.
+    /// Opens the caches and makes the clients. No request is sent to the cluster yet.
     pub fn open_in(self, around: Surroundings) -> Result<Ready, SetupError> {
         for gate in self.gates.unimplemented() {
             tracing::warn!(gate, "the feature gate is on, but what it turns on is not implemented");
@@ -217,7 +217,7 @@ impl Setup {
 }
 
 impl Ready {
-    /// Runs the controllers until `stop`, and keeps for them what decides how images are pulled.
+    /// Runs the controllers until `stop`, and keeps the settings for pulls current.
     pub async fn run(self, stop: CancellationToken) {
         let Self { pull_secret, catalogs, extensions, .. } = self;
         let pull_secret = pull_secret.map(|secret| secret.watch(stop.clone()));
@@ -230,7 +230,7 @@ impl Ready {
         };
         let extensions = extensions.map(|ready| ((ready.start)(&stop), ready.collects));
         let controllers = async {
-            // Without rules and credentials the first pulls would ask registries that they may not reach.
+            // Without rules and credentials the first pulls would contact registries that may be forbidden to them.
             let known = async {
                 if let Some(mirrors) = rules {
                     mirrors.known().await;

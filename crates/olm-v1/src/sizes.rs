@@ -1,4 +1,4 @@
-//! How much the caches on disk hold, for the page of figures (MS-OPS-01).
+//! The sizes of the caches on disk, for the page of metrics (MS-OPS-01).
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_catalog_store::CatalogStore;
 use mainstay_runtime::metrics::{Metrics, Size};
 
-/// Folders inside an image that are looked into.
+/// The deepest level of folders inside an image that is measured.
 const DEPTH: usize = 64;
 
-/// Shows the stored catalogs and the bundles unpacked below `unpacked`.
+/// Adds the stored catalogs and the bundles unpacked below `unpacked` to the metrics.
 pub(crate) fn show(metrics: &Metrics, store: &Arc<CatalogStore>, unpacked: PathBuf) {
     let of = |store: &Arc<CatalogStore>, bytes: fn(&mainstay_catalog_store::Sizes) -> u64| {
         let store = Arc::downgrade(store);
         move || {
-            // What cannot be read is no figure; the store itself says so where it matters.
+            // An unreadable size counts as zero; the store itself reports errors when they matter.
             let sizes = store.upgrade()?.sizes().unwrap_or_default();
             Some(Size { objects: sizes.catalogs, bytes: Some(bytes(&sizes)) })
         }
@@ -28,19 +28,19 @@ pub(crate) fn show(metrics: &Metrics, store: &Arc<CatalogStore>, unpacked: PathB
     metrics.show_size("images", "bundles", move || owner.upgrade().map(|_| bundles.size(&unpacked)));
 }
 
-/// The sizes of unpacked images by their folders. What lies under a digest does not change, so it is counted once.
+/// The sizes of unpacked images by their folders. The content of a digest does not change, so it is measured once.
 #[derive(Default)]
 struct Unpacked(Mutex<HashMap<PathBuf, u64>>);
 
 impl Unpacked {
-    /// The complete entries below a root: `NAME/DIGEST` beside `NAME/DIGEST.complete`.
+    /// Returns the size of the complete entries below a root: `NAME/DIGEST` beside `NAME/DIGEST.complete`.
     fn size(&self, root: &Path) -> Size {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let complete = |path: &Path| path.extension().is_some_and(|extension| extension == "complete");
         let entries = folders(root).flat_map(|name| files(&name).filter(|path| complete(path)).collect::<Vec<_>>());
         let mut now = HashMap::new();
         for entry in entries.map(|mark| mark.with_extension("")) {
-            // An entry that goes while it is counted is counted next time, or not any more.
+            // An entry that is removed meanwhile is counted the next time, or not at all.
             if let Some(bytes) = known.remove(&entry).or_else(|| bytes_below(&entry, DEPTH).ok()) {
                 now.insert(entry, bytes);
             }

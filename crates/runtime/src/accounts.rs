@@ -1,4 +1,4 @@
-//! Clients that act as a ServiceAccount, by short-lived tokens (OLM1-PERM-01).
+//! Clients that act as a ServiceAccount with short-lived tokens (OLM1-PERM-01).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use tokio::time::Instant;
 
 use crate::{Cluster, ConnectError, Env, Key};
 
-/// How long a token is asked for, in seconds.
+/// The requested lifetime of a token, in seconds.
 const LIFE: i64 = 3_600;
-/// A token with less than a tenth of its life left is renewed.
+/// The remaining lifetime, in seconds, below which a token is renewed: a tenth.
 const RENEW: i64 = LIFE / 10;
 
-/// Clients that are held. What is asked for again soon is found; a thousand idle accounts do not keep a client each.
+/// The clients that are cached. Accounts in frequent use are found again; a thousand idle ones do not keep a client each.
 const HELD: usize = 64;
 
-/// Why nobody can act as the account.
+/// An account that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// There is no such account.
+    /// The account was not found.
     #[error("service account {name:?} not found in namespace {namespace:?}: unable to authenticate with the Kubernetes cluster.", name = account.name, namespace = account.namespace)]
     NotFound {
         /// The account.
         account: Key,
     },
-    /// This process may not ask for a token.
+    /// This process lacks permission to request a token.
     #[error(
         "service account {name:?} in namespace {namespace:?} cannot be used: the controller lacks the permission to create serviceaccounts/token of it; mainstay explain says how to grant it",
         name = account.name, namespace = account.namespace
@@ -43,12 +43,12 @@ pub enum AccountError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The server gave no token.
+    /// The server refused a token.
     #[error("no token for service account {account}")]
     Token {
         /// The account.
         account: Key,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
@@ -63,13 +63,13 @@ pub enum AccountError {
     Client {
         /// The account.
         account: Key,
-        /// Why.
+        /// The cause.
         #[source]
         source: ConnectError,
     },
 }
 
-/// Clients by account; each is made again when its token nears its end or the account was replaced.
+/// The clients of accounts. Each is made again when its token nears its end or when the account was replaced.
 #[derive(Clone)]
 pub struct Accounts {
     cluster: Cluster,
@@ -81,20 +81,20 @@ pub struct Accounts {
 struct Held {
     client: Client,
     uid: Option<String>,
-    /// By the machine's clock, which goes on while the machine sleeps.
+    /// The renewal time by the system clock, which continues while the machine sleeps.
     until: Timestamp,
-    /// By a clock that nobody sets: one that was set back must not keep a token beyond its life.
+    /// The renewal time by the monotonic clock: a system clock that was set back must not keep a token beyond its lifetime.
     lasts: Instant,
     used: Instant,
 }
 
 impl Accounts {
-    /// Asks for tokens with `client`, whose identity may create them.
+    /// Creates clients with tokens that `client` requests, whose identity may create them.
     pub fn new(cluster: Cluster, client: Client, env: Env) -> Self {
         Self { cluster, client, env, held: Arc::default() }
     }
 
-    /// A client that is the account.
+    /// Returns a client that acts as the account.
     pub async fn client(&self, account: &Key) -> Result<Client, AccountError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
         let token_error = |source| AccountError::Token { account: account.clone(), source: Box::new(source) };
@@ -107,7 +107,7 @@ impl Accounts {
         if let Some(client) = self.held_client(account, found.uid().as_deref(), now).await {
             return Ok(client);
         }
-        // The lock is not held meanwhile: an answer that is slow to come must not stop every other account.
+        // The lock is not held meanwhile: a slow answer must not block every other account.
         let request = TokenRequest {
             spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
             ..TokenRequest::default()
@@ -123,7 +123,7 @@ impl Accounts {
         };
         let client =
             self.cluster.client_with_token(&status.token).map_err(|source| AccountError::Client { account: account.clone(), source })?;
-        // A server may grant less than was asked for.
+        // A server may grant a shorter lifetime than requested.
         let until = status.expiration_timestamp.0;
         let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
         let granted = answer.spec.expiration_seconds.unwrap_or(LIFE).clamp(0, LIFE);
@@ -139,7 +139,7 @@ impl Accounts {
         Ok(client)
     }
 
-    /// The client that is held for this very account, if its token is still good.
+    /// Returns the cached client of this same account, if its token is still valid.
     async fn held_client(&self, account: &Key, uid: Option<&str>, now: Timestamp) -> Option<Client> {
         let mut held = self.held.lock().await;
         let used = Instant::now();

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Metrics, Size};
 
-/// An object's place: namespace (empty where the kind has none) and name.
+/// The place of an object: namespace (empty if the kind has none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub struct Key {
@@ -24,12 +24,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// A place.
+    /// Creates a place from namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The place of an object.
+    /// Returns the place of an object.
     pub fn of(object: &DynamicObject) -> Self {
         Self::new(object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default())
     }
@@ -41,46 +41,46 @@ impl fmt::Display for Key {
     }
 }
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What it was; `None` when it is new.
+    /// The former version; `None` for a new object.
     pub before: Option<Arc<DynamicObject>>,
-    /// What it is; `None` when it is gone.
+    /// The present version; `None` for a deleted object.
     pub now: Option<Arc<DynamicObject>>,
 }
 
 impl Change {
-    /// The object, or what it was last.
+    /// Returns the object, or its last version.
     pub fn object(&self) -> Option<&Arc<DynamicObject>> {
         self.now.as_ref().or(self.before.as_ref())
     }
 }
 
-/// How much of each object a cache holds.
+/// The part of each object that a cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole object.
     #[default]
     Whole,
-    /// Its metadata alone, which is all that the API sends then; the rest of an object that matters is read when it matters.
+    /// The metadata alone, which is then all that the API sends. The rest of an object is read when it is needed.
     Metadata,
 }
 
-/// Which objects of a kind a cache holds.
+/// The objects of a kind that a cache holds.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// How much of each.
+    /// The part of each object.
     pub part: Part,
-    /// Only of this namespace.
+    /// The only namespace, if set.
     pub namespace: Option<String>,
-    /// Only those with these labels.
+    /// The label selector, if set.
     pub labels: Option<String>,
-    /// Only those with these fields.
+    /// The field selector, if set.
     pub fields: Option<String>,
 }
 
-/// A live copy of all objects of one kind. Cloning shares it; the copy ends with the token that it was started with.
+/// A live copy of all objects of one kind. Clones share it. The copy stops with its cancellation token.
 #[derive(Clone)]
 pub struct Cache {
     inner: Arc<Inner>,
@@ -90,7 +90,7 @@ type Handler = Box<dyn Fn(&Change) + Send + Sync>;
 
 struct Inner {
     types: TypeMeta,
-    /// `PLURAL.GROUP`, for figures.
+    /// `PLURAL.GROUP`, for metrics.
     kind: String,
     objects: RwLock<Objects>,
     handlers: RwLock<Vec<Handler>>,
@@ -101,12 +101,12 @@ struct Inner {
 struct Objects {
     by_key: BTreeMap<Key, Arc<DynamicObject>>,
     by_owner: HashMap<String, BTreeSet<Key>>,
-    /// Those that nobody controls.
+    /// The objects without a controller.
     uncontrolled: BTreeSet<Key>,
 }
 
 impl Cache {
-    /// Starts the copy of a kind.
+    /// Starts the cache of a kind.
     pub fn start(client: &Client, resource: &ApiResource, scope: &Scope, stop: &CancellationToken) -> Self {
         let mut config = watcher::Config::default();
         config.label_selector.clone_from(&scope.labels);
@@ -143,7 +143,7 @@ impl Cache {
         cache
     }
 
-    /// Shows on the page of figures how many objects it holds, for as long as it is there (MS-OPS-01).
+    /// Adds the number of objects to the page of metrics, for as long as the cache lives (MS-OPS-01).
     #[must_use]
     pub fn shown(self, metrics: &Metrics) -> Self {
         self.show(metrics);
@@ -159,9 +159,9 @@ impl Cache {
         });
     }
 
-    /// Calls `handler` for every change from now on, and for every object that is there already.
+    /// Calls `handler` for every present object and for every later change.
     pub fn on_change(&self, handler: impl Fn(&Change) + Send + Sync + 'static) {
-        // Holding the handlers while the present objects are told keeps changes from overtaking them.
+        // Changes cannot overtake the present objects while the handlers are locked.
         let mut handlers = self.inner.handlers.write().unwrap_or_else(PoisonError::into_inner);
         for now in self.all() {
             handler(&Change { before: None, now: Some(now) });
@@ -175,22 +175,22 @@ impl Cache {
         let _ = self.inner.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Whether the first list is complete.
+    /// Returns true if the first list is complete.
     pub fn is_ready(&self) -> bool {
         *self.inner.ready.borrow()
     }
 
-    /// The object of a place.
+    /// Returns the object at a place.
     pub fn get(&self, key: &Key) -> Option<Arc<DynamicObject>> {
         self.read(|objects| objects.by_key.get(key).cloned())
     }
 
-    /// All objects, by namespace and name.
+    /// Returns all objects, by namespace and name.
     pub fn all(&self) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| objects.by_key.values().cloned().collect())
     }
 
-    /// All objects of a namespace, by name.
+    /// Returns all objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let from = Key::new(namespace, "");
@@ -198,7 +198,7 @@ impl Cache {
         })
     }
 
-    /// The objects of a namespace for which this holds, by name.
+    /// Returns the objects of a namespace that satisfy `holds`, by name.
     pub fn matching(&self, namespace: &str, holds: impl Fn(&DynamicObject) -> bool) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let from = Key::new(namespace, "");
@@ -207,8 +207,8 @@ impl Cache {
         })
     }
 
-    /// What an owner in a namespace has or may take, by name: the objects that name its `uid` among their owners, and those that nobody
-    /// controls. Objects of other owners are not looked at, however many they are.
+    /// Returns the objects that an owner in a namespace has or may adopt, by name: those that name its `uid` among their owners, and those without a
+    /// controller. The time does not grow with the objects of other owners.
     pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let own = objects.by_owner.get(uid).into_iter().flatten().filter(|key| key.namespace == namespace);
@@ -218,7 +218,7 @@ impl Cache {
         })
     }
 
-    /// All objects that name `uid` among their owners.
+    /// Returns all objects that name `uid` among their owners.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let keys = objects.by_owner.get(uid).into_iter().flatten();
@@ -226,12 +226,12 @@ impl Cache {
         })
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.read(|objects| objects.by_key.len())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -269,9 +269,9 @@ impl Cache {
 
     fn put(&self, key: &Key, object: Option<DynamicObject>) {
         let now = object.map(|mut object| {
-            // Nobody decides by them, and they are often larger than the object itself.
+            // No decision uses managed fields, and they are often larger than the rest of the object.
             object.metadata.managed_fields = None;
-            // The items of a list do not say what they are.
+            // The items of a list lack their kind.
             object.types.get_or_insert_with(|| self.inner.types.clone());
             Arc::new(object)
         });
@@ -313,7 +313,7 @@ impl Cache {
     }
 }
 
-/// The API of a kind, in its scope.
+/// Returns the API of a kind, in its scope.
 fn api<K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(
     client: &Client,
     resource: &ApiResource,
@@ -325,22 +325,22 @@ fn api<K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(
     }
 }
 
-/// A kind as `kubectl` takes it: `PLURAL.GROUP`, and `PLURAL` of the core group.
+/// Returns a kind as `kubectl` accepts it: `PLURAL.GROUP`, or `PLURAL` for the core group.
 fn kind(resource: &ApiResource) -> String {
     if resource.group.is_empty() { resource.plural.clone() } else { format!("{}.{}", resource.plural, resource.group) }
 }
 
-/// A copy of the whole object that kubectl keeps in its metadata.
+/// The annotation in which kubectl keeps a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Objects of which nothing is known but their metadata.
+/// Converts an event with metadata alone to an event with otherwise empty objects.
 fn metadata_alone(event: Event<PartialObjectMeta<DynamicObject>>) -> Event<DynamicObject> {
     let object = |part: PartialObjectMeta<DynamicObject>| {
         let mut metadata = part.metadata;
         if let Some(annotations) = &mut metadata.annotations {
             annotations.remove(LAST_APPLIED);
         }
-        // What the API calls such an answer is no type of the object.
+        // The type of such an answer is not the type of the object.
         DynamicObject { types: None, metadata, data: serde_json::Value::Object(serde_json::Map::new()) }
     };
     match event {

@@ -1,4 +1,4 @@
-//! Ways to an API server.
+//! Connections to an API server.
 
 mod counted;
 mod impatient;
@@ -22,25 +22,25 @@ use self::counted::Counted;
 use self::impatient::{ANSWER_WITHIN, Impatient};
 use crate::gate::{Gate, Gated};
 
-/// An API server and the identity that this process has there.
+/// An API server and the identity of this process on it.
 #[derive(Clone)]
 pub enum Cluster {
-    /// Over the network.
+    /// A server over the network.
     Remote(Box<Config>),
-    /// The embedded API, in the same process: no socket, no encryption. Every request carries what `identity` puts into it.
+    /// The embedded API, in the same process: no socket, no encryption. `identity` marks every request.
     Embedded {
         /// The API's routes.
         router: Router,
         /// Marks a request as this process's own.
         identity: fn(&mut axum::http::Extensions),
     },
-    /// Another one, whose answers are waited for not so long, or longer.
+    /// A cluster with its own time limit for answers.
     Within(Box<Cluster>, Duration),
-    /// Another one, in which nothing is changed unless the gate is open.
+    /// A cluster that is changed only while the gate is open.
     Guarded(Box<Cluster>, Gate),
 }
 
-/// How requests are sent.
+/// The way in which requests are sent.
 #[derive(Clone)]
 struct Manner {
     within: Duration,
@@ -53,22 +53,22 @@ impl Default for Manner {
     }
 }
 
-/// Why no client could be made.
+/// An error that keeps a client from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig can not be read, or lacks what was asked for.
+    /// The kubeconfig cannot be read, or lacks the requested context or user.
     #[error("the kubeconfig cannot be used")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// There is no service account in this place.
+    /// The process has no in-cluster service account.
     #[error("the in-cluster configuration cannot be used")]
     InCluster(#[from] kube::config::InClusterError),
-    /// The client refuses the configuration.
+    /// The client rejects the configuration.
     #[error("a client cannot be made from the configuration")]
     Client(#[from] kube::Error),
 }
 
 impl Cluster {
-    /// The cluster of a kubeconfig file (or of `$KUBECONFIG`, `~/.kube/config`), optionally of a named context, optionally as another user.
+    /// Returns the cluster of a kubeconfig file (or of `$KUBECONFIG`, `~/.kube/config`), optionally of a named context, optionally as another user.
     pub async fn from_kubeconfig(file: Option<&Path>, context: Option<&str>, act_as: Option<&str>) -> Result<Self, ConnectError> {
         let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
         let kubeconfig = match file {
@@ -78,7 +78,7 @@ impl Cluster {
         let named = named_proxy(&kubeconfig, context);
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         config.proxy_url = match named {
-            // By the kubeconfig it counts whatever NO_PROXY says.
+            // A proxy in the kubeconfig applies regardless of NO_PROXY.
             Some(named) => named.parse().ok(),
             None => proxy(&config.cluster_url),
         };
@@ -88,41 +88,41 @@ impl Cluster {
         Ok(Self::Remote(Box::new(config)))
     }
 
-    /// The cluster of the kubeconfig where there is one, else the one that this process runs in as a pod, as clients usually look for it.
+    /// Returns the cluster of the kubeconfig if there is one, otherwise the cluster in which this process runs as a pod, as clients usually do.
     pub async fn infer(file: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectError> {
         let named = file.is_some() || context.is_some();
         match Self::from_kubeconfig(file, context, None).await {
-            // What was asked for by name must be it.
+            // An explicit request has no fallback.
             Err(error) if !named => Self::in_cluster().map_err(|_| error),
             outcome => outcome,
         }
     }
 
-    /// The cluster that this process runs in as a pod.
+    /// Returns the cluster in which this process runs as a pod.
     pub fn in_cluster() -> Result<Self, ConnectError> {
         let mut config = Config::incluster()?;
         config.proxy_url = proxy(&config.cluster_url);
         Ok(Self::Remote(Box::new(config)))
     }
 
-    /// The same cluster, where an answer may take so long to begin, and each of its pieces to follow. Without it that is 75 seconds.
+    /// Returns the same cluster with a limit on the time until an answer begins, and until each of its pieces follows. The default is 75 seconds.
     #[must_use]
     pub fn answering_within(self, within: Duration) -> Self {
         Self::Within(Box::new(self), within)
     }
 
-    /// The same cluster, in which clients change something only while the gate is open.
+    /// Returns the same cluster, whose clients change objects only while the gate is open.
     #[must_use]
     pub fn guarded(self, gate: &Gate) -> Self {
         Self::Guarded(Box::new(self), gate.clone())
     }
 
-    /// A client with this process's own identity.
+    /// Creates a client with this process's own identity.
     pub fn client(&self) -> Result<Client, ConnectError> {
         self.make(None, Manner::default())
     }
 
-    /// A client that is nobody but the bearer of `token`.
+    /// Creates a client with no identity but that of `token`.
     pub fn client_with_token(&self, token: &str) -> Result<Client, ConnectError> {
         self.make(Some(token), Manner::default())
     }
@@ -145,7 +145,7 @@ impl Cluster {
         }
     }
 
-    /// Where the API is, for people.
+    /// Returns the address of the API, for people.
     pub fn server(&self) -> String {
         match self {
             Self::Remote(config) => config.cluster_url.to_string(),
@@ -155,7 +155,7 @@ impl Cluster {
     }
 }
 
-/// The proxy that the kubeconfig itself names for its cluster; the environment's does not count then.
+/// Returns the proxy that the kubeconfig names for its cluster; it takes precedence over the environment's.
 fn named_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = context.or(kubeconfig.current_context.as_deref())?;
     let context = kubeconfig.contexts.iter().find(|known| known.name == context)?.context.as_ref()?;
@@ -163,8 +163,7 @@ fn named_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String>
     cluster.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-/// The proxy that the environment names for an API server, as client-go finds it: by the server's address, which kube's own loader does not
-/// look at.
+/// Returns the proxy that the environment names for an API server, as client-go finds it: by the server's address, which kube's own loader ignores.
 fn proxy(server: &http::Uri) -> Option<http::Uri> {
     let proxies = Proxies::from_environment(|name| std::env::var(name).ok());
     let (scheme, host) = (server.scheme_str()?, server.host()?);
@@ -191,7 +190,7 @@ fn remote(config: Config, manner: Manner) -> Result<Client, ConnectError> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
 
-/// The host of the embedded API, for figures.
+/// The host of the embedded API, for metrics.
 const IN_PROCESS: &str = "in-process";
 
 fn embedded(
@@ -216,11 +215,11 @@ fn embedded(
     Client::new(Impatient::new(Gated::new(Counted::new(Named(service), IN_PROCESS), gate), within), "default")
 }
 
-/// Says in each request who sends it.
+/// A service that adds the user agent to each request.
 #[derive(Clone)]
 struct Named<S>(S);
 
-/// `mainstay/0.1.0 (linux/amd64)`, in the form of Kubernetes' own clients.
+/// Returns `mainstay/0.1.0 (linux/amd64)`, in the form of Kubernetes' own clients.
 fn user_agent() -> HeaderValue {
     static TEXT: LazyLock<HeaderValue> = LazyLock::new(|| {
         let arch = match std::env::consts::ARCH {

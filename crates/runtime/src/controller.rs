@@ -1,4 +1,4 @@
-//! Workers that take keys from a queue and reconcile.
+//! Workers that take keys from a queue and reconcile them.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -16,21 +16,21 @@ use tracing::Instrument as _;
 
 use crate::{Env, Queue};
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing more to do until something changes.
+    /// Complete until something changes.
     Done,
-    /// It ended in an error that trying again does not mend, and that is reported in the object; nothing more to do until something changes.
+    /// A permanent error, which the object reports. The key waits until something changes.
     Blocked,
-    /// To be looked at again after a while, whatever happens.
+    /// Complete, but due again after this time.
     After(Duration),
-    /// It did not come to its end for a reason that is reported in the object; tried again with back-off (OLM1-CTRL-09).
+    /// An incomplete reconcile for a reason that the object reports; tried again with back-off (OLM1-CTRL-09).
     Retry,
 }
 
 impl Outcome {
-    /// As controller-runtime names it in figures.
+    /// Returns the name that controller-runtime's metrics use.
     fn name(&self) -> &'static str {
         match self {
             Self::Done => "success",
@@ -41,23 +41,23 @@ impl Outcome {
     }
 }
 
-/// The target of [`span`]: logs show it whatever their level, since lines of any level refer to it (MS-OPS-01).
+/// The target of [`span`]. Logs show it at every level, since lines of any level refer to it (MS-OPS-01).
 pub const RECONCILE: &str = "reconcile";
 
-/// What the lines that a reconcile logs have in common: whose, of which object, and an id that no other reconcile has.
+/// Returns the span of a reconcile's log lines: the controller, the object, and an ID unique to the reconcile.
 fn span(controller: &'static str, key: &impl Display) -> tracing::Span {
-    // Not of the `Env`, whose chance decides something and is repeated in tests.
+    // The ID does not come from `Env`, whose randomness serves decisions and is repeated in tests.
     let id = format!("{:016x}", rand::random::<u64>());
     tracing::error_span!(target: RECONCILE, "reconcile", controller, object = %key, reconcile_id = id)
 }
 
-/// How long a reconcile holds its worker. One that takes longer goes on, and gives its place to another key: an API that answers slowly for
-/// some objects holds up no others.
+/// The longest time that a reconcile holds its worker. A longer one continues and gives its place to another key, so that slow answers for some
+/// objects hold up no others.
 const HELD: Duration = Duration::from_secs(5);
-/// Reconciles that may go on beside the workers; beyond these, each keeps its place until it ends.
+/// Reconciles that may continue beside the workers; further ones keep their places until they end.
 const BESIDE: usize = 64;
 
-/// Runs `workers` workers until `stop`; what is being reconciled then is finished.
+/// Runs `workers` workers until `stop`. Reconciles in progress are finished.
 pub async fn run<K, E, F, R>(name: &'static str, queue: Queue<K>, workers: usize, env: Env, stop: CancellationToken, reconcile: F)
 where
     K: Clone + Eq + Hash + Display + Send + Sync + 'static,
@@ -72,7 +72,7 @@ where
     let places = Arc::new(Semaphore::new(workers.max(1)));
     let beside = Arc::new(Semaphore::new(BESIDE));
     let (keys, started) = (queue.clone(), env.clone());
-    // A set, so that dropping this future cuts off everything below it.
+    // Dropping this future also aborts every task in the set.
     let mut dispatching = JoinSet::new();
     dispatching.spawn(async move {
         let mut tasks = JoinSet::new();
@@ -111,7 +111,7 @@ fn told(controller: &'static str, ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// Reconciles a key, and says to the queue what comes next.
+/// Reconciles a key, and puts it back into the queue as its outcome requires.
 async fn one<K, E>(name: &'static str, queue: &Queue<K>, env: &Env, key: &K, work: impl Future<Output = Result<Outcome, E>>)
 where
     K: Clone + Eq + Hash + Display + Send + 'static,
@@ -119,7 +119,7 @@ where
 {
     let measured = env.metrics().reconcile(name);
     let span = span(name, key);
-    // A reconcile that panics must not take its key with it.
+    // A reconcile that panics must not lose its key.
     let Ok(outcome) = AssertUnwindSafe(work).catch_unwind().instrument(span.clone()).await else {
         measured.panicked();
         let wait = queue.retry(key.clone(), env.fraction());

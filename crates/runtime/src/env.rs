@@ -1,4 +1,4 @@
-//! Clock and chance, handed in so that decisions can be repeated.
+//! Clock and randomness, injected so that decisions can be repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use jiff::Timestamp;
 
 use crate::metrics::Metrics;
 
-/// Tells the time.
+/// A source of the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The one value through which clock and randomness come in, and figures go out.
+/// The one source of time and randomness, and the destination of metrics.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
@@ -23,33 +23,33 @@ pub struct Env {
 }
 
 impl Env {
-    /// The machine's clock, a fresh seed.
+    /// Creates an environment with the system clock and a fresh seed.
     pub fn system() -> Self {
         Self::new(System, rand::random())
     }
 
-    /// A given clock and seed.
+    /// Creates an environment with a given clock and seed.
     pub fn new(clock: impl Clock, seed: u64) -> Self {
         Self { clock: Arc::new(clock), chance: Arc::new(AtomicU64::new(seed)), metrics: Arc::default() }
     }
 
-    /// The figures of everything that runs with this value or a clone of it (MS-OPS-01).
+    /// Returns the metrics of everything that runs with this value or a clone of it (MS-OPS-01).
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Now, as Kubernetes writes times: whole seconds.
+    /// Returns the current time as Kubernetes writes it: in whole seconds.
     pub fn now_seconds(&self) -> Timestamp {
         let now = self.clock.now();
         Timestamp::from_second(now.as_second()).unwrap_or(now)
     }
 
-    /// The next number of the random sequence (SplitMix64).
+    /// Returns the next number of the random sequence (SplitMix64).
     pub fn random(&self) -> u64 {
         let state = self.chance.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed).wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -57,23 +57,23 @@ impl Env {
         mixed ^ (mixed >> 31)
     }
 
-    /// A fraction in `0.0..1.0`.
+    /// Returns a random fraction in `0.0..1.0`.
     pub fn fraction(&self) -> f64 {
         (self.random() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// A clock that stands still until it is told to move, for tests and rehearsals. Cloning shares it.
+/// A clock that stands still until it is advanced, for tests and rehearsals. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that shows `start`, in whole milliseconds.
+    /// Creates a clock that shows `start`, in whole milliseconds.
     pub fn new(start: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(start.as_millisecond())))
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.0.fetch_add(millis, Ordering::Relaxed);

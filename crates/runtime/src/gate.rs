@@ -1,12 +1,12 @@
-//! Nothing is written without a Lease that is known to be held (OLM1-GEN-09).
+//! The gate before writes: no write without a Lease that is known to be held (OLM1-GEN-09).
 //!
 //! ```text
 //!   Candidate ── renewed, at the time at which the request was sent ──► Gate ◄── every request that changes something ── Cluster
 //!             └─ lost, given back ────────────────────────────────────►
 //! ```
 //!
-//! A process that was stopped, or cut off from the API, does not know how much time has passed when it goes on: its work is told to end only
-//! a while later. The gate is asked at the moment of each request, and compares clocks instead of waiting for news.
+//! A process that was suspended, or cut off from the API, does not know how much time has passed when it continues, and its work is told to stop only
+//! a while later. So the gate checks the clocks at the moment of each request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -18,11 +18,11 @@ use kube::client::Body as KubeBody;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
-/// What stands between a process and its writes: every Lease that it needs has to be held. Without Leases it is open. Cloning shares it.
+/// The gate between a process and its writes. Every Lease that the process needs must be held; without Leases the gate is open. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<Mutex<Vec<Option<Held>>>>);
 
-/// The last time at which a Lease was known to be ours, by two clocks: one that nobody sets, and one that goes on while the machine sleeps.
+/// The last time at which the Lease was known to be held. A monotonic clock and the system clock, which continues during sleep, measure it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     sent: Moment,
@@ -41,14 +41,14 @@ impl Moment {
         Self { steady: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// How long ago it was; the longer time where the clocks differ.
+    /// Returns the elapsed time, the longer one if the clocks differ.
     fn ago(&self) -> Duration {
         let wall = SystemTime::now().duration_since(self.wall).unwrap_or_default();
         self.steady.elapsed().max(wall)
     }
 }
 
-/// One Lease's place at a gate.
+/// The place of one Lease at a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     gate: Gate,
@@ -56,12 +56,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The Lease was renewed by a request that was sent then.
+    /// Records a renewal of the Lease by a request that was sent at `sent`.
     pub(crate) fn renewed(&self, sent: Moment, renew: Duration, lease: Duration) {
         self.set(Some(Held { sent, renew, lease }));
     }
 
-    /// The Lease is not ours, or is going to be given back.
+    /// Records that the Lease is lost, or is about to be released.
     pub(crate) fn lost(&self) {
         self.set(None);
     }
@@ -78,19 +78,20 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A further Lease that has to be held.
+    /// Adds a further Lease that has to be held.
     pub(crate) fn slot(&self) -> Slot {
         let mut slots = self.slots();
         slots.push(None);
         Slot { gate: self.clone(), index: slots.len() - 1 }
     }
 
-    /// Whether a write may begin now.
+    /// Returns true if a write may begin now.
     pub fn is_open(&self) -> bool {
         self.slots().iter().all(|slot| slot.is_some_and(|held| held.sent.ago() < held.renew))
     }
 
-    /// How long a write that begins now may take: until the first Lease runs out. `None` where none may begin, or nothing limits it.
+    /// Returns the time limit of a write that begins now: until the first Lease expires. `None` if nothing limits it. Fails unless every Lease is
+    /// known to be held.
     fn pass(&self) -> Result<Option<Duration>, NotLeading> {
         let slots = self.slots();
         let mut left: Option<Duration> = None;
@@ -103,19 +104,19 @@ impl Gate {
     }
 }
 
-/// Nothing was written: another process may hold the Lease.
+/// A refused write: another process may hold the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is written: this process is not known to hold its Lease now")]
 pub struct NotLeading;
 
 impl NotLeading {
-    /// Whether a request was not sent for this reason.
+    /// Returns true if a request was not sent for this reason.
     pub fn is_behind(error: &kube::Error) -> bool {
         matches!(error, kube::Error::Service(error) if error.is::<Self>())
     }
 }
 
-/// Lets only those requests that change something pass an open gate.
+/// A service whose changing requests need an open gate.
 #[derive(Clone)]
 pub(crate) struct Gated<S> {
     inner: S,
@@ -155,7 +156,7 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             match left {
-                // What is not answered until the Lease has run out is given up, and with it the connection.
+                // A request without an answer when the Lease expires is given up together with its connection.
                 Some(left) => tokio::time::timeout(left, answer).await.map_err(|_| NotLeading)?.map_err(Into::into),
                 None => answer.await.map_err(Into::into),
             }

@@ -1,4 +1,4 @@
-//! Which kinds the server serves, and how they are asked for.
+//! Discovery of the kinds that the server serves, and of their APIs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -12,14 +12,14 @@ use kube::discovery::{self, Scope};
 pub struct Served {
     /// Group, version, kind and plural.
     pub resource: ApiResource,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub namespaced: bool,
 }
 
-/// Why a kind is not known.
+/// An error in the lookup of a kind.
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
-    /// The server serves no such kind.
+    /// The server does not serve the kind.
     #[error("the server does not serve {kind} of {api_version}")]
     NotServed {
         /// The kind.
@@ -27,18 +27,18 @@ pub enum KindError {
         /// Its group and version.
         api_version: String,
     },
-    /// The server did not say.
+    /// The discovery request failed.
     #[error("discovery of {api_version} failed")]
     Discovery {
         /// The group and version.
         api_version: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// Looks kinds up, and remembers them.
+/// The lookup of kinds, which remembers its results.
 #[derive(Clone)]
 pub struct Kinds {
     client: Client,
@@ -46,12 +46,12 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// A mapper that asks with this client.
+    /// Creates a lookup that uses `client`.
     pub fn new(client: Client) -> Self {
         Self { client, known: Arc::default() }
     }
 
-    /// The kind as served; asks the server where it is not known yet.
+    /// Returns the kind as served. Asks the server unless it is known.
     pub async fn served(&self, gvk: &GroupVersionKind) -> Result<Served, KindError> {
         if let Some(found) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
             return Ok(found);
@@ -71,14 +71,14 @@ impl Kinds {
         Ok(served)
     }
 
-    /// Forgets a kind, after its CRD changed or went.
+    /// Forgets a kind after its CRD changed or was deleted.
     pub fn forget(&self, gvk: &GroupVersionKind) {
         if let Ok(mut known) = self.known.write() {
             known.remove(gvk);
         }
     }
 
-    /// The API of an object: in its namespace, in `default_namespace` where it names none, or cluster-wide.
+    /// Returns the API of an object: in its namespace, in `default_namespace` if it names none, or cluster-wide.
     pub async fn api(
         &self,
         client: &Client,

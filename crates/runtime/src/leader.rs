@@ -1,4 +1,4 @@
-//! Which of several processes works: the holder of a Lease, as with controller-runtime (`--leader-elect`).
+//! Leader election by a Lease, as in controller-runtime (`--leader-elect`).
 //!
 //! ```text
 //!   look at the Lease ─ ours, nobody's or run out ─► take it ─ work ─ renew ─ lost ─► work ends
@@ -6,8 +6,8 @@
 //!         └──────────────── wait ◄─────────────── another's ◄────────────────────────────┘
 //! ```
 //!
-//! A holder that cannot renew stops working before the Lease runs out, so that two never work at a time; and what it is still doing while it
-//! stops writes nothing, because a [`Gate`] asks for the Lease at each write.
+//! A holder that cannot renew stops before the Lease expires, so that two processes never work at a time. What it still does while it stops writes
+//! nothing, because a [`Gate`] checks the Lease at each write.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,22 +23,22 @@ use tokio_util::sync::CancellationToken;
 use crate::gate::{Gate, Moment, Slot};
 use crate::metrics::leads;
 
-/// How long giving a Lease back may take at the end; it runs out by itself.
+/// The longest time to release a Lease at the end; otherwise it expires by itself.
 const RESIGN: Duration = Duration::from_secs(5);
 
-/// How long a Lease counts, and how it is kept.
+/// The time limits of a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// How long a Lease counts that nobody renews.
+    /// The time after which a Lease expires unless it is renewed.
     pub lease: Duration,
-    /// How long a holder may fail to renew before it stops.
+    /// The time for which a holder may fail to renew before it stops.
     pub renew: Duration,
-    /// Between looks.
+    /// The pause between attempts.
     pub retry: Duration,
 }
 
 impl Times {
-    /// Why these times cannot keep two from working at a time; in client-go's words.
+    /// Checks that these times keep two processes from working at a time. The errors are in client-go's words.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.lease.as_secs() < 1 {
             return Err("leaseDuration must be at least one second");
@@ -57,7 +57,7 @@ impl Times {
     }
 }
 
-/// A process that wants to work.
+/// A process that wants to lead.
 pub struct Candidate {
     leases: Api<Lease>,
     name: String,
@@ -67,13 +67,13 @@ pub struct Candidate {
     slot: Option<Slot>,
 }
 
-/// A Lease as it was seen first in this version, by this machine's clock: those of others may differ.
+/// The Lease in the version last seen, and the time at which this machine first saw it: other machines' clocks may differ.
 struct Observed {
     version: String,
     at: Instant,
 }
 
-/// What to do about a Lease.
+/// The action that a Lease requires.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
     Take,
@@ -92,13 +92,13 @@ fn decide(spec: &LeaseSpec, identity: &str, unchanged: Duration, default: Durati
     }
 }
 
-/// A name for this life of this process. As client-go does it: two processes of one host differ, and so do two lives of one process.
+/// Returns an identity for this run of the process. As in client-go, two processes of one host differ, and so do two runs of one process.
 pub fn identity(host: &str) -> String {
     format!("{host}_{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond())
 }
 
 impl Candidate {
-    /// A candidate for a Lease.
+    /// Creates a candidate for a Lease.
     pub fn new(client: kube::Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
         leads(name, false);
         Self {
@@ -111,14 +111,14 @@ impl Candidate {
         }
     }
 
-    /// The same candidate, whose Lease is needed to pass the gate.
+    /// Returns the same candidate, whose Lease the gate requires.
     #[must_use]
     pub fn guarding(self, gate: &Gate) -> Self {
         Self { slot: Some(gate.slot()), ..self }
     }
 
-    /// Looks at the Lease, without taking it, until `turn` comes, so that it is known by then how long it has not been renewed; false when
-    /// told to end before.
+    /// Watches the Lease without taking it until `turn` is cancelled, so that the time since its last renewal is known by then. Returns false if
+    /// `stop` is cancelled before.
     async fn follow(&mut self, turn: &CancellationToken, stop: &CancellationToken) -> bool {
         let (renew, retry) = (self.times.renew, self.times.retry);
         loop {
@@ -139,7 +139,7 @@ impl Candidate {
         }
     }
 
-    /// Waits until this process holds the Lease; false when told to end before.
+    /// Waits until this process holds the Lease. Returns false if `stop` is cancelled before.
     pub async fn elected(&mut self, stop: &CancellationToken) -> bool {
         loop {
             let turn = tokio::select! {
@@ -162,7 +162,7 @@ impl Candidate {
         }
     }
 
-    /// Renews the Lease until it is lost or the end is asked for.
+    /// Renews the Lease until it is lost or `stop` is cancelled.
     pub async fn hold(&mut self, stop: &CancellationToken) {
         let mut renewed = Instant::now();
         while !stopped(stop, self.times.retry).await {
@@ -184,7 +184,7 @@ impl Candidate {
         }
     }
 
-    /// Nothing is written any more.
+    /// Closes the gate: no further writes.
     fn lost(&self) {
         leads(&self.name, false);
         if let Some(slot) = &self.slot {
@@ -192,7 +192,7 @@ impl Candidate {
         }
     }
 
-    /// Lets another process take over at once.
+    /// Releases the Lease so that another process can take over at once.
     pub async fn resign(&self) {
         self.lost();
         let outcome = async {
@@ -212,7 +212,7 @@ impl Candidate {
         }
     }
 
-    /// The Lease as it is, and since when it has been so.
+    /// Reads the Lease and records since when it has had this version.
     async fn look(&mut self) -> Result<Option<Lease>, kube::Error> {
         let Some(lease) = self.leases.get_opt(&self.name).await? else { return Ok(None) };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -222,10 +222,10 @@ impl Candidate {
         Ok(Some(lease))
     }
 
-    /// Looks at the Lease and takes or renews it; whether it is ours.
+    /// Reads the Lease and takes or renews it. Returns true if this process holds it.
     async fn turn(&mut self) -> Result<bool, kube::Error> {
         let found = self.look().await?;
-        // Others count from when they see what is written now, which is later.
+        // Other processes count from when they see this write, which is later.
         let sent = Moment::now();
         let outcome = self.take(found).await;
         match (&outcome, &self.slot) {
@@ -266,34 +266,33 @@ impl Candidate {
     }
 }
 
-/// How [`lead`] ended.
+/// The result of [`lead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As asked for.
+    /// The work was stopped as requested.
     Stopped,
-    /// The work came to an end by itself.
+    /// The work finished by itself.
     Finished,
-    /// A Lease was lost. The work has ended; it did not when told to, where `cut` is set, and was cut off.
+    /// A Lease was lost and the work has ended.
     Lost {
-        /// Whether the work had to be cut off.
+        /// True if the work did not stop in time and was aborted.
         cut: bool,
     },
 }
 
-/// Works once every Lease is held, and no longer than that. Leases are taken one after the other, in the order given: two processes that want
-/// the same ones, each with the first that the other is waiting for, would wait for ever. All of them are watched from the beginning, so that
-/// those that a dead process held are taken over together. The work is told to end by its token, and cut off when another process might
-/// begin otherwise. Leases are given back after the work has ended.
+/// Works while every Lease is held. Leases are taken one after the other, in the given order, since processes with different orders would wait for
+/// each other for ever. All Leases are watched from the beginning, so that those of a dead process are taken over together. A lost Lease cancels the
+/// work's token, and aborts the work before another process could begin. Leases are released after the work has ended.
 pub async fn lead<W: Future<Output = ()>>(
     candidates: Vec<Candidate>,
     stop: &CancellationToken,
     work: impl FnOnce(CancellationToken) -> W,
 ) -> Ended {
-    // What is left of a Lease after its holder noticed that it could not be renewed, and a little to spare.
+    // The time left of a Lease after its holder noticed a failed renewal, with a margin.
     let spare = candidates.iter().map(|candidate| candidate.times.lease.saturating_sub(candidate.times.renew)).min();
     let patience = spare.map_or(Duration::MAX, |spare| spare.mul_f64(0.8));
     let (lost, release) = (CancellationToken::new(), CancellationToken::new());
-    // Nobody waits for a Lease any more when another one is lost.
+    // The wait for the other Leases ends when one is lost.
     let waiting = stop.child_token();
     let mut before: Option<CancellationToken> = None;
     let (tell, mut elected) = tokio::sync::mpsc::channel(candidates.len().max(1));
@@ -313,7 +312,7 @@ pub async fn lead<W: Future<Output = ()>>(
                 return;
             }
             held.cancel();
-            // Nobody listens any more when the end was asked for meanwhile.
+            // The receiver is gone if the stop was requested meanwhile.
             let _ = tell.send(()).await;
             candidate.hold(&release).await;
             if !release.is_cancelled() {
@@ -359,7 +358,7 @@ pub async fn lead<W: Future<Output = ()>>(
     ended
 }
 
-/// A write that somebody else was quicker with makes the Lease theirs.
+/// Returns false after a conflict: another process was faster and holds the Lease.
 fn ours(written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! What every loop needs of the outside: a way to the API, caches of live objects, work queues with back-off, clock and chance.
+//! The connections of every controller to the outside: API clients, caches of live objects, work queues with back-off, clock and randomness.
 //!
 //! ```text
 //!   Cluster ──► kube::Client (own identity, or a ServiceAccount's token; over the network or over the embedded router)
@@ -8,7 +8,7 @@
 //!                                                  └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Retries live here and nowhere else: a reconcile reports [`Outcome`] or an error, the queue decides when it is asked again.
+//! Retries live only here: a reconcile reports [`Outcome`] or an error, and the queue decides when the key is due again.
 
 mod accounts;
 mod cache;

@@ -1,4 +1,4 @@
-//! Figures of the loops, under the names that controller-runtime gives them (MS-OPS-01), and of the process.
+//! Metrics of the controllers, under controller-runtime's names (MS-OPS-01), and of the process.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ const SECONDS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0,
     3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
-/// How a reconcile may end.
+/// The results of a reconcile.
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -59,13 +59,13 @@ struct Named {
 }
 
 impl Named {
-    /// A queue is named as the controller that it is for.
+    /// Creates the labels of a queue, which has its controller's name.
     fn of(name: &'static str) -> Self {
         Self { name, controller: name }
     }
 }
 
-/// The figures of one process.
+/// The metrics of one process.
 pub struct Metrics {
     registry: Mutex<Registry>,
     queues: Arc<Queues>,
@@ -127,43 +127,43 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds figures of somebody else.
+    /// Adds metrics of another component.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         // Registering appends; a panic in between leaves a registry that can be printed.
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The page in the form that is asked for.
+    /// Returns the page in the requested format.
     pub fn page_as(&self, format: Format) -> Result<String, fmt::Error> {
         let page = self.page()?;
         Ok(if format == Format::Text { format::as_text(&page) } else { page })
     }
 
-    /// The page in OpenMetrics' form.
+    /// Returns the page in the OpenMetrics format.
     pub fn page(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(page)
     }
 
-    /// Shows a queue for as long as the answer lives.
+    /// Adds a queue to the page for as long as the returned value lives.
     pub(crate) fn show_queue(&self, name: &'static str, figures: impl Fn() -> Figures + Send + Sync + 'static) -> Shown {
         let id = self.queues.next.fetch_add(1, Ordering::Relaxed);
         self.queues.all().push(Queue { id, name, figures: Box::new(figures) });
         Shown { queues: self.queues.clone(), id }
     }
 
-    /// Shows how large a cache is until `measure` says that it is gone: `cache` is what it is for, `kind` what it holds.
+    /// Adds the size of a cache until `measure` returns `None`. `cache` names its purpose, `kind` its content.
     pub fn show_size(&self, cache: &'static str, kind: &str, measure: impl Fn() -> Option<Size> + Send + Sync + 'static) {
         self.sizes.show(cache, kind, measure);
     }
 
-    /// An event of a controller was not written because too many waited.
+    /// Counts an event of a controller that was dropped because too many waited.
     pub fn event_dropped(&self, controller: &str) {
         self.events_dropped.get_or_create(&Reporter { controller: controller.to_owned() }).inc();
     }
 
-    /// A serving certificate was read from its files, or could not be.
+    /// Counts a read of a serving certificate's files, and its failure.
     pub fn certificate_read(&self, succeeded: bool) {
         self.certificates_read.inc();
         if !succeeded {
@@ -171,7 +171,7 @@ impl Metrics {
         }
     }
 
-    /// Shows a controller before its first reconcile, with how many of them may run at a time.
+    /// Adds a controller before its first reconcile, with its number of workers.
     pub(crate) fn show_controller(&self, controller: &'static str, workers: usize) {
         let of = Controller { controller };
         self.workers.get_or_create(&of).set(i64::try_from(workers).unwrap_or(i64::MAX));
@@ -184,14 +184,14 @@ impl Metrics {
         }
     }
 
-    /// A reconcile begins.
+    /// Starts the measurement of a reconcile.
     pub(crate) fn reconcile(&self, controller: &'static str) -> Measured<'_> {
         self.active.get_or_create(&Controller { controller }).inc();
         Measured { metrics: self, controller, begun: Instant::now() }
     }
 }
 
-/// A reconcile under way.
+/// A measured reconcile in progress.
 pub(crate) struct Measured<'a> {
     metrics: &'a Metrics,
     controller: &'static str,
@@ -199,19 +199,19 @@ pub(crate) struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// It ended in an error that trying again does not mend.
+    /// Counts a permanent error.
     pub(crate) fn failed_for_good(&self) {
         self.metrics.failed_for_good.get_or_create(&Controller { controller: self.controller }).inc();
         self.ended("error");
     }
 
-    /// It panicked.
+    /// Counts a panic.
     pub(crate) fn panicked(&self) {
         self.metrics.panicked.get_or_create(&Controller { controller: self.controller }).inc();
         self.ended("error");
     }
 
-    /// It ended like this.
+    /// Records the end with this result.
     pub(crate) fn ended(&self, result: &'static str) {
         let controller = self.controller;
         self.metrics.reconciled.get_or_create(&Reconciled { controller, result }).inc();
@@ -226,12 +226,12 @@ impl Measured<'_> {
 
 impl Drop for Measured<'_> {
     fn drop(&mut self) {
-        // A reconcile that is cut off does not end, but its worker is free.
+        // An aborted reconcile has no result, but its worker is free.
         self.metrics.active.get_or_create(&Controller { controller: self.controller }).dec();
     }
 }
 
-/// Keeps a queue on the page.
+/// A guard that keeps a queue on the page.
 pub(crate) struct Shown {
     queues: Arc<Queues>,
     id: u64,
@@ -270,7 +270,7 @@ impl Queues {
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut figures: Vec<(&'static str, Figures)> = self.all().iter().map(|queue| (queue.name, (queue.figures)())).collect();
-        // Two queues of one name would make two series of one name.
+        // Two queues with one name would produce duplicate series.
         figures.sort_by_key(|(name, _)| *name);
         figures.dedup_by_key(|(name, _)| *name);
         let mut add = |metric: &str, help: &str, of: MetricType, encode: &dyn Fn(&Figures, MetricEncoder<'_>) -> fmt::Result| {

@@ -1,4 +1,4 @@
-//! A live copy of a kind that need not be there: it comes and goes with the definition that brings it.
+//! A live copy of an optional kind, which comes and goes with its CRD.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::metrics::Metrics;
 use crate::{Cache, Scope};
 
-/// Follows the definition of a custom kind, and the kind's objects while it is served. Cloning shares it.
+/// A follower of a CRD and, while its kind is served, of the kind's objects. Clones share it.
 #[derive(Clone)]
 pub struct Optional {
     inner: Arc<Inner>,
@@ -39,8 +39,8 @@ impl fmt::Debug for Optional {
 }
 
 impl Optional {
-    /// Starts to follow. `changed` is called for every change of the definition and of the objects, and when either is known at first;
-    /// it is to ask for [`objects`](Self::objects) soon, since that is what follows a kind that has come.
+    /// Starts to follow. `changed` is called for every change of the CRD and of the objects, and when either is first known. It must lead to a call
+    /// of [`objects`](Self::objects) soon, since that call starts the copy of a new kind.
     pub fn start(client: &Client, resource: ApiResource, stop: &CancellationToken, changed: impl Fn() + Send + Sync + 'static) -> Self {
         let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let scope = Scope { fields: Some(format!("metadata.name={}.{}", resource.plural, resource.group)), ..Scope::default() };
@@ -51,11 +51,11 @@ impl Optional {
         Self { inner: Arc::new(Inner { client, resource, definition, objects: Mutex::default(), changed, metrics: OnceLock::new(), stop }) }
     }
 
-    /// Shows on the page of figures how many objects the copy holds, while there is one (MS-OPS-01).
+    /// Adds the number of objects to the page of metrics while there is a copy (MS-OPS-01).
     #[must_use]
     pub fn shown(self, metrics: &Arc<Metrics>) -> Self {
         let held = self.inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        // Set once: what is on a page already stays there.
+        // The metrics are set once: later calls have no effect.
         if self.inner.metrics.set(metrics.clone()).is_ok()
             && let Some(held) = &*held
         {
@@ -65,7 +65,7 @@ impl Optional {
         self
     }
 
-    /// The copy of the objects; none while the kind is not served, or nothing is known of it yet.
+    /// Returns the cache of the objects; `None` while the kind is not served or is unknown yet.
     pub fn objects(&self) -> Option<Cache> {
         let Inner { client, resource, definition, objects, changed, metrics, stop } = &*self.inner;
         let served = definition.all().iter().any(|definition| is_served_by(&definition.data, &resource.version));
@@ -86,25 +86,25 @@ impl Optional {
         Some(held.get_or_insert_with(start).cache.clone())
     }
 
-    /// Whether it is known if the kind is served, and which objects there are if it is.
+    /// Returns true if it is known that the kind is not served, or if the first list of its objects is complete.
     pub fn is_known(&self) -> bool {
         self.inner.definition.is_ready() && self.objects().is_none_or(|objects| objects.is_ready())
     }
 
-    /// The one object of a name, of a kind without namespaces.
+    /// Returns the object of a name, for a kind without namespaces.
     pub fn named(&self, name: &str) -> Option<Arc<DynamicObject>> {
         self.objects()?.get(&crate::Key::new("", name))
     }
 }
 
-/// Whether a definition is established and serves the version.
+/// Returns true if a CRD is established and serves the version.
 fn is_served_by(definition: &Value, version: &str) -> bool {
     let all = |pointer: &str| definition.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let established = all("/status/conditions").iter().any(|each| each["type"] == "Established" && each["status"] == "True");
     established && all("/spec/versions").iter().any(|each| each["name"] == version && each["served"] == true)
 }
 
-/// Tells when the first list is complete, which may be empty, and every change.
+/// Calls `changed` when the first list is complete, even if it is empty, and for every change.
 fn tell(cache: &Cache, changed: &Arc<dyn Fn() + Send + Sync>, stop: &CancellationToken) {
     let each = changed.clone();
     cache.on_change(move |_| each());

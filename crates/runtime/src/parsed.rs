@@ -1,4 +1,4 @@
-//! Objects of a kind, each parsed once for each of its versions: a reconcile that looks at all of them costs no more than looking (MS-OPS-04).
+//! Objects of a kind, parsed once for each version, so that a reconcile that reads all of them stays cheap (MS-OPS-04).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,9 +9,9 @@ use kube::api::DynamicObject;
 
 /// All objects of a kind at one time.
 pub struct View<T> {
-    /// Those that can be read, in the order of the copy.
+    /// The readable objects, in the order of the cache.
     pub found: Vec<Arc<T>>,
-    /// What is wrong with the others.
+    /// The problems of the other objects.
     pub unreadable: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for View<T> {
     }
 }
 
-/// What was parsed last. A version that is seen again is the same value: `Arc::ptr_eq` tells what has changed.
+/// The objects parsed last. A version that is seen again is the same value: `Arc::ptr_eq` tells if it has changed.
 pub struct Parsed<T> {
     parse: fn(&DynamicObject) -> Result<T, serde_json::Error>,
     held: Mutex<Held<T>>,
@@ -40,14 +40,14 @@ impl<T> fmt::Debug for Parsed<T> {
 }
 
 impl<T> Parsed<T> {
-    /// Nothing yet.
+    /// Creates an empty set with a parser.
     pub fn new(parse: fn(&DynamicObject) -> Result<T, serde_json::Error>) -> Self {
         Self { parse, held: Mutex::new(Held { objects: Vec::new(), parsed: Vec::new(), view: Arc::default() }) }
     }
 
-    /// What these objects say; only those are parsed that were not among the last ones.
+    /// Returns the parsed objects. Only those that were not among the last ones are parsed.
     pub fn read(&self, objects: Vec<Arc<DynamicObject>>) -> Arc<View<T>> {
-        // Every change of it is a single assignment.
+        // Every change of the state is a single assignment, so a poisoned lock is still consistent.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |(old, new): (&Arc<DynamicObject>, &Arc<DynamicObject>)| Arc::ptr_eq(old, new);
         if held.objects.len() == objects.len() && held.objects.iter().zip(&objects).all(same) {
@@ -76,7 +76,7 @@ impl<T> Parsed<T> {
     }
 }
 
-/// What an object is known by: an object that was made again under a name is another one.
+/// Returns the identity of an object's version. An object that was recreated under its name is a different one.
 fn version(object: &DynamicObject) -> (Option<&str>, Option<&str>) {
     (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref())
 }

@@ -1,4 +1,4 @@
-//! A queue of keys that wait for work: each once, not twice at a time, later after failures.
+//! A work queue of keys: each key waits once, is never worked on twice at a time, and is delayed after failures.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -10,12 +10,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a key waits after its n-th failure in a row.
+/// The delays of a key after failures in a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub first: Duration,
-    /// At most.
+    /// The longest delay.
     pub most: Duration,
 }
 
@@ -26,14 +26,14 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after `failures` failures in a row: doubled each time, plus up to a tenth by chance so that keys spread.
+    /// Returns the delay after `failures` failures in a row: doubled each time, plus up to a tenth by `fraction`, so that keys spread.
     pub fn wait(&self, failures: u32, fraction: f64) -> Duration {
         let doubled = self.first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(20)));
         doubled.min(self.most).mul_f64(1.0 + fraction / 10.0)
     }
 }
 
-/// A queue of keys. Cloning shares it.
+/// A queue of keys. Clones share it.
 pub struct Queue<K> {
     inner: Arc<Inner<K>>,
 }
@@ -57,13 +57,13 @@ struct Inner<K> {
 struct State<K> {
     ready: VecDeque<K>,
     waiting: HashSet<K>,
-    /// Since when each key is worked on.
+    /// The keys in progress, with their start times.
     working: HashMap<K, Instant>,
-    /// Since when each key waits to be worked on, or to be worked on again.
+    /// The time since which each key waits for its next start.
     since: HashMap<K, Instant>,
     again: HashSet<K>,
     later: BTreeMap<(Instant, u64), K>,
-    /// Each key's place in `later`: it waits there once, for the earliest of its times.
+    /// Each key's entry in `later`: a key waits there once, for the earliest of its times.
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     count: u64,
@@ -81,7 +81,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes a token, or tells when there is one.
+    /// Takes a token, or returns the time at which there is one.
     fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + gained).min(self.burst);
@@ -90,43 +90,43 @@ impl Bucket {
             self.tokens -= 1.0;
             return Ok(());
         }
-        // A little more than needed, so that rounding does not wake for nothing.
+        // A margin keeps rounding from causing a useless wake-up.
         Err(now + Duration::from_secs_f64((1.0 - self.tokens) / self.per_second) + Duration::from_millis(1))
     }
 }
 
-/// What a queue has handed out, for metrics.
+/// The counts of a queue, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Keys that came in and were not there yet.
+    /// Keys that were added and not present before.
     pub added: u64,
     /// Keys handed to workers.
     pub started: u64,
-    /// Keys that were put back after a failure.
+    /// Keys that were added again after a failure.
     pub retried: u64,
     /// Keys that are ready now.
     pub ready: usize,
-    /// Keys that are worked on now.
+    /// Keys in progress.
     pub working: usize,
     /// Keys that wait for a later time.
     pub later: usize,
 }
 
-/// What a queue has handed out and what it holds, with times, for metrics.
+/// The counts and times of a queue, for metrics.
 pub(crate) struct Figures {
-    /// Keys.
+    /// The counts of keys.
     pub(crate) counts: Counts,
-    /// How long keys waited until they were handed out.
+    /// The time that keys waited before they were started.
     pub(crate) waited: Histogram,
-    /// How long keys were worked on.
+    /// The time that keys were worked on.
     pub(crate) worked: Histogram,
-    /// How long the keys that are worked on now have been so, together.
+    /// The total time of the keys in progress.
     pub(crate) unfinished: Duration,
-    /// How long the longest of them.
+    /// The longest time of a key in progress.
     pub(crate) longest: Duration,
 }
 
-/// client-go's buckets of both times: from 10 ns, each ten times the one before.
+/// Returns client-go's buckets of both times: from 10 ns, each ten times the one before.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
@@ -138,7 +138,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(backoff: Backoff) -> Self {
         let state = State {
             ready: VecDeque::new(),
@@ -159,7 +159,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff, started, retried, waited, worked }) }
     }
 
-    /// Hands out at most `per_second` keys a second over time, and `burst` at once.
+    /// Limits the queue to `per_second` keys a second over time, and `burst` at once.
     #[must_use]
     pub fn limited(self, per_second: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
@@ -167,13 +167,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self
     }
 
-    /// Adds a key; one that waits already is not added twice, one that is worked on is worked on again afterwards.
+    /// Adds a key. A waiting key is not added twice; a key in progress is worked on again afterwards.
     pub fn add(&self, key: K) {
         self.state().add(key);
         self.inner.wake.notify_one();
     }
 
-    /// Adds a key after a while; one that waits already waits until the earlier of the two times.
+    /// Adds a key after a delay. A delayed key waits until the earlier of the two times.
     pub fn add_after(&self, key: K, wait: Duration) {
         if wait.is_zero() {
             return self.add(key);
@@ -193,7 +193,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.inner.wake.notify_one();
     }
 
-    /// Adds a key after the wait that its failures in a row ask for; returns the wait.
+    /// Adds a key after the delay for its failures in a row, and returns the delay.
     pub fn retry(&self, key: K, fraction: f64) -> Duration {
         let wait = {
             let mut state = self.state();
@@ -211,13 +211,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.state().failures.remove(key);
     }
 
-    /// The next key to work on; `None` when the queue is closed. Whoever gets it calls [`Queue::done`] afterwards.
+    /// Returns the next key to work on, or `None` if the queue is closed. The caller must call [`Queue::done`] afterwards.
     pub async fn next(&self) -> Option<K> {
         loop {
             let wait = {
                 let mut state = self.state();
                 if state.closed {
-                    // One wake-up wakes one: it is passed on until everybody knows.
+                    // One wake-up wakes one waiter: each passes it on until all know.
                     self.inner.wake.notify_one();
                     return None;
                 }
@@ -261,7 +261,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
-    /// The key is not worked on any more.
+    /// Marks a key as no longer in progress.
     pub fn done(&self, key: &K) {
         let mut state = self.state();
         if let Some(since) = state.working.remove(key) {
@@ -274,20 +274,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
-    /// Ends the queue: [`Queue::next`] answers `None` to everybody.
+    /// Closes the queue: [`Queue::next`] returns `None` to every caller.
     pub fn close(&self) {
         self.state().closed = true;
         self.inner.wake.notify_waiters();
         self.inner.wake.notify_one();
     }
 
-    /// Keys that are ready or worked on (those that wait for a later time do not count).
+    /// Returns the number of keys that are ready or in progress (delayed keys do not count).
     pub fn depth(&self) -> usize {
         let state = self.state();
         state.ready.len() + state.working.len()
     }
 
-    /// What was handed out so far, and what waits.
+    /// Returns the counts of the queue.
     pub fn counts(&self) -> Counts {
         let state = self.state();
         Counts {
@@ -300,7 +300,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
-    /// The same, with times.
+    /// Returns the counts with times.
     pub(crate) fn figures(&self) -> Figures {
         let counts = self.counts();
         let now = Instant::now();
@@ -310,7 +310,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while the lock is held; a poisoned state is still whole.
+        // No code panics while the lock is held; a poisoned state is still consistent.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Whether who holds a token may ask this process for something, as the cluster says: TokenReview, then SubjectAccessReview on the path
-//! (MS-OPS-01), the way controller-runtime's filter for metrics asks.
+//! Access reviews for the bearer of a token: TokenReview, then SubjectAccessReview on the path (MS-OPS-01), as in controller-runtime's filter for
+//! metrics.
 //!
 //! ```text
 //!   token ──► remembered? ──no──► TokenReview ──user──► SubjectAccessReview of (verb, path) ──► Access, remembered for a while
@@ -18,52 +18,52 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long a grant counts: a right that was taken away is felt after this time at the latest.
+/// The time for which a grant is remembered: a revoked permission takes effect after it at the latest.
 const GRANTED: Duration = Duration::from_secs(60);
-/// How long a refusal counts: a right that was given is felt after this time at the latest.
+/// The time for which a refusal is remembered: a granted permission takes effect after it at the latest.
 const REFUSED: Duration = Duration::from_secs(10);
-/// Answers that are remembered.
+/// The number of answers that are remembered.
 const REMEMBERED: usize = 256;
-/// Questions to the API at a time: whoever tries tokens waits, the API does not.
+/// Concurrent questions to the API: a client that tries many tokens waits and does not burden the API.
 const AT_ONCE: usize = 4;
-/// How long both questions may take.
+/// The longest time of both reviews together.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the cluster says of a request.
+/// The cluster's decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// This user may.
+    /// This user has access.
     Granted(String),
-    /// This user may not.
+    /// This user has no access.
     Denied(String),
-    /// The token is nobody's.
+    /// The token belongs to no user.
     Unknown,
 }
 
-/// Why nobody knows.
+/// A failed review.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// Who holds the token cannot be told.
+    /// The token could not be reviewed.
     #[error("the token could not be reviewed; this process needs the right to create tokenreviews")]
     Authentication(#[source] kube::Error),
-    /// What the user may cannot be told.
+    /// The user's access could not be reviewed.
     #[error("the access of {user} could not be reviewed; this process needs the right to create subjectaccessreviews")]
     Authorization {
-        /// Whose.
+        /// The user.
         user: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: kube::Error,
     },
-    /// The API took too long, or too many asked.
+    /// The API took too long, or too many requests waited.
     #[error("the API did not answer within {} seconds", PATIENCE.as_secs())]
     TooSlow,
 }
 
-/// A hash, so that memory holds no tokens.
+/// A hash of the question, so that memory holds no tokens.
 type Question = [u8; 32];
 
-/// Asks the cluster, and remembers its answers for a while.
+/// The client for access reviews, which remembers the answers for a while.
 pub struct Reviews {
     client: Client,
     remembered: Mutex<HashMap<Question, (Instant, Access)>>,
@@ -77,24 +77,24 @@ impl fmt::Debug for Reviews {
 }
 
 impl Reviews {
-    /// Asks through this client, whose identity needs the right to create both kinds of reviews.
+    /// Creates reviews through `client`, whose identity needs permission to create both kinds of reviews.
     pub fn new(client: Client) -> Self {
         Self { client, remembered: Mutex::default(), places: Semaphore::new(AT_ONCE) }
     }
 
-    /// Whether the bearer of `token` may do `verb` (a method in lower case) with `path`.
+    /// Returns the access of the bearer of `token` to `verb` (a method in lower case) on `path`.
     ///
     /// # Errors
-    /// The API did not say; that is not remembered.
+    /// A review failed or took too long. Errors are not remembered.
     pub async fn access(&self, token: &str, verb: &str, path: &str) -> Result<Access, ReviewError> {
         let question = question(token, verb, path);
         if let Some(access) = self.recall(&question) {
             return Ok(access);
         }
         let asked = async {
-            // The semaphore is never closed, so a place is always given.
+            // The semaphore is never closed, so a permit is always granted.
             let _place = self.places.acquire().await;
-            // Whoever waited may find that the one before has asked the same.
+            // The preceding caller may have asked the same question.
             match self.recall(&question) {
                 Some(access) => Ok(access),
                 None => self.ask(token, verb, path).await.inspect(|access| self.remember(question, access.clone())),
@@ -131,7 +131,7 @@ impl Reviews {
         if remembered.len() >= REMEMBERED {
             remembered.retain(|_, (until, _)| now < *until);
         }
-        // Refusals, which anybody can cause, push nothing out that counts.
+        // Refusals, which any client can cause, must not evict grants.
         if remembered.len() >= REMEMBERED {
             let refused = remembered.iter().find(|(_, (_, access))| !matches!(access, Access::Granted(_))).map(|(question, _)| *question);
             match refused {
@@ -143,7 +143,7 @@ impl Reviews {
     }
 }
 
-/// The parts behind their lengths, so that no two questions are the same text.
+/// Hashes each part with its length, so that no two questions have the same text.
 fn question(token: &str, verb: &str, path: &str) -> Question {
     let mut hash = Sha256::new();
     for part in [token, verb, path] {

@@ -1,36 +1,36 @@
-//! What can go wrong before a request is answered.
+//! Errors before a request is answered.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// A listener that can not be opened, or TLS material that can not be used.
+/// A listener that cannot be opened, or TLS material that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address can not be listened on.
+    /// The address cannot be bound.
     #[error("can not listen on {address}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A certificate or key file can not be read.
+    /// A certificate or key file cannot be read.
     #[error("can not read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Text that should be PEM is none.
+    /// The text is not PEM.
     #[error("{what} is no usable PEM: {detail}")]
     Pem {
-        /// What was read.
+        /// The subject that was read.
         what: &'static str,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
-    /// Certificate and key do not fit each other, or use something unsupported.
+    /// Certificate and key do not match, or use an unsupported feature.
     #[error("serving certificate can not be used")]
     Certificate(#[source] rustls::Error),
 }

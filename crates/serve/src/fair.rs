@@ -1,8 +1,8 @@
-//! Something scarce, shared fairly between users: seats, bytes, processor time (KAPI-SRV-06).
+//! Fair sharing of a scarce resource between users: seats, bytes, processor time (KAPI-SRV-06).
 //!
-//! Who asks gets it at once while there is enough. When there is not, requests wait in a queue of their user's own, and what comes free
-//! goes to the user who holds least: somebody who asks for much waits for his own requests, not others for his. No user holds more than
-//! a share, so that there is always room for another one.
+//! A request is granted at once while there is enough. Otherwise requests wait in a queue for each user, and freed capacity goes to the user who
+//! holds least. So a user with many requests waits for their own requests, and other users do not. No user holds more than a share, so that there is
+//! always room for another one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// How much there is, and who may have and wait for how much of it.
+/// The capacity, and the limits for each user and for waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// All there is.
+    /// The total capacity.
     pub capacity: usize,
-    /// The most that one user holds; one request that is larger than it is taken for as large.
+    /// The most that one user holds. A larger request counts as this much.
     pub share: usize,
-    /// How many requests of one user may wait.
+    /// The most waiting requests of one user.
     pub waiting_each: usize,
-    /// How many may wait in all.
+    /// The most waiting requests in total.
     pub waiting: usize,
 }
 
-/// The thing that is shared.
+/// A shared resource.
 #[derive(Debug)]
 pub struct Fair {
     rules: Rules,
@@ -34,9 +34,9 @@ pub struct Fair {
 struct State {
     used: usize,
     waiting: usize,
-    /// Counts what was given, so that users who hold the same get it in turn.
+    /// The number of grants, so that users who hold the same amount take turns.
     given: u64,
-    /// Counts who took a place in a queue, so that users who were never served are served in that order.
+    /// The number of queued requests, so that users who were never served are served in that order.
     asked: u64,
     users: HashMap<Arc<str>, User>,
 }
@@ -55,7 +55,7 @@ struct Waiter {
     give: oneshot::Sender<Share>,
 }
 
-/// A part of it; given back when it is dropped.
+/// A granted amount, returned when dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Option<Arc<Fair>>,
@@ -63,23 +63,23 @@ pub struct Share {
     amount: usize,
 }
 
-/// What became of a question.
+/// The answer to a request.
 #[derive(Debug)]
 pub enum Asked {
-    /// Here it is.
+    /// Granted at once.
     Given(Share),
-    /// It will be given as soon as it is this one's turn.
+    /// Queued; granted when its turn comes.
     Wait(oneshot::Receiver<Share>),
-    /// Too many wait already.
+    /// Refused: too many requests wait already.
     Full,
 }
 
-/// There is not enough, and waiting for it is of no use.
+/// A refused request: there is not enough, and waiting does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl Fair {
-    /// Shares by these rules.
+    /// Creates a resource with these rules.
     pub fn new(rules: Rules) -> Arc<Self> {
         Arc::new(Self { rules, state: Mutex::default() })
     }
@@ -92,7 +92,7 @@ impl Fair {
         Share { of: Some(self.clone()), user: user.clone(), amount }
     }
 
-    /// Asks for a part, and takes a place in the queue where there is not enough.
+    /// Requests an amount, and joins the queue if there is not enough.
     pub fn ask(self: &Arc<Self>, user: &Arc<str>, amount: usize) -> Asked {
         let amount = amount.min(self.rules.share).min(self.rules.capacity);
         self.with(|state| {
@@ -119,7 +119,7 @@ impl Fair {
         })
     }
 
-    /// Asks for a part, and waits for it for a while.
+    /// Requests an amount, and waits for it for up to `patience`.
     pub async fn take(self: &Arc<Self>, user: &Arc<str>, amount: usize, patience: Duration) -> Result<Share, Full> {
         match self.ask(user, amount) {
             Asked::Given(share) => Ok(share),
@@ -131,7 +131,7 @@ impl Fair {
         }
     }
 
-    /// A part if there is room at all, whoever waits: for those who need not wait, and are counted where they can be.
+    /// Returns an amount if there is room at all, ahead of the queue: for callers that need not wait, and are counted if possible.
     pub fn jump(self: &Arc<Self>, user: &Arc<str>, amount: usize) -> Option<Share> {
         self.with(|state| {
             (state.used.saturating_add(amount) <= self.rules.capacity).then(|| {
@@ -141,12 +141,12 @@ impl Fair {
         })
     }
 
-    /// How much is in use.
+    /// Returns the amount in use.
     pub fn used(&self) -> usize {
         self.with(|state| state.used)
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.with(|state| state.waiting)
     }
@@ -156,20 +156,20 @@ impl Fair {
         held.saturating_add(amount) <= self.rules.share && state.used.saturating_add(amount) <= self.rules.capacity
     }
 
-    /// Gives what there is to those who wait.
+    /// Grants the free amount to waiting requests.
     fn serve(self: &Arc<Self>, state: &mut State) {
         while state.waiting > 0 {
             state.discard();
-            // Who has his share waits for himself alone.
+            // A user who holds a full share waits only for their own requests.
             let ready = |user: &User| user.queue.front().is_some_and(|head| user.held.saturating_add(head.amount) <= self.rules.share);
-            // Users that were never served differ by when they asked: a newcomer overtakes none of them.
+            // Users who were never served differ by the time of their request: a newcomer overtakes none of them.
             let asked = |user: &User| user.queue.front().map(|head| head.asked);
             let next = state.users.iter().filter(|(_, user)| ready(user)).min_by_key(|(_, user)| (user.held, user.last, asked(user)));
             let Some(name) = next.map(|(name, _)| name.clone()) else { return };
             let used = state.used;
             let user = state.user(&name);
             if user.queue.front().is_some_and(|head| used.saturating_add(head.amount) > self.rules.capacity) {
-                // It is his turn: nobody who wants less overtakes him.
+                // It is this user's turn: no smaller request overtakes it.
                 return;
             }
             let Some(Waiter { amount, give, .. }) = user.queue.pop_front() else { return };
@@ -180,7 +180,7 @@ impl Fair {
             }
             state.take(&name, amount);
             if let Err(mut unwanted) = give.send(self.give(&name, amount)) {
-                // It was given up at this moment. It is given back here, since the state is locked.
+                // The receiver gave up at this moment. The amount is returned here, since the state is locked.
                 unwanted.of = None;
                 state.put_back(&name, amount);
             }
@@ -189,7 +189,7 @@ impl Fair {
 }
 
 impl State {
-    /// Forgets those at the heads of queues who gave up: they stand in nobody's way.
+    /// Removes abandoned requests from the heads of queues, so that they block no others.
     fn discard(&mut self) {
         let mut gone = 0;
         self.users.retain(|_, user| {
@@ -206,7 +206,7 @@ impl State {
         if !self.users.contains_key(name) {
             self.users.insert(name.clone(), User::default());
         }
-        // It was put there if it was not.
+        // An absent user is inserted.
         self.users.entry(name.clone()).or_default()
     }
 

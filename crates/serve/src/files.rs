@@ -1,9 +1,8 @@
-//! Open files of the process: every connection is one, and the soft limit that shells set (1,024) is for programs that use `select`.
+//! The limit of open files: each connection uses one, and the soft limit that shells set (1,024) is for programs that use `select`.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files to what the system allows this process, as Go programs do; answers the limit that holds then, or
-/// `None` for no limit.
+/// Raises the limit of open files to what the system allows this process, as Go programs do. Returns the resulting limit, or `None` for no limit.
 pub fn raise_file_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -1,4 +1,4 @@
-//! Doors for `tests/fuzz`: connections without a socket. Nothing else uses them.
+//! Entry points for `tests/fuzz`: connections without a socket. Nothing else uses them.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,13 +26,13 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Serves this, encrypted or not.
+    /// Creates a listener for `router`, with or without TLS.
     pub fn new(router: Router, tls: Option<Tls>, limits: Limits) -> Self {
         let places = Places::new(limits.connections, limits.unsent_bytes);
         Self { context: Arc::new(Context::new(tls, limits, router, CancellationToken::new())), places }
     }
 
-    /// Serves a connection to its end; `None` when all places are reserved.
+    /// Serves a connection to its end. Returns `None` if all places are reserved.
     pub fn connect<S>(&self, stream: S, remote: IpAddr) -> Option<impl Future<Output = ()> + Send + 'static>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -47,22 +47,22 @@ impl Listener {
         })
     }
 
-    /// Connections that have a place.
+    /// Returns the number of connections with a place.
     pub fn open(&self) -> usize {
         self.places.len()
     }
 
-    /// Connections whose places are reserved.
+    /// Returns the number of connections with reserved places.
     pub fn reserved(&self) -> usize {
         self.places.reserved()
     }
 
-    /// Bytes of answers that are held and not taken.
+    /// Returns the bytes of answers that are held and not taken.
     pub fn held(&self) -> usize {
         self.places.held()
     }
 
-    /// Ends what idles and cuts what is unread for so long.
+    /// Ends idle connections, and cuts those that leave answers unread for longer than `patience`.
     pub fn sweep(&self, patience: Duration) {
         self.places.cut_unread(patience, Duration::ZERO);
         self.places.end_idle(patience, patience);

@@ -1,7 +1,7 @@
-//! Compression of large answers, for clients that ask for it.
+//! Compression of large answers, for clients that request it.
 //!
-//! The layer leaves small answers alone (compressing costs more than it saves), those that are encoded already, and, unless told
-//! otherwise, those whose length nobody knows: a watch must reach its reader event by event.
+//! The layer leaves small answers uncompressed, since compressing them costs more than it saves. It also leaves encoded answers and, by default,
+//! answers of unknown length: a watch must reach its reader event by event.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -18,12 +18,12 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use hyper::body::Frame;
 use tower::{Layer, Service};
 
-/// What happens to answers of unknown length.
+/// The treatment of answers of unknown length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownLength {
-    /// They are sent as they are.
+    /// Sent unchanged.
     Plain,
-    /// They are compressed; only for content that nobody reads piece by piece.
+    /// Compressed; only for content that no client reads piece by piece.
     Compressed,
 }
 
@@ -35,12 +35,12 @@ pub struct Gzip {
 }
 
 impl Gzip {
-    /// Compresses answers of at least this many bytes.
+    /// Creates a layer that compresses answers of at least this many bytes.
     pub fn above(threshold: u64) -> Self {
         Self { threshold, unknown: UnknownLength::Plain }
     }
 
-    /// Says what happens to answers of unknown length.
+    /// Sets the treatment of answers of unknown length.
     #[must_use]
     pub fn unknown_length(mut self, unknown: UnknownLength) -> Self {
         self.unknown = unknown;
@@ -70,7 +70,7 @@ impl<S> Layer<S> for Gzip {
     }
 }
 
-/// A service whose answers are compressed where it pays.
+/// A service that compresses answers when it pays.
 #[derive(Debug, Clone)]
 pub struct GzipService<S> {
     inner: S,
@@ -110,7 +110,7 @@ where
     }
 }
 
-/// Whether the client takes gzip, by name or by `*`, with a quality above zero.
+/// Returns true if the client accepts gzip, by name or by `*`, with a quality above zero.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut wildcard = None;
     for value in headers.get_all(header::ACCEPT_ENCODING) {
@@ -130,12 +130,12 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     wildcard.unwrap_or(false)
 }
 
-/// Bytes handed to the compressor in one poll, so that a large answer does not keep its thread for long.
+/// Bytes compressed in one poll, so that a large answer does not occupy its thread for long.
 const STEP: usize = 64 * 1024;
 
 struct Compressed {
     inner: Body,
-    /// None once the last bytes were taken from it.
+    /// `None` after its last bytes were taken.
     encoder: Option<GzEncoder<Vec<u8>>>,
     pending: Bytes,
 }
@@ -167,7 +167,7 @@ impl HttpBody for Compressed {
             }
             match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    // Trailers have no place in an encoded body of ours; nothing here sends any.
+                    // An encoded body has no trailers; no handler here sends any.
                     if let Ok(data) = frame.into_data() {
                         this.pending = data;
                     }

@@ -1,8 +1,8 @@
-//! Every listener: TLS with reload, limits, graceful end.
+//! Every listener: TLS with reload, limits, graceful shutdown.
 //!
-//! The embedded API server, the catalog server and the health end points all listen through [`Server`]. A request carries a
-//! [`Connection`] in its extensions: who is at the other end, and the certificates the client showed. Those are proven to be the
-//! client's own (it holds the key) but nobody has asked yet who signed them: that is the authenticator's part.
+//! The embedded API server, the catalog server and the health endpoints all listen through [`Server`]. A request carries a [`Connection`] in its
+//! extensions: the remote address, and the certificates of the client. Those are proven to be the client's own (it holds the key), but their issuer
+//! is not verified yet: the authenticator does that.
 //!
 //! ```text
 //!   Server::bind ─ accept ─ (limit) ─ TLS handshake ─ HTTP/1.1 or HTTP/2 ─ Router

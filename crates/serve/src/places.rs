@@ -1,9 +1,8 @@
-//! The connections of a listener: who uses each, which one goes when all places are taken, and which one idles for too long.
+//! The connections of a listener: their users, the choice of one to cut when all places are taken, and idle limits.
 //!
-//! A new connection always gets a place, since nobody knows yet whose it is: it may be the administrator's. When all places are taken it
-//! gets that of another one, in this order: strangers (nobody has asked for anything there by a name that was proven) before users, among
-//! each those of whom the most connections are open, of theirs the one that has been quiet for longest. Connections of those who have
-//! reserved places are never taken.
+//! A new connection always gets a place, since its user is unknown yet and may be the administrator. When all places are taken it takes that of
+//! another one, in this order: strangers (connections without a request under a proven name) before users; in each group the one with the most open
+//! connections; of those the connection that has been quiet for longest. Connections with reserved places are never cut.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The place of a connection among those that the listener allows; found in the request's extensions.
+/// The place of a connection in the listener's limit, found in the request's extensions.
 ///
-/// Whoever goes on with a connection after it changed its protocol keeps this for as long: it counts as open until then, and the end
-/// of the listener waits for it.
+/// A handler that continues with a connection after a protocol upgrade must keep this value: the connection counts as open until it is dropped, and
+/// the shutdown of the listener waits for it.
 #[derive(Debug, Clone)]
 pub struct Place(Arc<Kept>);
 
@@ -33,7 +32,7 @@ impl Drop for Kept {
     }
 }
 
-/// Who uses a connection, once that is known.
+/// The user of a connection, once known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owner {
     name: Arc<str>,
@@ -48,22 +47,22 @@ pub(crate) struct Seat {
     /// The name under which it shares the processor until its user is known.
     address: Arc<str>,
     owner: Mutex<Option<Owner>>,
-    /// Requests whose answers have not been sent to their end.
+    /// Requests whose answers have not been sent completely.
     active: AtomicUsize,
-    /// When something last happened, in milliseconds since the listener began.
+    /// The time of the last activity, in milliseconds since the listener began.
     last: AtomicU64,
-    /// When the connection last took a piece of an answer.
+    /// The time at which the connection last took a piece of an answer.
     taken: AtomicU64,
-    /// Whether it changed its protocol, and is no longer looked at.
+    /// True if it changed its protocol and is no longer observed.
     upgraded: AtomicBool,
     begun: Instant,
-    /// Bytes of answers that it holds and has not sent.
+    /// Bytes of answers that the connection holds and has not sent.
     held: AtomicUsize,
-    /// What all connections hold.
+    /// The total that all connections hold.
     all: Arc<Total>,
-    /// Cancelled to break it off.
+    /// Cancelled to cut it.
     pub cut: CancellationToken,
-    /// Cancelled to end it once its requests are answered.
+    /// Cancelled to close it once its requests are answered.
     pub close: CancellationToken,
 }
 
@@ -76,7 +75,7 @@ impl Seat {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name under which it shares the processor; `None` if its place is reserved, so that it never waits.
+    /// Returns the name under which it shares the processor; `None` if its place is reserved, so that it never waits.
     pub fn sharer(&self) -> Option<Arc<str>> {
         match &*self.owner.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(owner) => (!owner.reserved).then(|| owner.name.clone()),
@@ -84,19 +83,19 @@ impl Seat {
         }
     }
 
-    /// A request begins.
+    /// Records the start of a request.
     pub fn enter(&self) {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.last.store(self.now(), Ordering::Relaxed);
     }
 
-    /// A request was answered to the end, or given up.
+    /// Records the end of a request, answered or abandoned.
     pub fn leave(&self) {
         self.active.fetch_sub(1, Ordering::Relaxed);
         self.last.store(self.now(), Ordering::Relaxed);
     }
 
-    /// The connection is given a piece of an answer.
+    /// Records a piece of an answer that the connection received to send.
     pub fn hold(&self, bytes: usize) {
         if self.held.fetch_add(bytes, Ordering::Relaxed) == 0 {
             self.took();
@@ -104,14 +103,14 @@ impl Seat {
         self.all.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The client took a piece of an answer, or gave it up.
+    /// Records a piece of an answer that the client took or abandoned.
     pub fn release(&self, bytes: usize) {
         self.took();
         self.held.fetch_sub(bytes, Ordering::Relaxed);
         self.all.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a request on it is not answered to the end, or it goes on in another protocol.
+    /// Returns true if a request on it is not answered completely, or if it continues in another protocol.
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed) > 0 || self.upgraded.load(Ordering::Relaxed)
     }
@@ -125,7 +124,7 @@ impl Seat {
     }
 }
 
-/// What all connections of a listener hold.
+/// The total that all connections of a listener hold.
 #[derive(Debug)]
 struct Total {
     held: AtomicUsize,
@@ -133,7 +132,7 @@ struct Total {
 }
 
 impl Place {
-    /// Says who uses the connection: somebody who proved a name. `reserved` keeps it whatever comes.
+    /// Sets the user of the connection, whose name is proven. `reserved` protects it from being cut.
     pub fn claim(&self, name: &Arc<str>, reserved: bool) {
         let mut owner = self.0.seat.owner.lock().unwrap_or_else(PoisonError::into_inner);
         let same = owner.as_ref().is_some_and(|owner| owner.reserved == reserved && *owner.name == **name);
@@ -142,22 +141,22 @@ impl Place {
         }
     }
 
-    /// Breaks the connection off.
+    /// Cuts the connection.
     pub fn cut(&self) {
         self.0.seat.cut.cancel();
     }
 
-    /// Asks the client to open another connection, and ends this one once its requests are answered.
+    /// Asks the client to open another connection, and closes this one once its requests are answered.
     pub fn close(&self) {
         self.0.seat.close.cancel();
     }
 
-    /// How long ago the client last took a piece of any answer.
+    /// Returns the time since the client last took a piece of any answer.
     pub fn unread(&self) -> Duration {
         self.0.seat.unread()
     }
 
-    /// The connection goes on in another protocol: it idles as long as it likes.
+    /// Marks the connection as upgraded to another protocol: it may idle without limit.
     pub fn upgraded(&self) {
         self.0.seat.upgraded.store(true, Ordering::Relaxed);
     }
@@ -167,7 +166,7 @@ impl Place {
     }
 }
 
-/// What the choice of a connection that has to go rests on.
+/// The properties of a connection that decide which one is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct View {
     id: u64,
@@ -178,7 +177,7 @@ struct View {
     last: u64,
 }
 
-/// The connection that has to go; `None` where all of them have reserved places.
+/// Returns the connection to cut; `None` if all of them have reserved places.
 fn victim(open: &[View]) -> Option<u64> {
     let mut counts: HashMap<&Result<Arc<str>, IpAddr>, usize> = HashMap::new();
     for view in open {
@@ -191,7 +190,7 @@ fn victim(open: &[View]) -> Option<u64> {
     open.iter().filter(|view| !view.reserved).min_by_key(order).map(|view| view.id)
 }
 
-/// So many times what may be held is far too much.
+/// The multiple of the permitted total at which readers are cut, too.
 const FAR: usize = 4;
 
 /// All open connections of a listener.
@@ -206,7 +205,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// So many connections, which may hold so many bytes of answers that were given to them and not taken.
+    /// Creates places for `limit` connections, which may hold `held` bytes of answers that their clients have not taken.
     pub fn new(limit: usize, held: usize) -> Arc<Self> {
         let (open, next, left) = (Mutex::default(), AtomicU64::new(0), Notify::new());
         let all = Arc::new(Total { held: AtomicUsize::new(0), limit: held });
@@ -217,7 +216,7 @@ impl Places {
         f(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A place for a new connection, if need be that of another one; `None` where all are reserved.
+    /// Returns a place for a new connection, if need be that of another one; `None` if all are reserved.
     pub fn enter(self: &Arc<Self>, remote: IpAddr) -> Option<Place> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let seat = Seat {
@@ -248,19 +247,19 @@ impl Places {
         entered.then(|| Place(Arc::new(Kept { seat, places: self.clone() })))
     }
 
-    /// Cuts a connection for one that could not be accepted: there are no more file descriptors.
+    /// Cuts a connection in favour of one that could not be accepted for lack of file descriptors.
     pub fn make_room(&self) -> bool {
         self.with(cut_one)
     }
 
-    /// Bytes of answers that are held and not taken.
+    /// Returns the bytes of answers that are held and not taken.
     pub fn held(&self) -> usize {
         self.all.held.load(Ordering::Relaxed)
     }
 
-    /// Cuts connections that took nothing of what they hold for this long; and where all together hold too much, of those that took
-    /// nothing for a moment the largest of the user who holds most, until it is little enough. Where it is far too much, nobody is spared
-    /// for reading.
+    /// Cuts connections that took nothing of what they hold for `patience`. If all together hold too much, it also cuts connections that took nothing
+    /// for `moment`, the largest of the user who holds most first, until the total is permitted. If the total is far too large, connections that read
+    /// are cut, too.
     pub fn cut_unread(&self, patience: Duration, moment: Duration) {
         let seats: Vec<Arc<Seat>> = self.with(|open| open.values().cloned().collect());
         let mut holding: Vec<(Arc<Seat>, usize)> = Vec::new();
@@ -291,17 +290,17 @@ impl Places {
         self.left.notify_waiters();
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn len(&self) -> usize {
         self.with(|open| open.len())
     }
 
-    /// How many of them have reserved places.
+    /// Returns the number of connections with reserved places.
     pub fn reserved(&self) -> usize {
         self.with(|open| open.values().filter(|seat| seat.owner().is_some_and(|owner| owner.reserved)).count())
     }
 
-    /// Ends connections on which nothing happens: those of strangers soon, others later.
+    /// Closes idle connections: strangers' after `strangers`, others after `users`.
     pub fn end_idle(&self, strangers: Duration, users: Duration) {
         let idle: Vec<Arc<Seat>> = self.with(|open| {
             let idles = |seat: &&Arc<Seat>| {
@@ -316,7 +315,7 @@ impl Places {
         }
     }
 
-    /// Waits until none is open.
+    /// Waits until no connection is open.
     pub async fn all_left(&self) {
         loop {
             let left = self.left.notified();
@@ -330,7 +329,7 @@ impl Places {
     }
 }
 
-/// The largest connection of whoever holds most; those with reserved places last.
+/// Returns the largest connection of the user who holds most; those with reserved places come last.
 fn largest(holding: &[(Arc<Seat>, usize)]) -> Option<usize> {
     let of: Vec<View> = holding.iter().map(|(seat, _)| view(seat)).collect();
     let mut sums: HashMap<&Result<Arc<str>, IpAddr>, usize> = HashMap::new();
@@ -341,7 +340,7 @@ fn largest(holding: &[(Arc<Seat>, usize)]) -> Option<usize> {
     (0..holding.len()).max_by_key(order)
 }
 
-/// Breaks off the connection that has to go first; false where none may.
+/// Cuts the connection that has to go first. Returns false if none may be cut.
 fn cut_one(open: &mut HashMap<u64, Arc<Seat>>) -> bool {
     let views: Vec<View> = open.values().map(|seat| view(seat)).collect();
     let Some(gone) = victim(&views).and_then(|id| open.remove(&id)) else { return false };

@@ -1,8 +1,8 @@
-//! Answers on their way: in pieces, each of which is counted as held until the connection has let go of it.
+//! Answers in transit: sent in pieces, each of which counts as held until the connection has released it.
 //!
-//! HTTP/2 gives a client one window for each stream, and what it does not want to take stays here. A piece is given to the connection
-//! only when it took the one before, and its memory counts for its connection until it was sent or its stream was reset. So it is known
-//! exactly what a connection holds and when it last took anything, whatever its protocol.
+//! HTTP/2 gives a client one window for each stream, and data that the client does not take stays here. The connection gets a piece only after it
+//! took the preceding one. The piece's memory counts for the connection until it was sent or its stream was reset. So it is exactly known what a
+//! connection holds and when it last took anything, whatever its protocol.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use hyper::body::{Frame, SizeHint};
 
 use crate::places::{Place, Seat};
 
-/// The largest piece.
+/// The largest piece, in bytes.
 const PIECE: usize = 32 * 1024;
-/// What a piece costs beside its bytes: the stream it belongs to, and its request.
+/// The cost of a piece beside its bytes: its stream and its request.
 const OVERHEAD: usize = 2 * 1024;
 
-/// The body of an answer on its way.
+/// The body of an answer in transit.
 pub struct Sent {
     body: Body,
     rest: Bytes,
@@ -42,16 +42,16 @@ impl Drop for Active {
     }
 }
 
-/// A request that is being answered; becomes the body of the answer.
+/// A request in progress, which becomes the body of its answer.
 pub struct Answering(Active);
 
 impl Answering {
-    /// A request on a connection begins.
+    /// Begins a request on a connection.
     pub fn begin(place: Place) -> Self {
         Self(Active::new(place))
     }
 
-    /// Its answer is there.
+    /// Returns the body of its answer.
     pub fn send(self, body: Body) -> Body {
         if body.is_end_stream() { body } else { Body::new(Sent { body, rest: Bytes::new(), active: self.0 }) }
     }

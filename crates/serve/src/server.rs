@@ -1,4 +1,4 @@
-//! One listener from bind to drain.
+//! One listener, from bind to drain.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,43 +24,43 @@ use crate::stalled::Stalled;
 use crate::steps::{Portion, Portioned, Steps};
 use crate::{Error, Tls};
 
-/// What a request can know of its connection; found in the request's extensions.
+/// The properties of a connection, found in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// The other end.
+    /// The remote address.
     pub remote: SocketAddr,
-    /// Our end.
+    /// The local address.
     pub local: SocketAddr,
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     pub encrypted: bool,
-    /// What the client showed, leaf first, its key proven, its issuer not yet checked; empty without one.
+    /// The certificates of the client, leaf first, with a proven key and an unverified issuer. Empty if the client sent none.
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections open at once; one more takes the place of another one ([`Place`]).
+    /// Connections open at once; a further one takes the place of another ([`Place`]).
     pub connections: usize,
-    /// How long a handshake may take.
+    /// The longest time of a handshake.
     pub handshake: Duration,
-    /// How long the head of a request may take, and how long an HTTP/1.1 connection may idle.
+    /// The longest time to receive the head of a request, and the longest idle time of an HTTP/1.1 connection.
     pub header_read: Duration,
-    /// How long an answer may wait for a client that reads nothing.
+    /// The longest time that an answer waits for a client that reads nothing.
     pub write_stall: Duration,
-    /// How long a connection may idle on which nobody has proven a name.
+    /// The longest idle time of a connection without a proven name.
     pub idle_stranger: Duration,
-    /// How long any other connection may idle.
+    /// The longest idle time of any other connection.
     pub idle: Duration,
     /// Bytes of answers that all connections together hold and their clients do not take, before the largest is cut.
     pub unsent_bytes: usize,
-    /// Bytes of the head of one HTTP/1.1 request, and of what waits to be written.
+    /// Bytes of the head of one HTTP/1.1 request, and of data that waits to be written.
     pub buffer_bytes: usize,
     /// Streams open at once on one HTTP/2 connection.
     pub streams: u32,
     /// Bytes of the headers of one HTTP/2 request.
     pub header_bytes: u32,
-    /// How long requests in flight may take to finish after the end was asked for.
+    /// The longest time for requests in flight to finish after the shutdown was requested.
     pub drain: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Default for Limits {
             idle: Duration::from_secs(300),
             unsent_bytes: 64 << 20,
             buffer_bytes: 256 * 1024,
-            // As kube-apiserver: a client that wants more opens another connection.
+            // As in kube-apiserver: a client that needs more opens another connection.
             streams: 100,
             header_bytes: 64 * 1024,
             drain: Duration::from_secs(4),
@@ -83,27 +83,27 @@ impl Default for Limits {
     }
 }
 
-/// Streams that a client may have reset before they were looked at.
+/// Streams that a client may have reset before they were processed.
 const RESETS: usize = 64;
 
-/// What a client may send of one stream's body before it is read.
+/// Bytes that a client may send of one stream's body before it is read.
 const WINDOW: u32 = 256 * 1024;
-/// How often idle connections, and those that do not read, are looked for.
+/// The interval at which idle and unread connections are searched.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long an idle connection has to say goodbye.
+/// The time that an idle connection has for a graceful close.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Told about connections, for metrics.
+/// An observer of connections, for metrics.
 pub trait Observer: Send + Sync + 'static {
-    /// A connection was accepted.
+    /// Called when a connection was accepted.
     fn opened(&self) {}
-    /// A connection ended.
+    /// Called when a connection ended.
     fn closed(&self) {}
-    /// A handshake failed or took too long.
+    /// Called when a handshake failed or took too long.
     fn handshake_failed(&self) {}
 }
 
-/// Runs work in a task of its own, which ends when its caller stops waiting; a panic goes on in the caller.
+/// Runs work in a task of its own, which is aborted when its caller stops waiting. A panic propagates to the caller.
 async fn apart<F>(work: F) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
@@ -113,7 +113,7 @@ where
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // It is aborted with this alone, or with the whole runtime.
+            // The task is aborted only with this future or with the whole runtime.
             Err(_) => std::future::pending().await,
         },
     }
@@ -131,12 +131,12 @@ struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// How a listener ended.
+/// The end of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Every request in flight was answered.
     Drained,
-    /// The drain took too long; this many connections were cut.
+    /// The drain took too long, and this many connections were cut.
     Cut(usize),
 }
 
@@ -165,42 +165,42 @@ impl Server {
         Ok(Self { tcp, address, tls: None, limits: Limits::default(), http2: true, observer: Arc::new(Unobserved) })
     }
 
-    /// The real address, with the port that was picked.
+    /// Returns the bound address, with the port that was picked.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves HTTPS.
+    /// Sets TLS: the listener serves HTTPS.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Other bounds than the default ones.
+    /// Sets other limits than the defaults.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Speaks nothing but HTTP/1.1 (OLM1-GEN-05).
+    /// Disables HTTP/2 (OLM1-GEN-05).
     #[must_use]
     pub fn without_http2(mut self) -> Self {
         self.http2 = false;
         self
     }
 
-    /// Tells the observer about connections.
+    /// Sets the observer of connections.
     #[must_use]
     pub fn observe(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// Serves until cancelled, then stops accepting, lets requests in flight finish, and cuts what is left after the drain time.
+    /// Serves until cancelled. Then it stops accepting, lets requests in flight finish, and cuts the rest after the drain time.
     ///
-    /// Answers that never end by themselves (watches) must be ended by whoever made them.
+    /// The caller must end answers that never end by themselves (watches).
     pub async fn run(self, router: Router, shutdown: CancellationToken) -> Ended {
         let Self { tcp, tls, limits, http2, observer, .. } = self;
         let tls = tls.map(|tls| if http2 { tls } else { tls.without_http2() });
@@ -227,7 +227,7 @@ impl Server {
                     connections.spawn(async move {
                         context.observer.opened();
                         let cut = place.seat().cut.clone();
-                        // What is left of it ends with its task.
+                        // The rest of the connection ends with its task.
                         let _ended = cut.run_until_cancelled(Box::pin(context.connection(stream, remote, place))).await;
                         context.observer.closed();
                     });
@@ -246,7 +246,7 @@ impl Server {
             while let Some(ended) = connections.join_next().await {
                 report_panic(ended);
             }
-            // What changed its protocol is no longer served here, and keeps its place.
+            // An upgraded connection is no longer served here, but keeps its place.
             places.all_left().await;
         })
         .await;
@@ -260,12 +260,12 @@ impl Server {
     }
 }
 
-/// Whether there are no more file descriptors: somebody else's is needed.
+/// Returns true if no file descriptor is left: another connection must be cut.
 fn no_files(error: &std::io::Error) -> bool {
     matches!(rustix::io::Errno::from_io_error(error), Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
-/// Ends connections that idle, and cuts those that do not read, until it is aborted.
+/// Closes idle connections and cuts unread ones, until it is aborted.
 async fn sweep(places: Arc<Places>, limits: Limits) {
     loop {
         tokio::time::sleep(SWEEP.min(limits.write_stall)).await;
@@ -282,7 +282,7 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// Returns when a connection that was asked to end has had time to, and nothing happens on it any more.
+/// Returns when a connection that was asked to close had enough time and is no longer active.
 async fn goodbye(seat: &Seat) {
     tokio::time::sleep(GOODBYE).await;
     while seat.is_active() {
@@ -290,7 +290,7 @@ async fn goodbye(seat: &Seat) {
     }
 }
 
-/// What the connections of a listener have in common.
+/// The settings that the connections of a listener share.
 pub(crate) struct Context {
     acceptor: Option<TlsAcceptor>,
     limits: Limits,
@@ -302,7 +302,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The defaults: HTTP/2 beside HTTP/1.1, no observer of connections.
+    /// Creates the default context: HTTP/2 beside HTTP/1.1, no observer of connections.
     pub(crate) fn new(tls: Option<Tls>, limits: Limits, router: Router, shutdown: CancellationToken) -> Self {
         let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
         Self { acceptor, limits, http2: true, observer: Arc::new(Unobserved), router, shutdown, steps: Steps::default() }
@@ -316,7 +316,7 @@ impl Context {
         self.greet(stream, Connection { remote, local, encrypted: false, certificates: Arc::from([]) }, place).await;
     }
 
-    /// The handshake, where there is one, and all that follows.
+    /// Performs the TLS handshake, if any, and serves the connection.
     pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, plain: Connection, place: Place) {
         let remote = plain.remote;
         let Some(acceptor) = &self.acceptor else {
@@ -359,7 +359,7 @@ impl Context {
             let beside = request.version() < http::Version::HTTP_2;
             let answer = router.clone().oneshot(request);
             async move {
-                // The requests of HTTP/2 have tasks of their own; one of HTTP/1.1 must not take its time in a step of its connection.
+                // HTTP/2 requests have tasks of their own; an HTTP/1.1 request must not spend its time in a step of its connection.
                 let answer = if beside { apart(answer).await } else { answer.await };
                 answer.map(|response| response.map(|body| answering.send(body)))
             }
@@ -376,7 +376,7 @@ impl Context {
             .max_header_list_size(self.limits.header_bytes)
             .max_send_buf_size(self.limits.buffer_bytes)
             .initial_stream_window_size(WINDOW)
-            // Streams that are opened only to be reset again cost the server work and the client nothing: few of them end the connection.
+            // Streams that are opened only to be reset cost the server work and the client nothing: a few of them end the connection.
             .max_pending_accept_reset_streams(Some(RESETS))
             .max_local_error_reset_streams(Some(RESETS))
             .keep_alive_interval(Some(Duration::from_secs(30)))

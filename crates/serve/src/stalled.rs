@@ -1,7 +1,7 @@
-//! Connections whose other end does not read.
+//! A time limit for connections whose client does not read.
 //!
-//! HTTP has no deadline for the reader of an answer, and a connection that takes nothing holds its buffers for ever. Writing that
-//! makes no progress for a while breaks the connection off.
+//! HTTP has no deadline for the reader of an answer, and a stalled connection holds its buffers for ever. Writes without progress for a while break
+//! the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -11,21 +11,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream whose writes fail when nothing is taken for a while.
+/// A stream whose writes fail after a time without progress.
 pub struct Stalled<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits.
+    /// The timer, which runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Stalled<S> {
-    /// Bounds how long a write may wait.
+    /// Creates a stream whose writes may wait for `patience`.
     pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
 
-    /// Lets the time of a write that waits run out; forgets it once something was taken.
+    /// Polls the timer of a waiting write, and resets it after progress.
     fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

@@ -1,9 +1,9 @@
-//! The processor, shared between those whose connections it works on.
+//! Fair sharing of the processor between the users of connections.
 //!
-//! A step of a connection decrypts what its socket has, takes it apart into requests or frames, and writes answers. Each step takes a turn.
-//! While there are as many turns as steps, no connection waits; beyond that, turns go round between users, and between the addresses of
-//! users that are not known yet. So a thousand connections of one user wait for each other, and another user's for one step of theirs. A step
-//! reads a bounded number of bytes, so that every kind of frames makes a short step. Connections with reserved places never wait.
+//! A step of a connection decrypts the bytes of its socket, parses them into requests or frames, and writes answers. Each step takes a turn. While
+//! there are as many turns as steps, no connection waits. Beyond that, users take turns, and unknown users by their address. So a thousand
+//! connections of one user wait for each other, and another user waits for a single one of their steps. A step reads a bounded number of bytes, so
+//! that steps are short for every kind of frame. Connections with reserved places never wait.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::fair::{Asked, Fair, Rules, Share};
 use crate::places::Seat;
 
-/// Bytes that a step reads before it is another one's turn; a read that has begun is finished.
+/// Bytes that a step reads before the next turn; a started read is completed.
 const PORTION: usize = 16 << 10;
 /// Connections that may wait for a turn: more than there are places.
 const WAITING: usize = 1 << 20;
@@ -38,13 +38,13 @@ impl Steps {
         Self(Fair::new(Rules { capacity: turns, share: turns, waiting_each: WAITING, waiting: WAITING }))
     }
 
-    /// Does the work of a connection in steps.
+    /// Runs the work of a connection in steps.
     pub fn take<'a, F: Future>(&'a self, seat: &'a Seat, portion: &'a Portion, work: Pin<&'a mut F>) -> InSteps<'a, F> {
         InSteps { steps: self, seat, portion, work, wait: None }
     }
 }
 
-/// What a connection may still read in the step under way. Outside of steps there is no limit.
+/// The bytes that a connection may still read in the step in progress. Outside of steps there is no limit.
 #[derive(Debug)]
 pub(crate) struct Portion(AtomicUsize);
 
@@ -90,14 +90,14 @@ impl<F: Future> Future for InSteps<'_, F> {
             match asked {
                 Asked::Given(share) => turn = Some(share),
                 Asked::Wait(mut wait) => match Pin::new(&mut wait).poll(cx) {
-                    // The sender lives as long as the turns, which live as long as this.
+                    // The sender lives as long as the turns, which outlive this wait.
                     Poll::Ready(share) => turn = share.ok(),
                     Poll::Pending => {
                         this.wait = Some(wait);
                         return Poll::Pending;
                     }
                 },
-                // There are more connections than places: a new one is not kept out.
+                // There are more connections than places: a new one is still served.
                 Asked::Full => {}
             }
         }
@@ -109,14 +109,14 @@ impl<F: Future> Future for InSteps<'_, F> {
     }
 }
 
-/// A stream that is read in portions.
+/// A stream with bounded reads in each step.
 pub(crate) struct Portioned<S> {
     stream: S,
     portion: Arc<Portion>,
 }
 
 impl<S> Portioned<S> {
-    /// Reads no more in a step than a portion.
+    /// Creates a stream that reads at most a portion in a step.
     pub fn new(stream: S, portion: Arc<Portion>) -> Self {
         Self { stream, portion }
     }
@@ -125,7 +125,7 @@ impl<S> Portioned<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for Portioned<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.portion.is_eaten() {
-            // There may be more: the next step begins as soon as it has a turn.
+            // More data may be available: the next step begins as soon as it has a turn.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,4 +1,4 @@
-//! TLS settings: a serving certificate that can be replaced while connections live, and client certificates taken as they come.
+//! TLS settings: a serving certificate that can be replaced under open connections, and unverified client certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// Whether clients are asked for a certificate.
+/// The handling of client certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Not asked for.
+    /// Not requested.
     Ignored,
-    /// Asked for but not required. One that nobody trusts is still let through: the authenticator answers 401, which tells the
-    /// client more than a broken handshake.
+    /// Requested but not required. An untrusted certificate is still accepted: the authenticator answers 401, which tells the client more than a
+    /// broken handshake.
     Requested,
 }
 
-/// The serving certificate and key; clones share it, and a replacement holds from the next handshake on.
+/// The serving certificate and key. Clones share it, and a replacement applies from the next handshake on.
 #[derive(Clone)]
 pub struct Certificates(watch::Sender<Arc<CertifiedKey>>);
 
@@ -38,30 +38,30 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// From a PEM chain (leaf first) and its PEM key.
+    /// Creates certificates from a PEM chain (leaf first) and its PEM key.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, Error> {
         Ok(Self(watch::Sender::new(Arc::new(certified_key(chain, key)?))))
     }
 
-    /// From files.
+    /// Creates certificates from files.
     pub fn from_files(chain: &Path, key: &Path) -> Result<Self, Error> {
         let (chain, key) = read_pair(chain, key)?;
         Self::from_pem(&chain, &key)
     }
 
-    /// Puts another chain and key in place; connections that are open stay.
+    /// Replaces the chain and key. Open connections stay.
     pub fn replace(&self, chain: &[u8], key: &[u8]) -> Result<(), Error> {
         self.0.send_replace(Arc::new(certified_key(chain, key)?));
         Ok(())
     }
 
-    /// The chain in use, leaf first.
+    /// Returns the chain in use, leaf first.
     pub fn chain(&self) -> Vec<CertificateDer<'static>> {
         self.0.borrow().cert.clone()
     }
 
-    /// Reads the files every `interval` until cancelled, and takes the pair over when it changed. A pair that cannot be used (half
-    /// written, say) is reported and the old one stays. `on_read` hears of each reading whether it succeeded.
+    /// Reads the files every `interval` until cancelled, and uses the pair when it has changed. An unusable pair (half written, for example) is
+    /// reported, and the old one stays. `on_read` is called after each read with its success.
     pub async fn follow_files(
         self,
         chain: std::path::PathBuf,
@@ -101,7 +101,7 @@ impl Certificates {
     }
 }
 
-/// TLS for one listener.
+/// The TLS settings of one listener.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) config: Arc<ServerConfig>,
@@ -114,7 +114,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3, HTTP/2 preferred over HTTP/1.1.
+    /// Creates settings with TLS 1.2 and 1.3, and HTTP/2 preferred over HTTP/1.1.
     pub fn new(certificates: &Certificates, clients: ClientCertificates) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let builder =
@@ -129,7 +129,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config) })
     }
 
-    /// The same, which does not offer HTTP/2.
+    /// Returns the same settings without HTTP/2.
     pub(crate) fn without_http2(&self) -> Self {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -162,7 +162,7 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// Proves that the client holds the key of the certificate it shows, and asks nothing else of it.
+/// A verifier that requires only the proof of the client's key, and checks no issuer.
 #[derive(Debug)]
 struct TakeAny {
     provider: Arc<CryptoProvider>,

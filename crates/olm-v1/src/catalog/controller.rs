@@ -1,4 +1,4 @@
-//! The ClusterCatalog controller: the only writer of the shelf and of catalogs' status.
+//! The ClusterCatalog controller: the only writer of the served catalogs and of the status of ClusterCatalogs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,45 +23,45 @@ use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
 use crate::jobs::{Asked, Jobs, Terms, origin};
 
-/// Where catalog images come from.
+/// The source of catalog images.
 #[async_trait]
 pub trait CatalogImages: Send + Sync {
-    /// Resolves a reference, and unpacks and stores its content unless it is there; returns the reference by digest and the content.
+    /// Resolves a reference, and unpacks and stores its content unless it is stored already. Returns the reference by digest and the content.
     /// `secret` is the catalog's own pull secret.
     async fn unpack(&self, name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure>;
 
-    /// Drops what is kept of a catalog's images.
+    /// Drops what is cached of a catalog's images.
     async fn forget(&self, name: &str) -> Result<(), String>;
 }
 
-/// What the controller works with.
+/// The parts that the controller works with.
 pub struct Catalogs {
     /// Writes as the controller.
     pub writer: Writer,
-    /// Clock and chance.
+    /// Clock and randomness.
     pub env: Env,
-    /// Where images come from.
+    /// The source of catalog images.
     pub images: Arc<dyn CatalogImages>,
     /// Stored content.
     pub store: Arc<CatalogStore>,
-    /// What is served.
+    /// The served catalogs.
     pub shelf: Shelf,
     /// `https://HOST:PORT`, to which `/catalogs/NAME` is added (OLM1-CAT-19).
     pub external_address: String,
-    /// How often unreferenced content is removed.
+    /// The interval at which unreferenced content is removed.
     pub gc_interval: Duration,
-    /// Where events go.
+    /// The recorder of events.
     pub events: Events,
-    /// Pulls that run.
+    /// The running pulls.
     pub pulls: Pulls,
     /// Pull secrets of single catalogs.
     pub secrets: Arc<CatalogSecrets>,
 }
 
-/// What a pull of a catalog gives: the reference by digest, and the content.
+/// The pulls of catalogs. Each results in the reference by digest and the content.
 pub type Pulls = Jobs<Result<(String, StoredCatalog), PullFailure>>;
 
-/// No pulls of catalogs yet.
+/// Returns an empty set of pulls.
 pub fn pulls() -> Pulls {
     let overdue = |after: Duration| {
         let message = format!("source catalog content: the pull was given up after {} s", after.as_secs());
@@ -70,50 +70,50 @@ pub fn pulls() -> Pulls {
     Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }
 
-/// Why a reconcile failed in a way that no condition can show.
+/// A failure of a reconcile that no condition can show.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The object is no ClusterCatalog.
+    /// The object is not a ClusterCatalog.
     #[error("clustercatalog {name} cannot be read")]
     Form {
         /// The catalog.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// Kept images could not be dropped.
+    /// The cached images could not be dropped.
     #[error("clustercatalog {name}: dropping its images failed: {problem}")]
     Forget {
         /// The catalog.
         name: String,
-        /// Why.
+        /// The cause.
         problem: String,
     },
 }
 
 /// Catalogs that are reconciled at a time.
 const WORKERS: usize = 4;
-/// What a catalog says while its image is on its way for long.
+/// The message of a catalog whose image is being pulled for a long time.
 pub const STILL_PULLED: &str = "the image is still being pulled";
-/// From when on it is said that a pull takes long.
+/// The time after which a running pull is reported.
 const SLOW: Duration = Duration::from_secs(30);
-/// How long a pull may take, unpacking and indexing included; the largest catalogs take a few minutes over a slow line.
+/// The longest time of a pull, including unpacking and indexing. The largest catalogs take a few minutes over a slow line.
 const PULL: Duration = Duration::from_secs(1_800);
 
 /// Runs the controller until `stop`.
 pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
     let resource = kube::api::ApiResource::erase::<ClusterCatalog>(&());
     let cache = Cache::start(catalogs.writer.client(), &resource, &Scope::default(), &stop).shown(catalogs.env.metrics());
-    // A copy that was told to end before its first list never becomes ready.
+    // If the process is told to stop before the first list, the cache never becomes ready.
     if stop.run_until_cancelled(cache.ready()).await.is_none() {
         return;
     }
     catalogs.restore(&cache);
-    // Nothing is being unpacked yet: what is not served now was left by catalogs that are gone, or by a crash.
+    // Nothing is being unpacked yet. Content that is not served now was left by deleted catalogs or by a crash.
     catalogs.drop_unreferenced();
     let queue: Queue<Key> = Queue::default();
     let woken = queue.clone();
@@ -141,7 +141,7 @@ pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
 }
 
 impl Catalogs {
-    /// What was served before a restart is served again at once, if it is still stored; the registry may be out of reach.
+    /// Serves again what was served before a restart, if it is still stored. The registry may be unavailable.
     fn restore(&self, cache: &Cache) {
         for object in cache.all() {
             let Ok(catalog) = typed(&object) else { continue };
@@ -190,7 +190,7 @@ impl Catalogs {
         let Some(object) = cache.get(key) else {
             self.pulls.forget(key);
             self.shelf.remove(&key.name);
-            // Whatever took its finalizer off.
+            // The finalizer may have been removed by another client.
             self.drop_unreferenced();
             return Ok(Looked::Done);
         };
@@ -224,7 +224,7 @@ impl Catalogs {
         }
     }
 
-    /// Where clients find a catalog (OLM1-CAT-19).
+    /// Returns the base address at which clients find a catalog (OLM1-CAT-19).
     fn base(&self, name: &str) -> String {
         format!("{}/catalogs/{name}", self.external_address)
     }
@@ -240,7 +240,7 @@ impl Catalogs {
         let pull = move || async move { images.unpack(&pulled.0, &pulled.1, secret.as_deref()).await };
         let pulled = match self.pulls.ask(&job, origin(reference), &Key::new("", &*name), pull).await {
             Asked::Ended(pulled) => pulled,
-            // Woken when it ends; until then it is said that it takes long.
+            // The end of the pull wakes the catalog. Until then the status reports a slow pull.
             Asked::Running(since) => {
                 if let Some(left) = SLOW.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
                     return Ok(Looked::After(left));
@@ -251,7 +251,7 @@ impl Catalogs {
             }
         };
         match pulled {
-            // Nobody referred to it between its end and now, so it may have been removed again.
+            // Nothing referred to the content between the end of the pull and now, so it may have been removed again.
             Ok((_, content)) if !self.store.contains(content.digest()) => Ok(Looked::Retry),
             Ok((resolved, content)) => {
                 let unpacked = before.as_ref().filter(|before| before.resolved == resolved).map_or(now, |before| before.unpacked);
@@ -292,14 +292,14 @@ impl Catalogs {
         }
     }
 
-    /// Takes a catalog off the shelf, says so while the object is still there, and lets it go.
+    /// Stops serving a catalog, reports that while the object still exists, and removes the finalizer.
     async fn leave(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<Looked, CatalogError> {
         let name = catalog.name_any();
         self.pulls.forget(&Key::new("", &*name));
         self.shelf.remove(&name);
         self.drop_unreferenced();
         self.images.forget(&name).await.map_err(|problem| CatalogError::Forget { name: name.clone(), problem })?;
-        // The finalizer goes first: the status that is written after it refers to what is then there.
+        // The finalizer goes first: the status that is written next refers to the object as it is then.
         let now = self.writer.remove_finalizer(&live(catalog)?, FINALIZER).await?;
         if catalog.metadata.deletion_timestamp.is_none() {
             let current = match now {
@@ -322,14 +322,14 @@ impl Catalogs {
                 self.events.transitions(catalog, before, &wanted.conditions);
                 Ok(())
             }
-            // Gone meanwhile: there is nothing left to write to.
+            // The object is gone: there is nothing left to write to.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The catalog as it was read, for a write that refers to it.
+/// Returns the catalog as it was read, for a write that refers to it.
 fn live(catalog: &ClusterCatalog) -> Result<Value, CatalogError> {
     serde_json::to_value(catalog).map_err(|source| CatalogError::Form { name: catalog.name_any(), source })
 }
@@ -338,7 +338,7 @@ fn typed(object: &kube::api::DynamicObject) -> Result<ClusterCatalog, serde_json
     serde_json::from_value(serde_json::to_value(object)?)
 }
 
-/// The digest of `REPOSITORY@DIGEST`.
+/// Returns the digest of `REPOSITORY@DIGEST`.
 pub fn digest_of(reference: &str) -> Option<CatalogDigest> {
     let digest: Result<CatalogDigest, StoreError> = reference.rsplit_once('@')?.1.parse();
     digest.ok()

@@ -1,4 +1,4 @@
-//! What is served, by catalog name.
+//! The served catalogs, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use mainstay_catalog_serve::content::Catalogs;
 use mainstay_catalog_store::{CatalogDigest, StoredCatalog};
 
-/// A catalog's content, and what it was made from.
+/// The content of a catalog and its origin.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// The content.
@@ -16,42 +16,42 @@ pub struct Held {
     pub resolved: String,
     /// The reference that the spec gave.
     pub reference: String,
-    /// The generation that was unpacked.
+    /// The generation of the object for which it was unpacked.
     pub generation: i64,
-    /// When it was unpacked.
+    /// The time at which it was unpacked.
     pub unpacked: Timestamp,
-    /// When the tag was last looked at with success.
+    /// The time of the last successful poll of the tag.
     pub polled: Timestamp,
 }
 
-/// Everything that is served. Cloning shares it.
+/// All served catalogs. Clones share them.
 #[derive(Clone, Default)]
 pub struct Shelf {
     held: Arc<RwLock<BTreeMap<String, Held>>>,
 }
 
 impl Shelf {
-    /// A catalog's content.
+    /// Returns a catalog's content.
     pub fn get(&self, name: &str) -> Option<Held> {
         self.held.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Puts content in the place of what is there, in one go.
+    /// Replaces a catalog's content atomically.
     pub fn put(&self, name: &str, held: Held) {
         self.held.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), held);
     }
 
-    /// Takes a catalog off.
+    /// Stops serving a catalog.
     pub fn remove(&self, name: &str) {
         self.held.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    /// The names of all catalogs that are served.
+    /// Returns the names of all served catalogs.
     pub fn names(&self) -> Vec<String> {
         self.held.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// The digests in use.
+    /// Returns the digests in use.
     pub fn digests(&self) -> BTreeSet<CatalogDigest> {
         self.held.read().unwrap_or_else(PoisonError::into_inner).values().map(|held| held.content.digest().clone()).collect()
     }

@@ -1,10 +1,10 @@
-//! The webhook by which a catalog carries its name as a label (OLM1-CAT-03).
+//! The webhook that labels each catalog with its name (OLM1-CAT-03).
 //!
 //! ```text
 //!   API server ──AdmissionReview──► router ── few at once, small, in time ──► answer ──► a JSON patch, where the label is missing or wrong
 //! ```
 //!
-//! It needs nothing but what the request says, so every replica serves it, and nobody who writes a catalog notices a change of leader.
+//! It needs nothing but the request. So every replica serves it, and a change of the leader goes unnoticed by clients that write catalogs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,32 +29,32 @@ use tokio::sync::Semaphore;
 
 /// The name of the webhook; upstream's.
 pub const NAME: &str = "inject-metadata-name.olm.operatorframework.io";
-/// Where it is served; upstream's, too.
+/// The path of the webhook; upstream's.
 pub const PATH: &str = "/mutate-olm-operatorframework-io-v1-clustercatalog";
-/// Whether an object is to be shown to the webhook at all, as a CEL expression. One whose name the server has yet to make has none to carry.
+/// The CEL expression that selects the objects for the webhook. An object whose name the server has yet to generate has no name for the label.
 pub const MISSING_OR_WRONG: &str = "has(object.metadata.name) && (!has(object.metadata.labels) \
     || !('olm.operatorframework.io/metadata.name' in object.metadata.labels) \
     || object.metadata.labels['olm.operatorframework.io/metadata.name'] != object.metadata.name)";
 
-/// The bytes of a review: two objects of the most that an API server takes, and what surrounds them.
+/// The most bytes of a review: two objects of the largest size that an API server accepts, and their envelope.
 const MOST: usize = 7 << 20;
-/// How many reviews are held in memory at once; more wait.
+/// Reviews that are held in memory at once; further ones wait.
 const AT_ONCE: usize = 16;
-/// How long a request may take from its head to its answer; the API server waits no longer.
+/// The longest time of a request from its head to its answer; the API server waits no longer.
 const TIME: Duration = Duration::from_secs(10);
 
-/// A request that is no review of a catalog.
+/// A request that is not a review of a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// No JSON, or not the form of a review.
+    /// The body is not JSON, or does not have the form of a review.
     #[error("the body is no AdmissionReview")]
     Form(#[from] serde_json::Error),
-    /// Another kind or version.
+    /// The body has another kind or version.
     #[error("expected kind AdmissionReview of admission.k8s.io/v1 with a request, found {kind:?} of {api_version:?}")]
     Kind {
-        /// What the body says.
+        /// The kind in the body.
         kind: String,
-        /// Its version.
+        /// The version in the body.
         api_version: String,
     },
 }
@@ -74,7 +74,7 @@ struct ReviewRequest {
     resource: Resource,
     #[serde(default)]
     sub_resource: String,
-    /// None when it is deleted.
+    /// `None` for a deletion.
     #[serde(default)]
     object: Value,
 }
@@ -85,14 +85,14 @@ struct Resource {
     resource: String,
 }
 
-/// The name that an object of this metadata is to carry as its label and does not; none where it does, or has no name yet.
+/// Returns the name that an object with this metadata lacks as its label. `None` if the label is right, or if the object has no name yet.
 pub fn name_to_carry(metadata: &Value) -> Option<&str> {
     let name = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())?;
     let carried = metadata.get("labels").and_then(|labels| labels.get(NAME_LABEL)).and_then(Value::as_str);
     (carried != Some(name)).then_some(name)
 }
 
-/// Answers the JSON of a review with that of its response.
+/// Answers the JSON of a review with the JSON of its response.
 pub fn answer(body: &[u8]) -> Result<Value, ReviewError> {
     let Review { api_version, kind, request } = serde_json::from_slice(body)?;
     let request = match request {
@@ -112,7 +112,7 @@ pub fn answer(body: &[u8]) -> Result<Value, ReviewError> {
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
 }
 
-/// The JSON patch that gives an object its label.
+/// Returns the JSON patch that adds the label to an object.
 fn patch(object: &Value) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let name = name_to_carry(metadata)?;
@@ -130,7 +130,7 @@ struct Labels {
     code: u16,
 }
 
-/// The routes of the webhook, bounded and counted.
+/// Returns the routes of the webhook, bounded and measured.
 pub fn router(metrics: &Metrics) -> Router {
     bounded(metrics, TIME)
 }
@@ -145,7 +145,7 @@ fn bounded(metrics: &Metrics, time: Duration) -> Router {
         let (places, requests) = (places.clone(), requests.clone());
         async move {
             let in_time = tokio::time::timeout(time, async {
-                // It is never closed, so a place is always given.
+                // The semaphore is never closed, so a permit is always granted.
                 let _place = places.acquire().await;
                 next.run(request).await
             });

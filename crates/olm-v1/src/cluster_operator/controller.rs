@@ -1,4 +1,5 @@
-//! Watching what the plans look at, and doing what they say. Everything is looked at together: it is little, and hangs together.
+//! The controller of the cluster operator: it watches the inputs of the plans and carries the plans out. All objects are examined together, since
+//! they are few and depend on each other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 /// The name of the ClusterOperator.
 const NAME: &str = "olm";
 
-/// A kind that only OpenShift has by itself.
+/// A kind that only OpenShift serves.
 pub(super) struct Foreign {
     pub group: &'static str,
     pub kind: &'static str,
@@ -47,7 +48,7 @@ pub(super) const KINDS: [Foreign; 5] = [
     foreign("config.openshift.io", "FeatureGate", "featuregates"),
 ];
 
-/// What the operator is told.
+/// The settings of the operator.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The namespace of both controllers and of the install records.
@@ -56,16 +57,16 @@ pub struct Config {
     pub catalogs: Vec<DefaultCatalog>,
 }
 
-/// Why something could not be looked at or done; it is tried again.
+/// An error of the operator. The work is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// No client.
+    /// No client could be made.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The cluster refused or did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An object does not say what it is.
+    /// An object lacks its kind or name.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// Install records cannot be listed.
@@ -77,19 +78,19 @@ pub enum OperatorError {
     /// The platform's version cannot be read.
     #[error(transparent)]
     Platform(#[from] CompatError),
-    /// A Deployment is left as it is.
+    /// A Deployment cannot be patched and stays unchanged.
     #[error(transparent)]
     Deployment(#[from] DeploymentError),
 }
 
 impl OperatorError {
-    /// Whether somebody has to mend it. What the cluster did not take is tried again, and counts when it lasts.
+    /// Returns true if the error needs a person to resolve it. What the cluster did not accept is tried again, and counts when it lasts.
     fn asks_for_attention(&self) -> bool {
         matches!(self, Self::Platform(_) | Self::Deployment(_))
     }
 }
 
-/// Runs the operator until `stop`. Where the kinds it works on are not served it only waits for them.
+/// Runs the operator until `stop`. While its kinds are not served it only waits for them.
 pub async fn run(cluster: Cluster, config: Config, env: Env, stop: CancellationToken) -> Result<(), OperatorError> {
     let queue: Queue<Key> = Queue::default();
     let operator = Arc::new(Operator::start(cluster.client()?, config, env.clone(), &queue, &stop));
@@ -115,12 +116,12 @@ struct Operator {
     versions: Optional,
     proxies: Optional,
     gates: Optional,
-    /// What is known of each extension's bundle, by uid, with the status that it was read for.
+    /// Each extension's bundle by the extension's uid, with the status for which it was read.
     bundles: Mutex<HashMap<String, (Value, Bundle)>>,
     inertia: Mutex<Inertia>,
 }
 
-/// The installed bundle and its properties, or why they cannot be read; `None` where nothing is installed.
+/// The installed bundle and its properties, or the reason why they cannot be read. `None` if nothing is installed.
 type Bundle = Option<Result<(String, Option<String>), String>>;
 
 impl Operator {
@@ -173,14 +174,14 @@ impl Operator {
         let optional = [&self.olms, &self.operators, &self.versions, &self.proxies, &self.gates];
         let known = optional.iter().all(|each| each.is_known());
         if !known || ![&self.extensions, &self.catalogs, &self.deployments].iter().all(|each| each.is_ready()) {
-            // What becomes known wakes this.
+            // The change that makes it known wakes this controller.
             return Ok(Outcome::Done);
         }
         let Some(olm) = value(self.olms.named("cluster"))? else { return Ok(Outcome::Done) };
         let version = value(self.versions.named("version"))?;
         let version = version.as_ref();
         let platform = version.map(Platform::of).transpose().map(Option::flatten);
-        // One thing that fails keeps nothing else from being done; the first failure is told.
+        // A failure does not keep the other work from being done; the first failure is reported.
         let mut failures: Vec<OperatorError> = Vec::new();
         let platform = platform.unwrap_or_else(|error| {
             failures.push(error.into());
@@ -204,7 +205,7 @@ impl Operator {
         }
     }
 
-    /// Writes what blocks the platform's next version; the conditions there are then.
+    /// Writes the conditions that block the platform's next version, and returns the conditions that result.
     async fn compat(&self, olm: &Value, platform: Option<Platform>) -> Result<Vec<Condition>, OperatorError> {
         let Some(platform) = platform else { return Ok(conditions(olm)) };
         let mut problem = compat::judge(&self.deployed().await?, platform);
@@ -222,7 +223,7 @@ impl Operator {
         Ok(conditions)
     }
 
-    /// Every extension with something installed.
+    /// Returns every extension with an installed bundle.
     async fn deployed(&self) -> Result<Vec<Deployed>, OperatorError> {
         let (mut deployed, mut known) = (Vec::new(), HashMap::new());
         for extension in self.extensions.all() {
@@ -256,7 +257,7 @@ impl Operator {
     async fn keep_catalogs(&self, olm: &Value, platform: Platform) -> Result<(), OperatorError> {
         let live = self.catalogs.all().into_iter().map(|each| serde_json::to_value(&*each)).collect::<Result<Vec<_>, _>>()?;
         for object in catalogs::plan(&self.config.catalogs, platform, olm, &live) {
-            // The copy may be behind what was put right a moment ago.
+            // The cache may lag behind a repair made a moment ago.
             if self.writer.get(&ObjectRef::of(&object)?).await?.is_some_and(|live| catalogs::is_kept(&object, &live)) {
                 continue;
             }
@@ -274,7 +275,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Hands proxy and gates to the Deployments that there are.
+    /// Passes proxy settings and feature gates to the existing Deployments.
     async fn hand_on(&self, version: Option<&Value>) -> Result<(), OperatorError> {
         let proxy = value(self.proxies.named("cluster"))?.map(|proxy| proxy.get("status").cloned().unwrap_or_default());
         let gate = value(self.gates.named("cluster"))?;
@@ -291,7 +292,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Tells the cluster, where it has ClusterOperators.
+    /// Reports to the ClusterOperator, if the cluster has that kind.
     async fn report(&self, conditions: &[Condition], failure: Option<&OperatorError>) -> Result<Outcome, OperatorError> {
         if self.operators.objects().is_none() {
             return Ok(Outcome::Done);
@@ -333,7 +334,7 @@ fn value(object: Option<Arc<DynamicObject>>) -> Result<Option<Value>, serde_json
     object.map(|object| serde_json::to_value(&*object)).transpose()
 }
 
-/// The conditions of an object; what is none is left out.
+/// Returns the conditions of an object without those that cannot be read.
 fn conditions(object: &Value) -> Vec<Condition> {
     let all = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     all.filter_map(|each| serde_json::from_value(each.clone()).ok()).collect()

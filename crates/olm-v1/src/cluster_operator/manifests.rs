@@ -1,20 +1,20 @@
-//! The objects that the cluster operator needs: its namespace, its account, and the rights that it uses and no more.
+//! The objects that the cluster operator needs: its namespace, its account, and exactly the permissions that it uses.
 
 use serde_json::{Value, json};
 
 use super::controller::KINDS;
 use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 
-/// Where it lives.
+/// The namespace of the operator.
 pub const NAMESPACE: &str = "openshift-cluster-olm-operator";
-/// The account that it runs as.
+/// The account of the operator.
 pub const ACCOUNT: &str = "cluster-olm-operator";
-/// The Lease of those who run it; upstream's name, so that ours and theirs do not work at the same time.
+/// The operator's Lease; upstream's name, so that upstream's operator and this one do not work at the same time.
 pub const LEASE: &str = "cluster-olm-operator-lock";
-/// The definition without which it has nothing to do.
+/// The CRD without which the operator has nothing to do.
 pub const DEFINITION: &str = "olms.operator.openshift.io";
 
-/// Namespace, account, roles and bindings; `system` is the namespace of both controllers.
+/// Returns namespace, account, roles and bindings. `system` is the namespace of both controllers.
 pub fn manifests(system: &str) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let named = |group: &str, resource: &str, verbs: &[&str], names: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": names});

@@ -1,21 +1,21 @@
-//! The webhook of catalogs, as the API server is told of it (OLM1-CAT-03).
+//! The configuration of the webhook of catalogs for the API server (OLM1-CAT-03).
 //!
-//! Its failure policy keeps catalogs without their label out while no replica runs. Whoever must write one then sets the label himself, and the
-//! webhook is not asked: the default catalogs have it, and so has `mainstay catalog add`.
+//! Its failure policy rejects catalogs without their label while no replica runs. A client that must write one then sets the label itself, and the
+//! webhook is not called: the default catalogs have the label, and so have those of `mainstay catalog add`.
 
 use serde_json::{Value, json};
 
 use super::{Frame, Serving, port, service};
 use crate::catalog::webhook::{MISSING_OR_WRONG, NAME, PATH};
 
-/// The name of the configuration; upstream's, so that two of them do not both claim the webhook.
+/// The name of the configuration; upstream's, so that there is only one configuration for the webhook.
 pub const CONFIGURATION: &str = "catalogd-mutating-webhook-configuration";
-/// The Service that leads to every replica of catalogd, where that of its catalogs leads to the leader.
+/// The Service that leads to every replica of catalogd; the Service for catalogs leads to the leader alone.
 pub const SERVICE: &str = "catalogd-webhook";
-/// Where it is served.
+/// The port of the webhook.
 pub(super) const PORT: u16 = 9443;
 
-/// Its certificate: a Service of its own needs one of its own.
+/// Returns the certificate of the webhook: its own Service needs its own certificate.
 pub(super) fn serving() -> Serving {
     Serving { secret: "catalogd-webhook-cert", services: vec![SERVICE] }
 }
@@ -24,7 +24,7 @@ pub(super) fn leads_to(namespace: &str, program: &str) -> Value {
     service(namespace, SERVICE, Some(program), &json!([port("webhook", 443, PORT)]))
 }
 
-/// The configuration.
+/// Returns the webhook configuration.
 pub(super) fn configuration(frame: &Frame) -> Value {
     let mut configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": CONFIGURATION},

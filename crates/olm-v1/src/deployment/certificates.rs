@@ -1,4 +1,4 @@
-//! Who makes the serving certificates, and what that takes.
+//! The issuers of serving certificates, and the objects that each needs.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::Frame;
 
 const CERT_MANAGER: &str = "cert-manager.io/v1";
-/// Signs the authority of cert-manager's certificates.
+/// The issuer that signs the authority of cert-manager's certificates.
 const SELF_SIGNED: &str = "mainstay-self-signed";
-/// How long that authority lasts: ten years. What it signs is renewed every few weeks.
+/// The lifetime of that authority: ten years. The certificates that it signs are renewed every few weeks.
 const AUTHORITY_LASTS: &str = "87600h";
 
 /// A certificate and its key, as PEM.
 pub type Pair = (String, String);
 
-/// A Secret with a certificate, and the Services that it is for; the first one asks the service CA for it.
+/// A Secret with a certificate, and the Services that it is for. The first Service requests it from the service CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub struct Serving {
@@ -26,7 +26,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The names of its Services, the usual one first.
+    /// Returns the DNS names of its Services, the usual one first.
     pub fn names(&self, namespace: &str) -> Vec<String> {
         let of = |service: &&str| {
             [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local"), format!("{service}.{namespace}")]
@@ -35,14 +35,14 @@ impl Serving {
     }
 }
 
-/// Who makes the serving certificates.
+/// The issuer of the serving certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificates {
-    /// These, by `deploy`.
+    /// `deploy` makes them; these are given.
     Given {
         /// The authorities to trust, the newest first, as PEM.
         authorities: String,
-        /// By the name of their Secret.
+        /// The certificates by the name of their Secret.
         pairs: BTreeMap<&'static str, Pair>,
     },
     /// The service CA of the cluster (OpenShift's, or this program's).
@@ -52,7 +52,7 @@ pub enum Certificates {
 }
 
 impl Certificates {
-    /// What holds the certificates, or brings them.
+    /// Returns the objects that hold the certificates or request them.
     pub(super) fn objects(&self, frame: &Frame, serving: &[Serving]) -> Vec<Value> {
         let Frame { namespace, authorities: name, .. } = frame;
         match self {
@@ -97,7 +97,7 @@ impl Certificates {
         }
     }
 
-    /// A Service that asks for its certificate, where Services do that.
+    /// Returns the Service, annotated to request its certificate if the service CA issues it.
     pub(super) fn asked_for(&self, mut service: Value, serving: &[Serving]) -> Value {
         let of = serving.iter().find(|serving| serving.services.first().is_some_and(|first| service["metadata"]["name"] == **first));
         if let (Self::ServiceCa, Some(serving)) = (self, of) {
@@ -106,7 +106,7 @@ impl Certificates {
         service
     }
 
-    /// A volume of the authorities to trust; `serving` is a certificate that they signed.
+    /// Returns a volume with the authorities to trust. `serving` is a certificate that they signed.
     pub(super) fn volume(&self, frame: &Frame, serving: &Serving) -> Value {
         match self {
             Self::Given { .. } | Self::ServiceCa => json!({"configMap": {"name": frame.authorities}}),
@@ -114,7 +114,7 @@ impl Certificates {
         }
     }
 
-    /// Where Prometheus finds the authorities.
+    /// Returns the reference by which Prometheus finds the authorities.
     pub(super) fn monitored(&self, frame: &Frame, serving: &Serving) -> Value {
         match self {
             Self::Given { .. } => json!({"configMap": {"name": frame.authorities, "key": "ca.crt"}}),
@@ -123,7 +123,7 @@ impl Certificates {
         }
     }
 
-    /// Makes the API server trust a webhook of this certificate: by the authorities, or by who is asked to put them there.
+    /// Makes the API server trust a webhook with this certificate: by the authorities, or by an annotation for the component that injects them.
     pub(super) fn trusted(&self, namespace: &str, serving: &Serving, configuration: &mut Value) {
         match self {
             Self::Given { authorities, .. } => {

@@ -1,4 +1,4 @@
-//! OpenShift's cluster operator for OLM, as a program of its own.
+//! OpenShift's cluster operator for OLM, deployed as a program of its own.
 
 use serde_json::Value;
 
@@ -8,26 +8,26 @@ use crate::manifests::metrics_access;
 
 const METRICS_SERVICE: &str = "cluster-olm-operator-metrics";
 
-/// How it is deployed.
+/// The settings of its deployment.
 #[derive(Clone, Debug)]
 pub struct ClusterOperator {
-    /// The namespace of both controllers, which it looks after.
+    /// The namespace of both controllers, which it manages.
     pub system_namespace: String,
 }
 
 impl ClusterOperator {
-    /// The object with the authorities that signed its serving certificate.
+    /// The name of the object with the authorities that signed its serving certificate.
     pub const AUTHORITIES: &str = "cluster-olm-operator-ca";
 
-    /// The certificates that it needs.
+    /// Returns the certificates that it needs.
     pub fn serving(&self) -> Vec<Serving> {
         self.program().serving
     }
 
-    /// Everything, in the order in which it is applied.
+    /// Returns all objects in the order in which they are applied.
     pub fn objects(&self, frame: &Frame) -> Vec<Value> {
         let mut before = manifests(&self.system_namespace);
-        // Its Lease is beside those of the controllers.
+        // Its Lease is in the controllers' namespace.
         before.extend(lease_rights(&self.system_namespace, LEASE, (NAMESPACE, ACCOUNT)));
         before.extend(metrics_access(ACCOUNT, ACCOUNT, &frame.namespace));
         labelled(frame.around(before, Vec::new(), &[self.program()]))

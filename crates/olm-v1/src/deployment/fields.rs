@@ -1,34 +1,34 @@
-//! Whose fields a deployment may take back (MS-CLI-04).
+//! The fields that a deployment may take back from other field managers (MS-CLI-04).
 //!
-//! Parts of this program write into objects that a deployment made, because it asked them to: the service CA puts its bundle where an annotation
-//! asks for it, the cluster operator hands settings on. When the next deployment wants to write such a field itself, nobody's will is overridden.
+//! Components of this program write into deployed objects because the deployment asks for it: the service CA injects its bundle into annotated
+//! objects, and the cluster operator passes settings on. If the next deployment writes such a field itself, no other owner's decision is overridden.
 
 use serde_json::Value;
 
 use super::MANAGED_BY;
 
-/// What a part of this program writes of objects that are deployed.
+/// The fields of deployed objects that a component of this program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
-    /// The part, as server-side apply knows it.
+    /// The field manager of the component.
     pub manager: &'static str,
     /// The kind of the objects.
     pub kind: &'static str,
-    /// How the paths of the fields begin.
+    /// The prefix of the paths of the fields.
     pub begins: &'static str,
-    /// How they end.
+    /// The suffix of the paths of the fields.
     pub ends: &'static str,
-    /// Whether it makes such objects itself; others are only lent to it.
+    /// True if the component itself creates such objects. Otherwise the deployment creates them.
     pub makes: bool,
 }
 
-/// Whether all of these conflicts, message and field of each, are about fields that `writers` wrote of an object of this deployment. One field of
-/// anybody else is enough for nothing to be taken.
+/// Returns true if all of these conflicts, each a message and a field, concern fields that `writers` wrote to an object of this deployment. A single
+/// field of any other manager makes it false, and nothing is taken.
 pub fn lent(live: &Value, conflicts: &[(String, String)], writers: &[Writes]) -> bool {
     let is_deployed = live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1;
     let wrote = |(message, field): &(String, String)| {
         writers.iter().any(|writes| {
-            // The name is quoted, so that none is the beginning of another.
+            // The quotes keep a name from matching as the prefix of another.
             let by = message.strip_prefix("conflict with ").is_some_and(|by| by.starts_with(&format!("{:?}", writes.manager)));
             let whole = writes.makes || is_deployed;
             by && whole && live["kind"] == writes.kind && field.starts_with(writes.begins) && field.ends_with(writes.ends)

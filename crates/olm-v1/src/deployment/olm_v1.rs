@@ -15,7 +15,7 @@ pub const CATALOGD_SERVICE: &str = "catalogd-service";
 pub const OPERATOR_CONTROLLER_SERVICE: &str = "operator-controller-service";
 /// The Service of catalogd's metrics.
 pub const CATALOGD_METRICS: &str = "catalogd-metrics";
-/// The Role, and its binding, that let the global pull secret be read; both are in the secret's namespace.
+/// The name of the Role and the RoleBinding that permit reading the global pull secret. Both are in the secret's namespace.
 pub const PULL_SECRET_ROLE: &str = "mainstay-global-pull-secret";
 
 const TRUSTED: &str = "/var/ca-certs";
@@ -24,11 +24,11 @@ const CACHE: &str = "/var/cache";
 const CATALOGS: u16 = 8443;
 const CATALOGD_METRICS_PORT: u16 = 7443;
 
-/// How both controllers are deployed.
+/// The settings of the deployment of both controllers.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a choice of whoever deploys")]
 pub struct OlmV1 {
-    /// Whether both are one program with one account.
+    /// True if both controllers are one program with one account.
     pub combined: bool,
     /// `NAMESPACE` and `NAME` of a Secret with credentials for every pull.
     pub pull_secret: Option<(String, String)>,
@@ -36,26 +36,26 @@ pub struct OlmV1 {
     pub catalog_pull_secrets: Vec<String>,
     /// The value of `--feature-gates`.
     pub feature_gates: String,
-    /// Whether operator-controller installs as itself, for which it becomes cluster-admin (OLM1-API-07).
+    /// True if operator-controller installs with its own account, which becomes cluster-admin (OLM1-API-07).
     pub own_service_account: bool,
-    /// Whether operator-controller may act as every account of the cluster.
+    /// True if operator-controller may act as every account of the cluster.
     pub any_service_account: bool,
-    /// Whether operator-controller may make the namespaces of extensions that ask for that.
+    /// True if operator-controller may create the namespaces of extensions that ask for it.
     pub create_namespaces: bool,
-    /// The extensions that are there, with the namespace and the name of their account: operator-controller may act as these.
+    /// The existing extensions, with the namespace and name of their account. operator-controller may act as these accounts.
     pub extensions: Vec<(String, (String, String))>,
 }
 
 impl OlmV1 {
-    /// The object with the authorities that signed the serving certificates.
+    /// The name of the object with the authorities that signed the serving certificates.
     pub const AUTHORITIES: &str = "olmv1-ca";
 
-    /// The certificates that it needs.
+    /// Returns the certificates that both controllers need.
     pub fn serving(&self) -> Vec<Serving> {
         self.programs("").into_iter().flat_map(|program| program.serving).collect()
     }
 
-    /// Everything but the CRDs, in the order in which it is applied. The webhook comes last: until then nobody could serve it.
+    /// Returns everything but the CRDs, in the order in which it is applied. The webhook comes last, since no pod could serve it before.
     pub fn objects(&self, frame: &Frame) -> Vec<Value> {
         let namespace = &frame.namespace;
         let programs = self.programs(namespace);
@@ -63,7 +63,7 @@ impl OlmV1 {
         before.extend(own_namespace(namespace, self.accounts()));
         before.extend(self.rights(namespace));
         let services = vec![
-            // Without a selector: it leads to the leader, which says so itself.
+            // Without a selector: it leads to the leader, which writes its endpoints itself.
             service(namespace, CATALOGD_SERVICE, None, &json!([port("https", 443, CATALOGS)])),
             catalog_webhook::leads_to(namespace, programs[0].name),
         ];
@@ -72,7 +72,7 @@ impl OlmV1 {
         labelled(objects)
     }
 
-    /// The name of operator-controller's account.
+    /// Returns the name of operator-controller's account.
     pub fn controller(&self) -> &'static str {
         self.accounts().operator_controller
     }
@@ -81,13 +81,13 @@ impl OlmV1 {
         if self.combined { Accounts::COMBINED } else { Accounts::SEPARATE }
     }
 
-    /// catalogd's comes first.
+    /// Returns the programs, catalogd first.
     fn programs(&self, namespace: &str) -> Vec<Program> {
         let (mut catalogd, operator_controller) = (self.catalogd(namespace), self.operator_controller(namespace));
         if !self.combined {
             return vec![catalogd, operator_controller];
         }
-        // It listens where catalogd does; operator-controller alone listens for metrics, which are the same ones.
+        // It listens on catalogd's ports. operator-controller by itself listens only for metrics, and those are the same.
         let more = operator_controller.arguments.into_iter().filter(|argument| !catalogd.arguments.contains(argument)).collect::<Vec<_>>();
         catalogd.arguments.extend(more);
         catalogd.mounts.extend(operator_controller.mounts.into_iter().filter(|mount| matches!(mount, Mount::Authorities { .. })));
@@ -139,7 +139,7 @@ impl OlmV1 {
         }
     }
 
-    /// Flags of both.
+    /// Returns the flags that both controllers share.
     fn shared(&self) -> Vec<String> {
         let mut arguments = vec![format!("--cache-path={CACHE}")];
         if let Some((namespace, name)) = &self.pull_secret {
@@ -151,7 +151,7 @@ impl OlmV1 {
         arguments
     }
 
-    /// Rights beyond those that both controllers always have.
+    /// Returns the permissions beyond those that both controllers always have.
     fn rights(&self, home: &str) -> Vec<Value> {
         let mut objects = Vec::new();
         if let Some((namespace, name)) = &self.pull_secret {

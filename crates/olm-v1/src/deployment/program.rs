@@ -1,4 +1,4 @@
-//! What one part of this program needs to run as pods of its own.
+//! The objects that run one component of this program in its own pods.
 
 use serde_json::{Value, json};
 
@@ -6,31 +6,31 @@ use super::{Frame, Serving, port, selector, service};
 
 const CERTIFICATES: &str = "/var/certs";
 const HEALTH: u16 = 8081;
-/// Accounts of nobody in particular; what runs as them has no rights on a node.
+/// The user and group ID of the pods, unprivileged on a node.
 const USER: u32 = 65_532;
-/// Where metrics are served, unless something else is.
+/// The default port of metrics.
 pub const METRICS: u16 = 8443;
 
-/// What a program finds in its file system besides its certificate.
+/// An entry in a program's file system besides its certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mount {
-    /// An empty folder that it may write.
+    /// An empty writable folder.
     Folder {
         /// Its name.
         name: &'static str,
-        /// Where.
+        /// The path.
         path: &'static str,
     },
     /// The authorities that signed the serving certificates.
     Authorities {
-        /// Where.
+        /// The path.
         path: &'static str,
     },
     /// A further certificate.
     Certificate {
         /// Its Secret.
         secret: &'static str,
-        /// Where.
+        /// The path.
         path: &'static str,
     },
 }
@@ -42,19 +42,19 @@ pub struct Program {
     pub name: &'static str,
     /// Its account.
     pub account: &'static str,
-    /// What it runs, as `mainstay run` calls it.
+    /// The component, as `mainstay run` names it.
     pub component: &'static str,
-    /// Where its Lease is, and whatever else it keeps.
+    /// The namespace of its Lease and of its other state.
     pub system_namespace: String,
-    /// More flags.
+    /// Further flags.
     pub arguments: Vec<String>,
     /// Its certificates; the first one is that of `--tls-cert`.
     pub serving: Vec<Serving>,
     /// The Service of its metrics, and their port.
     pub metrics: (&'static str, u16),
-    /// What else it serves.
+    /// Its other ports, by name.
     pub ports: Vec<(&'static str, u16)>,
-    /// What it finds.
+    /// Its mounts.
     pub mounts: Vec<Mount>,
 }
 
@@ -64,7 +64,7 @@ impl Program {
         service(namespace, name, Some(self.name), &json!([port("metrics", metrics, metrics)]))
     }
 
-    /// Nothing comes in but to the ports that are served; the way out is open, because registries, and the API itself, may be anywhere.
+    /// Returns the network policy. Ingress is limited to the served ports. Egress is open, because registries and the API may be anywhere.
     pub(super) fn network_policy(&self, frame: &Frame) -> Value {
         let ports = self.ports.iter().map(|(_, port)| *port).chain([self.metrics.1]);
         let ports: Vec<Value> = ports.map(|port| json!({"port": port, "protocol": "TCP"})).collect();
@@ -136,7 +136,7 @@ impl Program {
         arguments
     }
 
-    /// The mounts of the container and the volumes of the pod.
+    /// Returns the mounts of the container and the volumes of the pod.
     fn mounts(&self, frame: &Frame) -> (Vec<Value>, Vec<Value>) {
         let volume = |name: &str, mut source: Value| {
             source["name"] = name.into();
@@ -160,7 +160,7 @@ impl Program {
         let namespace = &frame.namespace;
         let mut tls = json!({});
         if let Some(serving) = self.serving.first() {
-            // The Service that asked for the certificate is named in it, also where another one leads to the metrics.
+            // The certificate names the Service that requested it, even if another Service leads to the metrics.
             let named = serving.services.first().copied().unwrap_or(self.metrics.0);
             tls = json!({"serverName": format!("{named}.{namespace}.svc"), "ca": frame.certificates.monitored(frame, serving)});
         }
@@ -173,7 +173,7 @@ impl Program {
                     "port": "metrics", "path": "/metrics", "scheme": "https", "interval": "30s",
                     "relabelings": [{"action": "keep", "sourceLabels": ["__meta_kubernetes_service_name"], "regex": self.metrics.0}],
                     "tlsConfig": tls,
-                    // Figures are for who may read them; Prometheus' account gets ClusterRole NAME-metrics-reader.
+                    // Metrics need permission to read them; Prometheus' account gets ClusterRole NAME-metrics-reader.
                     "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
                 }],
             },

@@ -1,4 +1,4 @@
-//! Doing what a plan says, as the extension's account, and keeping the record of it. Nothing is decided here.
+//! Execution of a plan as the extension's account, and its install records. Nothing is decided here.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,10 +14,10 @@ use mainstay_olm_v1_core::extension::plan::Plan;
 use mainstay_olm_v1_core::extension::record::{self, RecordError};
 use serde_json::Value;
 
-/// Why a plan was not executed to its end. What was done before stays, and is done again without effect at the next try.
+/// An incomplete execution of a plan. Completed steps stay; the next attempt repeats them without effect.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
-    /// The next phase waits for an object of an earlier one; what is watched wakes the extension again.
+    /// The next phase waits for an object of an earlier one. The watch of the object wakes the extension.
     #[error("{0}")]
     Waiting(String),
     /// A step failed.
@@ -26,7 +26,7 @@ pub enum ActError {
     /// The install record could not be written.
     #[error("the install record could not be written: {}", chain(.0))]
     Record(#[from] WriteError),
-    /// Another process works on the extension too.
+    /// Another process works on the same extension.
     #[error("the install record {0} was written by another process meanwhile")]
     Overtaken(String),
     /// The install records could not be listed.
@@ -38,7 +38,7 @@ pub enum ActError {
 }
 
 impl ActError {
-    /// Whether the server said something, be it no.
+    /// Returns true if the server answered, even with a refusal.
     fn was_answered(&self) -> bool {
         match self {
             Self::Step(failed) => failed.error.reason().is_some(),
@@ -48,23 +48,23 @@ impl ActError {
     }
 }
 
-/// Executes plans of one extension.
+/// The executor of plans of one extension.
 pub struct Actor<'a> {
-    /// The controller's own identity; it writes the records.
+    /// The writer with the controller's own identity, for the records.
     pub own: &'a Writer,
-    /// The identity that touches the extension's objects.
+    /// The writer with the identity that changes the extension's objects.
     pub account: &'a Writer,
     /// The namespace of the install records.
     pub system_namespace: &'a str,
     /// The extension.
     pub owner: &'a Owner,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl Actor<'_> {
-    /// Executes the steps and says how many objects changed. An install or upgrade leaves a record first, so that a crash at any
-    /// moment is finished by the next reconcile.
+    /// Executes the steps and returns the number of changed objects. An install or upgrade writes a record first, so that the next reconcile
+    /// completes it after a crash at any moment.
     pub async fn act(&self, plan: &Plan, history: &mut History) -> Result<usize, ActError> {
         let (Action::Install | Action::Upgrade, Some(record)) = (&plan.action, &plan.record) else {
             let changed = self.steps(&plan.steps).await?;
@@ -94,7 +94,8 @@ impl Actor<'_> {
         done
     }
 
-    /// Puts right what is installed, object by object: one that is refused holds up no other. How many changed, and the first problem.
+    /// Restores the installed objects one by one; a refused object does not hold up the others. Returns the number of changed objects and the first
+    /// problem.
     pub async fn hold(&self, plan: &Plan) -> (usize, Option<ActError>) {
         let (mut changed, mut problem) = (0, None);
         for planned in &plan.steps {
@@ -103,7 +104,7 @@ impl Actor<'_> {
                 Err(error) => {
                     let answered = error.was_answered();
                     problem.get_or_insert(error);
-                    // A server that says nothing is not asked for everything else, too.
+                    // A server that does not answer is not asked for the other objects.
                     if !answered {
                         break;
                     }
@@ -147,7 +148,7 @@ impl Actor<'_> {
             block_owner_deletion: Some(true),
         };
         let mut secrets = record::secrets(revision, &self.owner.name, &owner, self.system_namespace)?;
-        // The first Secret makes the record count, so it comes last.
+        // The first Secret makes the record valid, so it is written last.
         secrets.reverse();
         for secret in secrets {
             let place = self.secret(secret.name_any());
@@ -164,8 +165,8 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Takes the place of what a crash left between two chunks, or an extension of the same name before this one. A record of this very
-    /// extension was not there when the records were read: another process wrote it since, and it counts.
+    /// Replaces a Secret left by a crash between two chunks, or by an earlier extension of the same name. A record of this same extension did not
+    /// exist when the records were read: another process has written it since, and it stays.
     async fn replace_left(&self, place: &ObjectRef, object: &Value) -> Result<(), ActError> {
         if let Some(found) = self.own.get(place).await? {
             if record::begins(&found, &self.owner.uid) {
@@ -177,14 +178,14 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Writes changes of revisions in their order, then removes the oldest revisions beyond those that are kept.
+    /// Writes changes of revisions in order, then removes the oldest revisions beyond the history limit.
     async fn write(&self, history: &mut History, changes: Vec<RevisionChange>) -> Result<(), ActError> {
         for change in changes {
             let Some(before) = history.revisions.iter().find(|revision| revision.number == change.number) else { continue };
             let place = self.secret(record::secret_name(&self.owner.name, change.number));
             let mut patch = record::patch(change.state, &change.notes);
             if let Some(found) = self.own.get(&place).await? {
-                // Whoever leads after this process may have gone on with it.
+                // The next leader may have continued with it.
                 if !record::is_in(&found, before.state) {
                     return Err(ActError::Overtaken(place.name));
                 }

@@ -26,28 +26,28 @@ use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::setup::SetupError;
 
-/// How much content one catalog may have, in bytes.
+/// The most content of one catalog, in bytes.
 const CONTENT_BYTES: usize = 1 << 30;
-/// How long one fetch may take.
+/// The longest time of one fetch.
 const FETCH: Duration = Duration::from_secs(300);
-/// How long a failure is remembered, so that not every extension asks anew.
+/// The time for which a failure is remembered, so that not every extension fetches again.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// How long changes of catalogs may go on before copies are dropped.
+/// The time that changes of catalogs have to settle before copies are dropped.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The HTTP client for catalogs. It trusts the system's authorities, a fixed one and those of a folder, which are read anew before each fetch
-/// (OLM1-GEN-06); proxies count as the environment says.
+/// The HTTP client for catalogs. It trusts the system's authorities, fixed ones, and those of a folder, which is read again before each fetch
+/// (OLM1-GEN-06). The proxy settings of the environment apply.
 pub struct CatalogClient {
     fixed: Vec<u8>,
     folder: Option<PathBuf>,
     held: Mutex<Trusting>,
 }
 
-/// A client, and the authorities of the folder that it was made with.
+/// A client, and the authorities from the folder with which it was made.
 type Trusting = (Vec<(String, Vec<u8>)>, reqwest::Client);
 
 impl CatalogClient {
-    /// A client that trusts `fixed`, a PEM that may be empty, and what lies in `folder`.
+    /// Creates a client that trusts `fixed`, a PEM that may be empty, and the authorities in `folder`.
     pub fn new(fixed: Vec<u8>, folder: Option<PathBuf>) -> Result<Self, SetupError> {
         let found = found(folder.as_ref())?;
         let client = trusting(&fixed, &found)?;
@@ -79,24 +79,24 @@ fn trusting(fixed: &[u8], found: &[(String, Vec<u8>)]) -> Result<reqwest::Client
     Ok(builder.build()?)
 }
 
-/// Copies of the served catalogs, by the digest of their image.
+/// The local copies of the served catalogs, by the digest of their image.
 pub struct CatalogCache {
     catalogs: Cache,
     store: Arc<CatalogStore>,
     client: Arc<CatalogClient>,
     fetches: Jobs<Result<StoredCatalog, String>>,
-    /// The content that a catalog was last seen with, by the catalog's uid: what a catalog holds is known while it cannot be asked.
+    /// The last content seen of each catalog, by the catalog's uid. It is used while the catalog cannot be reached.
     last: Mutex<HashMap<String, CatalogDigest>>,
 }
 
-/// How a catalog's content is to be had.
+/// The state of a catalog's content.
 enum Looked {
     Known(CatalogContent),
     Pending(Instant),
 }
 
 impl CatalogCache {
-    /// Keeps copies in `store`. In one process with catalogd the two share a store, and nothing is fetched.
+    /// Creates a cache that keeps copies in `store`. In one process with catalogd both share a store, and nothing is fetched.
     pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: CatalogClient) -> Self {
         let overdue = |after: Duration| Err(format!("error: the catalog's content was not fetched within {} s", after.as_secs()));
         let fetches = Jobs::new(Terms { deadline: FETCH, fresh: REMEMBERED }, overdue);
@@ -118,7 +118,7 @@ impl CatalogCache {
                 let reason = format!("catalog \"{name}\" is not being served");
                 let served = catalog.metadata.uid.as_ref().is_some_and(|uid| self.last().contains_key(uid));
                 match self.last_content(catalog) {
-                    // It served, and what is not known any more.
+                    // The catalog has served content that is no longer known.
                     None if served => CatalogContent::Failed(reason),
                     last => CatalogContent::Broken { reason, last },
                 }
@@ -135,7 +135,7 @@ impl CatalogCache {
                 let (store, client) = (self.store.clone(), self.client.clone());
                 let (of, at) = (digest.clone(), base.to_owned());
                 let fetch = move || async move { fetch(store, client, of, at).await };
-                // One fetch for all extensions that want the same content.
+                // All extensions that need the same content share one fetch.
                 match self.fetches.ask(&format!("{} {base}", digest.hex()), base, who, fetch).await {
                     Asked::Ended(fetched) => fetched,
                     Asked::Running(since) => return Looked::Pending(since),
@@ -158,11 +158,11 @@ impl CatalogCache {
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<String, CatalogDigest>> {
-        // Every change of it is a single call.
+        // Every change of the map is a single call, so a poisoned lock is still consistent.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a catalog held when it was last asked, where a copy is left.
+    /// Returns a catalog's last seen content, if a copy is left.
     fn last_content(&self, catalog: &ClusterCatalog) -> Option<Arc<dyn PackageSource + Send + Sync>> {
         let digest = self.last().get(catalog.metadata.uid.as_deref()?).cloned()?;
         let content =
@@ -170,13 +170,13 @@ impl CatalogCache {
         Some(Arc::new(Content(content)))
     }
 
-    /// Drops copies that no catalog refers to any more.
+    /// Drops copies to which no catalog refers any more.
     pub fn collect_garbage(&self) {
         let catalogs: Vec<ClusterCatalog> = self.typed().collect();
         let mut used: BTreeSet<CatalogDigest> =
             catalogs.iter().filter_map(|catalog| digest_of(&catalog.status.as_ref()?.resolved_source.as_ref()?.image.reference)).collect();
         {
-            // What a catalog that is there held last is known, as long as it has nothing newer.
+            // The last content of an existing catalog stays known until there is newer content.
             let mut last = self.last();
             let counts = |catalog: &ClusterCatalog| catalog.spec.availability_mode != AvailabilityMode::Unavailable;
             last.retain(|uid, _| catalogs.iter().any(|catalog| catalog.metadata.uid.as_ref() == Some(uid) && counts(catalog)));
@@ -192,7 +192,7 @@ impl CatalogCache {
         }
     }
 
-    /// The copies, dropped whenever the catalogs that refer to them change.
+    /// Drops unreferenced copies whenever the catalogs change, until `stop`.
     pub async fn collect_when_changed(&self, stop: &CancellationToken) {
         let changed = Arc::new(Notify::new());
         let told = changed.clone();
@@ -220,7 +220,7 @@ impl CatalogCache {
     }
 }
 
-/// Whether a catalog says that it fails, and not only that it is on its way.
+/// Returns true if a catalog reports a failure, and not only progress.
 pub fn reports_failure(catalog: &ClusterCatalog) -> bool {
     let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition::get(conditions, "Progressing").is_some_and(|progressing| {
@@ -253,7 +253,7 @@ async fn fetch(store: Arc<CatalogStore>, client: Arc<CatalogClient>, digest: Cat
 impl CatalogSource for CatalogCache {
     async fn catalogs(&self, who: &Key) -> Stocked {
         let typed: Vec<ClusterCatalog> = self.typed().collect();
-        // Together: a moment for each that stalls would add up.
+        // The catalogs are looked up concurrently: the waits for stalled ones would add up otherwise.
         let mut looks = Vec::with_capacity(typed.len());
         for catalog in &typed {
             looks.push(self.content(catalog, who));
@@ -284,15 +284,15 @@ impl CatalogSource for CatalogCache {
     }
 }
 
-/// The labels that selectors see. Upstream an admission webhook sets the one with the name, whatever was there; a cluster that has no such
-/// webhook lacks it, and a selector by name must find the catalog all the same (OLM1-CAT-03).
+/// Returns the labels that selectors match. Upstream's admission webhook overwrites the label with the name. A cluster without the webhook lacks the
+/// label, and a selector by name must match the catalog all the same (OLM1-CAT-03).
 fn labels(catalog: &ClusterCatalog) -> BTreeMap<String, String> {
     let mut labels = catalog.metadata.labels.clone().unwrap_or_default();
     labels.insert(NAME_LABEL.to_owned(), catalog.metadata.name.clone().unwrap_or_default());
     labels
 }
 
-/// A stored catalog as the resolver reads it: through its index.
+/// A stored catalog as a package source for the resolver, through its index.
 struct Content(StoredCatalog);
 
 impl PackageSource for Content {

@@ -26,77 +26,77 @@ use super::watches::Watches;
 use crate::events::Events;
 use crate::jobs::{Jobs, Terms};
 
-/// What the controller works with.
+/// The parts that the controller works with.
 pub struct Extensions {
     /// Writes as the controller itself.
     pub writer: Writer,
-    /// Clients of ServiceAccounts.
+    /// The clients that act as ServiceAccounts.
     pub accounts: Accounts,
-    /// Kinds as the server serves them.
+    /// The kinds that the server serves.
     pub kinds: Kinds,
-    /// Clock and chance.
+    /// Clock and randomness.
     pub env: Env,
     /// The feature gates.
     pub gates: FeatureGates,
-    /// Whether the controller's own identity installs (OLM1-API-07).
+    /// True if the controller's own identity installs (OLM1-API-07).
     pub ignore_service_account: bool,
-    /// Where bundles come from.
+    /// The source of bundles.
     pub bundles: Arc<dyn BundleSource>,
-    /// Where catalogs come from.
+    /// The source of catalogs.
     pub catalogs: Arc<dyn CatalogSource>,
     /// All ClusterCatalogs.
     pub catalog_cache: Cache,
-    /// Roles and bindings.
+    /// The roles and bindings.
     pub policy: Policy,
     /// The namespace of the install records.
     pub system_namespace: String,
-    /// Where events go.
+    /// The recorder of events.
     pub events: Events,
-    /// Pulls of bundles that run.
+    /// The running pulls of bundles.
     pub pulls: BundlePulls,
 }
 
-/// What a pull of a bundle gives.
+/// The pulls of bundles.
 pub type BundlePulls = Jobs<Result<Arc<Bundle>, PullFailure>>;
 
-/// No pulls of bundles yet.
+/// Returns an empty set of pulls.
 pub fn bundle_pulls() -> BundlePulls {
     let overdue = |after: Duration| Err(PullFailure::other(format!("the pull was given up after {} s", after.as_secs())));
     Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }
 
-/// Why a reconcile failed in a way that no condition can show.
+/// A failure of a reconcile that no condition can show.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtensionError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The object is no ClusterExtension.
+    /// The object is not a ClusterExtension.
     #[error("clusterextension {name} cannot be read")]
     Form {
         /// The extension.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// What was unpacked could not be dropped.
+    /// The unpacked bundles could not be dropped.
     #[error("clusterextension {name}: dropping what was unpacked failed: {problem}")]
     Forget {
         /// The extension.
         name: String,
-        /// Why.
+        /// The cause.
         problem: String,
     },
-    /// The plan could not be made.
+    /// The plan could not be computed.
     #[error("clusterextension {name}: the plan could not be made: {problem}")]
     Thinking {
         /// The extension.
         name: String,
-        /// Why.
+        /// The cause.
         problem: String,
     },
-    /// The plan asked for facts again and again.
+    /// The plan asked for facts more than the limit allows.
     #[error("clusterextension {name}: the plan did not come to an end")]
     Endless {
         /// The extension.
@@ -106,12 +106,12 @@ pub enum ExtensionError {
 
 /// Extensions that are reconciled at a time.
 const WORKERS: usize = 4;
-/// How long a pull of a bundle may take, unpacking and reading included.
+/// The longest time of a pull of a bundle, including unpacking and reading.
 const PULL: Duration = Duration::from_secs(600);
-/// Failures are retried soon at first, since most wait for somebody to grant a right or push an image.
+/// The back-off of failures. The first retries come soon, since most failures wait for a permission or for an image to be pushed.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
 
-/// The cache of all ClusterCatalogs, started.
+/// Starts the cache of all ClusterCatalogs.
 pub fn catalog_cache(client: &Client, stop: &CancellationToken) -> Cache {
     Cache::start(client, &ApiResource::erase::<ClusterCatalog>(&()), &Scope::default(), stop)
 }
@@ -125,7 +125,7 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
         cache.ready().await;
         extensions.catalog_cache.ready().await;
     };
-    // A copy that was told to end before its first list never becomes ready.
+    // If the process is told to stop before the first list, the cache never becomes ready.
     if stop.run_until_cancelled(known).await.is_none() {
         return;
     }
@@ -168,7 +168,7 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     let retrying = Retrying::follow(&cache);
     for roles in &extensions.policy.caches {
         let (woken, retrying) = (queue.clone(), retrying.clone());
-        // A right that is granted is what a refused extension waits for (OLM1-PERM-02).
+        // A refused extension waits for a permission to be granted (OLM1-PERM-02).
         roles.on_change(move |_| retrying.keys().into_iter().for_each(|key| woken.add(key)));
     }
     let (worker, ending) = (extensions.clone(), stop.clone());

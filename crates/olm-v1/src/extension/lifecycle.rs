@@ -1,6 +1,6 @@
-//! LifecyclePolicies and ChangePlans of the cluster: read for the plan, kept for people, and who is woken when they change.
+//! The LifecyclePolicies and ChangePlans of the cluster: read for plans, kept for approval, and watched to wake extensions.
 //!
-//! A cluster need not have the kinds. Then there are no policies, and nothing waits.
+//! A cluster may lack these kinds. Then there are no policies, and nothing waits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::Events;
 
-/// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
+/// The time that the first plans wait for the policies, which may ask for an approval. After it the policies are reported as unreadable.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The copies of both kinds.
+/// The caches of both kinds.
 #[derive(Clone)]
 pub struct LifecycleObjects {
     policies: Optional,
@@ -50,7 +50,7 @@ struct AllParsed {
     extensions: Parsed<ClusterExtension>,
 }
 
-/// What extensions were woken for last.
+/// The objects for which extensions were woken last.
 #[derive(Default)]
 struct Seen {
     policies: Arc<View<PolicyFact>>,
@@ -58,7 +58,7 @@ struct Seen {
 }
 
 impl LifecycleObjects {
-    /// Starts the copies; the extensions of `extensions` that a change concerns are woken through the queue.
+    /// Starts the caches. The extensions in `extensions` that a change concerns are woken through the queue.
     pub fn start(client: &Client, extensions: &Cache, queue: &Queue<Key>, stop: &CancellationToken) -> Self {
         let known = signal::channel(()).0;
         let told = || {
@@ -87,13 +87,13 @@ impl LifecycleObjects {
         objects
     }
 
-    /// Shows on the page of figures how many there are (MS-OPS-01).
+    /// Adds the number of objects to the page of metrics (MS-OPS-01).
     #[must_use]
     pub fn shown(self, metrics: &Arc<Metrics>) -> Self {
         Self { policies: self.policies.shown(metrics), plans: self.plans.shown(metrics), ..self }
     }
 
-    /// What a plan is to know.
+    /// Returns the facts for a plan.
     pub async fn facts(&self) -> Lifecycle {
         let mut known = self.known.subscribe();
         let both = || self.policies.is_known() && self.plans.is_known();
@@ -113,7 +113,7 @@ impl LifecycleObjects {
         lifecycle
     }
 
-    /// The extensions that resolve together with others, and so may wait for them.
+    /// Returns the extensions that resolve together with others, and so may wait for them.
     pub fn joint(&self) -> Vec<Key> {
         let (lifecycle, _) = self.read();
         if !plans_dependencies(&lifecycle) {
@@ -145,7 +145,7 @@ impl LifecycleObjects {
     }
 }
 
-/// The objects of a kind; none where it is not served.
+/// Returns the objects of a kind; none if it is not served.
 fn of_kind(kind: &Optional) -> Vec<Arc<DynamicObject>> {
     kind.objects().map(|objects| objects.all()).unwrap_or_default()
 }
@@ -154,13 +154,13 @@ fn key(extension: &ClusterExtension) -> Key {
     Key::new("", extension.name_any())
 }
 
-/// Whether anybody may resolve together with others.
+/// Returns true if any extension may resolve together with others.
 fn plans_dependencies(lifecycle: &Lifecycle) -> bool {
     let planned = |policy: &PolicyFact| policy.spec.resolve_dependencies == Some(ResolveDependencies::Plan);
     lifecycle.policies.iter().any(planned) || lifecycle.plans.iter().any(|plan| !plan.spec.summary.dependencies.is_empty())
 }
 
-/// What a plan is to know, asked of the cluster once: for whoever shows plans and follows nothing. A cluster without the kinds has none.
+/// Reads the facts for a plan from the cluster once, for callers that show plans and watch nothing. A cluster without the kinds has none.
 pub async fn read(client: &Client) -> Result<Lifecycle, kube::Error> {
     let (policies, plans) = tokio::try_join!(all::<LifecyclePolicy>(client), all::<ChangePlan>(client))?;
     let policies = policies.into_iter().map(|policy| PolicyFact { name: policy.name_any(), spec: policy.spec }).collect();
@@ -191,7 +191,7 @@ fn policy(object: &DynamicObject) -> Result<PolicyFact, serde_json::Error> {
     Ok(PolicyFact { name: policy.name_any(), spec: policy.spec })
 }
 
-/// The versions of objects that are in one of two views alone.
+/// Returns the versions of objects that are in only one of two views.
 fn differences<'a, T>(before: &'a View<T>, now: &'a View<T>) -> impl Iterator<Item = &'a Arc<T>> {
     let alone = |of: &'a View<T>, other: &View<T>| {
         let others: HashSet<*const T> = other.found.iter().map(Arc::as_ptr).collect();
@@ -200,18 +200,18 @@ fn differences<'a, T>(before: &'a View<T>, now: &'a View<T>) -> impl Iterator<It
     alone(before, now).chain(alone(now, before))
 }
 
-/// Wakes the extensions that a policy concerns which came, changed or went.
+/// Wakes the extensions that an added, changed or removed policy concerns.
 fn wake_for_policies(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>) {
     let now = copies.policies();
     let before = std::mem::replace(&mut seen.policies, now.clone());
-    // A version that says the same concerns nobody.
+    // A new version with the same content concerns no extension.
     let says = |view: &View<PolicyFact>, policy: &PolicyFact| view.found.iter().any(|other| **other == *policy);
     let changed: Vec<&PolicyFact> =
         differences(&before, &now).map(|policy| &**policy).filter(|policy| !says(&before, policy) || !says(&now, policy)).collect();
     if changed.is_empty() {
         return;
     }
-    // Whoever plans together is concerned by whom the others are.
+    // An extension that is planned together with others depends on which those are.
     let joint = changed.iter().any(|policy| policy.spec.resolve_dependencies.is_some());
     for extension in &copies.extensions().found {
         if joint || changed.iter().any(|policy| applies(&policy.spec, extension)) {
@@ -220,7 +220,7 @@ fn wake_for_policies(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<K
     }
 }
 
-/// Wakes the extensions whose plans came, were approved or went, and those that were made along with them.
+/// Wakes the extensions whose plans were added, approved or removed, and those that were planned along with them.
 fn wake_for_plans(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>) {
     let now = copies.plans();
     let before = std::mem::replace(&mut seen.plans, now.clone());
@@ -242,7 +242,7 @@ fn wake_for_plans(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>
     }
 }
 
-/// Keeps a change for people to approve, with the extension as its owner. One that is there already stays as it is.
+/// Stores a change for approval, with the extension as its owner. An existing plan stays unchanged.
 pub async fn keep(writer: &Writer, events: &Events, extension: &ClusterExtension, gate: &Gate) -> Result<(), WriteError> {
     let object = json!({
         "apiVersion": ChangePlan::api_version(&()), "kind": ChangePlan::kind(&()),
@@ -263,7 +263,7 @@ pub async fn keep(writer: &Writer, events: &Events, extension: &ClusterExtension
     }
 }
 
-/// Shows the phase of a kept plan. A plan that is gone by now needs none.
+/// Updates the phase of a kept plan. A deleted plan is ignored.
 pub async fn mark(writer: &Writer, events: &Events, lifecycle: &Lifecycle, mark: &Mark) -> Result<(), WriteError> {
     let Some(plan) = lifecycle.plans.iter().find(|plan| plan.metadata.name.as_ref() == Some(&mark.name)) else { return Ok(()) };
     let live: Value = json!({
@@ -272,7 +272,7 @@ pub async fn mark(writer: &Writer, events: &Events, lifecycle: &Lifecycle, mark:
     });
     match writer.update_status(&live, &json!({"phase": mark.phase, "message": mark.message})).await {
         Err(error) if error.is_not_found() => Ok(()),
-        // It was changed since, perhaps by the mark before: that change wakes the extension, which marks it then.
+        // The plan has changed since, perhaps by the preceding mark. That change wakes the extension, which marks the plan then.
         Err(error) if error.reason() == Some(&Reason::Conflict) => Ok(()),
         Err(error) => Err(error),
         Ok(None) => Ok(()),

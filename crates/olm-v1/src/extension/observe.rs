@@ -1,4 +1,4 @@
-//! Gathering facts. Nothing is decided here.
+//! The collection of facts. Nothing is decided here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,53 +30,53 @@ use mainstay_resolver::joint::Provided;
 use mainstay_runtime::{Key, KindError};
 use tokio::time::Instant;
 
-/// Where bundle images come from.
+/// The source of bundle images.
 #[async_trait]
 pub trait BundleSource: Send + Sync {
-    /// The content of an image, pulled and unpacked where it is not yet.
+    /// Returns the content of an image, which is pulled and unpacked if it is not stored yet.
     async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure>;
 
     /// Drops what was unpacked for an extension.
     async fn forget(&self, extension: &str) -> Result<(), String>;
 }
 
-/// Where catalogs' content comes from.
+/// The source of catalogs' content.
 #[async_trait]
 pub trait CatalogSource: Send + Sync {
-    /// Every ClusterCatalog with its content, as far as it is there; whoever asks is woken when what is on its way has come.
+    /// Returns every ClusterCatalog with its content, if known. `who` is woken when pending content has arrived.
     async fn catalogs(&self, who: &Key) -> Stocked;
 
-    /// Says how those who asked are woken.
+    /// Sets the callback that wakes callers.
     fn wake_by(&self, wake: Box<dyn Fn(Key) + Send + Sync>);
 
-    /// Whoever this is waits for nothing any more.
+    /// Forgets everything for which `who` waits.
     fn forget(&self, who: &Key);
 }
 
 /// The catalogs of a cluster.
 pub struct Stocked {
-    /// With what they hold.
+    /// The catalogs with their content.
     pub catalogs: Vec<CatalogFact>,
-    /// Since when some content is on its way; nothing where all is known that can be.
+    /// The start of the earliest pending fetch; `None` if nothing is pending.
     pub pending: Option<Instant>,
 }
 
-/// Where the cluster's roles and bindings come from.
+/// The source of the cluster's roles and bindings.
 #[async_trait]
 pub trait PolicySource: Send + Sync {
-    /// All of them as they are now.
+    /// Returns all roles and bindings as they are now.
     async fn index(&self) -> Arc<PolicyIndex>;
 }
 
-/// Gathers the facts of one extension.
+/// The collector of the facts of one extension.
 pub struct Observer<'a> {
     /// The controller's own identity.
     pub own: &'a Client,
-    /// The extension's account, which reads its objects; none where nobody can act as it.
+    /// The extension's account, which reads its objects; `None` if it cannot be used.
     pub account: Option<&'a Writer>,
-    /// Bundle images.
+    /// The source of bundle images.
     pub bundles: &'a dyn BundleSource,
-    /// Roles and bindings.
+    /// The source of roles and bindings.
     pub policy: &'a dyn PolicySource,
     /// The namespace of the install records.
     pub system_namespace: &'a str,
@@ -86,7 +86,7 @@ pub struct Observer<'a> {
 const READERS: usize = 8;
 
 impl Observer<'_> {
-    /// The facts that every plan begins with.
+    /// Returns the facts with which every plan begins.
     pub async fn begin(
         &self,
         extension: Arc<ClusterExtension>,
@@ -162,7 +162,7 @@ impl Observer<'_> {
             .map_or_else(|error| Instances::Unreadable(SharedError::new(error)), Instances::Known)
     }
 
-    /// Everything that the server serves. What has no CRD belongs to the server itself, or to another one behind it.
+    /// Returns every API that the server serves. An API without a CRD is built in or comes from an aggregated server.
     async fn apis(&self) -> Result<Vec<ApiFact>, SharedError> {
         let mut kinds: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
         for resource in self.served().await.map_err(SharedError::new)? {
@@ -172,7 +172,7 @@ impl Observer<'_> {
         let owned = |(name, resources): (String, Vec<ApiResource>)| {
             let definitions = definitions.clone();
             async move {
-                // The group of the oldest kinds has no name, and no CRD can have it.
+                // The core group has no name, and no CRD can have it.
                 let definition =
                     if name.ends_with('.') { None } else { definitions.get_metadata_opt(&name).await.map_err(SharedError::new)? };
                 let labels = definition.as_ref().map(|found| found.labels().clone()).unwrap_or_default();
@@ -190,8 +190,8 @@ impl Observer<'_> {
         Ok(facts?.concat())
     }
 
-    /// The resources of every group and version, without their subresources. Groups come and go with CRDs: one that is gone when its
-    /// resources are asked for is not there.
+    /// Returns the resources of every group and version, without subresources. Groups come and go with CRDs: a group that is gone when its resources
+    /// are requested is skipped.
     pub async fn served(&self) -> Result<Vec<ApiResource>, kube::Error> {
         let client = self.own;
         let core = client.list_core_api_versions().await?.versions;

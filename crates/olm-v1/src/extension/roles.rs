@@ -1,4 +1,4 @@
-//! The cluster's roles and bindings, as the preflight asks for them (OLM1-PERM-09).
+//! The cluster's roles and bindings, as the preflight needs them (OLM1-PERM-09).
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const KINDS: [(&str, &str); 4] =
     [("Role", "roles"), ("ClusterRole", "clusterroles"), ("RoleBinding", "rolebindings"), ("ClusterRoleBinding", "clusterrolebindings")];
 
-/// Four caches and the index over them, which follows every change: a plan takes it as it is then, whatever happens to it later.
+/// Four caches and the index over them, which follows every change. A plan takes a snapshot of the index, which later changes do not affect.
 #[derive(Clone)]
 pub struct Policy {
     /// Roles, ClusterRoles, RoleBindings, ClusterRoleBindings.
@@ -38,7 +38,7 @@ impl Policy {
         Self { caches, index }
     }
 
-    /// Shows on the page of figures how many there are (MS-OPS-01).
+    /// Adds the number of objects to the page of metrics (MS-OPS-01).
     #[must_use]
     pub fn shown(self, metrics: &Metrics) -> Self {
         Self { caches: self.caches.map(|cache| cache.shown(metrics)), ..self }
@@ -56,7 +56,7 @@ impl PolicySource for Policy {
 }
 
 fn take_in(index: &mut Arc<PolicyIndex>, kind: &str, change: &Change) {
-    // Copied only while a plan still looks at it.
+    // The index is copied only while a plan still uses it.
     let index = Arc::make_mut(index);
     match &change.now {
         None => {

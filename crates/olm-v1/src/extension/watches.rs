@@ -1,4 +1,4 @@
-//! Watches of what was applied, so that drift is noticed (OLM1-CTRL-08).
+//! Watches of applied objects, so that drift is noticed (OLM1-CTRL-08).
 //!
 //! ```text
 //!   kind ──► one watch, by metadata, of all objects with the owner labels ──► the extension that each belongs to is woken
@@ -6,7 +6,7 @@
 //!              └ refused, or its token near its end: opened again, as the next one's
 //! ```
 //!
-//! One watch a kind, and not one for every extension: the API and this process carry a thousand extensions as they carry one.
+//! There is one watch for each kind, not for each extension: the load on the API and on this process does not grow with the extensions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +23,14 @@ use mainstay_runtime::{Accounts, Key, Kinds, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A watch is opened again before the token that it was opened with ends.
+/// The lifetime of a watch, which is opened again before its token expires.
 const LIFE: Duration = Duration::from_secs(45 * 60);
-/// How long to wait after nobody could watch, at first and at most.
+/// The pause after no identity could watch, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// How many are asked at once whether they can watch; the others wait a moment each.
+/// The identities that are tried in a row without a pause.
 const AT_ONCE: u32 = 8;
 
-/// Who watches.
+/// The identity that watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The controller itself (OLM1-API-07).
@@ -39,7 +39,7 @@ pub enum Identity {
     Account(Key),
 }
 
-/// The watches of all extensions. Cloning shares them.
+/// The watches of all extensions. Clones share them.
 #[derive(Clone)]
 pub struct Watches {
     inner: Arc<Inner>,
@@ -56,15 +56,15 @@ struct Inner {
 }
 
 struct Held {
-    /// The extensions that have objects of the kind, with the identity that each watches as.
+    /// The extensions that have objects of the kind, with the identity of each for the watch.
     followers: BTreeMap<String, Identity>,
-    /// How many objects the watch knows; what runs it holds the other end.
+    /// The number of objects that the watch knows; the watch's task holds a weak reference.
     _objects: Arc<AtomicUsize>,
     _stop: DropGuard,
 }
 
 impl Watches {
-    /// Wakes extensions through the queue, until `stop`.
+    /// Creates watches that wake extensions through the queue, until `stop`.
     pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds, stop: CancellationToken, metrics: Arc<Metrics>) -> Self {
         Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default(), metrics, stop }) }
     }
@@ -105,7 +105,7 @@ impl Inner {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The follower after `last` in the order of names, from the beginning after the end; `true` where it begins again.
+    /// Returns the follower after `last` by name. After the end it begins again, which `true` indicates.
     fn next_follower(&self, gvk: &GroupVersionKind, last: Option<&str>) -> Option<(String, Identity, bool)> {
         let held = self.held();
         let followers = &held.get(gvk)?.followers;
@@ -125,7 +125,7 @@ impl Inner {
         }
     }
 
-    /// The kind as served; after a failure it is looked up anew, since its CRD may have come back otherwise.
+    /// Returns the kind as served. After a failure it is looked up again, since its CRD may have returned in another form.
     async fn resource(&self, gvk: &GroupVersionKind) -> Result<ApiResource, String> {
         self.kinds.served(gvk).await.map(|served| served.resource).map_err(|error| mainstay_diagnostics::chain(&error))
     }
@@ -136,7 +136,7 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
     let (mut last, mut pause, mut refused) = (None::<String>, PAUSE.0, 0_u32);
     while let Some((name, identity, around)) = inner.next_follower(&gvk, last.as_deref()) {
         if around && last.is_some() {
-            // Everybody was asked.
+            // Every identity was tried.
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
@@ -159,13 +159,13 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
             Err(problem) => Ok(problem),
         };
         match outcome {
-            // Its life ended in good order: the same identity goes on, with a new token.
+            // The watch reached its lifetime: the same identity continues with a new token.
             Err(_) => (pause, refused) = (PAUSE.0, 0),
             Ok(problem) => {
                 tracing::debug!(kind = gvk.kind, follower = name, problem, "a watch broke and is opened again");
                 inner.kinds.forget(&gvk);
                 refused = refused.saturating_add(1);
-                // Whoever may list but not watch gets a list each time, and nothing more.
+                // An identity that may list but not watch gets only a list each time.
                 if std::mem::take(&mut known.fresh) || began.elapsed() >= PAUSE.1 {
                     (pause, refused) = (PAUSE.0, 0);
                 }
@@ -175,7 +175,7 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
     }
 }
 
-/// Watches until something goes wrong; what.
+/// Watches until a problem occurs, and returns it.
 async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &GroupVersionKind, known: &mut Known) -> String {
     let labels = format!("{OWNER_KIND_LABEL}=ClusterExtension,{OWNER_NAME_LABEL}");
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
@@ -194,7 +194,7 @@ async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &
             Some(Ok(Event::InitDone)) => {
                 let first = known.seen.is_none();
                 let woken = known.listed_all();
-                // Nobody knows what happened between what they applied and the first list, which may have been long refused.
+                // Changes between the apply and the first list are unknown; that list may have been refused for a long time.
                 if first { inner.followers(gvk) } else { woken }
             }
             Some(Ok(Event::Apply(object))) => known.changed(&object),
@@ -206,25 +206,25 @@ async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &
     }
 }
 
-/// What a watch last saw of each object: whose it is, and its version.
+/// The owner and the version of each object when the watch last saw it.
 #[derive(Default)]
 struct Known {
     seen: Option<HashMap<Key, (String, String)>>,
     listing: Option<HashMap<Key, (String, String)>>,
-    /// Whether a change was heard of since it was last asked.
+    /// True if a change was seen since this was last read.
     fresh: bool,
-    /// How many there are, for figures.
+    /// The number of objects, for metrics.
     count: Weak<AtomicUsize>,
 }
 
-/// `KIND.GROUP` in lower case, and `KIND` of the core group.
+/// Returns `KIND.GROUP` in lower case, or `KIND` for the core group.
 fn kind(gvk: &GroupVersionKind) -> String {
     let kind = gvk.kind.to_lowercase();
     if gvk.group.is_empty() { kind } else { format!("{kind}.{}", gvk.group) }
 }
 
 impl Known {
-    /// Nothing yet; how much is known is told to `count`.
+    /// Creates an empty state that writes its number of objects to `count`.
     fn counted(count: &Arc<AtomicUsize>) -> Self {
         Self { count: Arc::downgrade(count), ..Self::default() }
     }
@@ -248,7 +248,7 @@ impl Known {
         }
     }
 
-    /// The first list tells of no change; a later one, after a break, of whoever has objects that are new, changed or gone.
+    /// Completes a list. The first list reports no change. A later one, after a break, returns the extensions with added, changed or deleted objects.
     fn listed_all(&mut self) -> HashSet<String> {
         let now = self.listing.take().unwrap_or_default();
         let woken = match &self.seen {

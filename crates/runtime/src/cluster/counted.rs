@@ -1,4 +1,4 @@
-//! Counts requests by code, method and host, as client-go does (MS-OPS-01).
+//! A count of requests by code, method and host, as in client-go (MS-OPS-01).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use tower::Service;
 
 use crate::metrics::Sent;
 
-/// Counts what it sends to a host.
+/// A service that counts the requests sent to a host.
 #[derive(Clone)]
 pub struct Counted<S> {
     inner: S,

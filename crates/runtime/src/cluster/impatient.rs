@@ -1,7 +1,7 @@
-//! Requests that nobody answers end: a connection that died without a word would be waited on for ever, and whoever waits with it.
+//! Time limits for requests: a dead connection would otherwise be awaited for ever.
 //!
-//! What runs on by its nature (watches, logs that are followed, upgraded connections) is bounded only until its answer begins; a watch that
-//! goes silent is ended by whoever reads it, a while after the time that the server was asked to end it (`kube::runtime::watcher`).
+//! Endless requests (watches, followed logs, upgraded connections) are bounded only until their answer begins. The reader of a silent watch ends it,
+//! a while after the time at which the server was asked to end it (`kube::runtime::watcher`).
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,20 +13,20 @@ use futures::future::BoxFuture;
 use kube::client::Body as KubeBody;
 use tower::{BoxError, Service};
 
-/// How long an answer may take to begin, and each piece of it to follow. The server itself ends after a minute whatever does not run on.
+/// The longest time until an answer begins, and until each piece of it follows. The server itself ends all but endless requests after a minute.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(75);
 
-/// The server said nothing.
+/// The server did not begin to answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server did not answer within {0:?}")]
 struct NoAnswer(Duration);
 
-/// The server began to answer, and said nothing more.
+/// The server began to answer and then stalled.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server did not go on with its answer within {0:?}")]
 struct NoEnd(Duration);
 
-/// Gives up on answers that do not come in time.
+/// A service that gives up on late answers.
 #[derive(Clone)]
 pub struct Impatient<S> {
     inner: S,
@@ -34,7 +34,7 @@ pub struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    /// Waits so long for an answer to begin, and for each of its pieces.
+    /// Creates a service that waits `within` for an answer to begin, and for each of its pieces.
     pub fn new(inner: S, within: Duration) -> Self {
         Self { inner, within }
     }
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// Whether the answer has no end of its own.
+/// Returns true if the answer has no end of its own.
 fn runs_on(request: &Request<KubeBody>) -> bool {
     let asks = |key: &str| {
         let query = request.uri().query().unwrap_or_default();
@@ -75,7 +75,7 @@ fn runs_on(request: &Request<KubeBody>) -> bool {
     request.headers().contains_key(header::UPGRADE) || asks("watch") || asks("follow")
 }
 
-/// A body that fails where a piece does not follow in time.
+/// Returns a body that fails if a piece does not follow in time.
 fn bounded(body: Body, within: Duration) -> Body {
     let pieces = futures::stream::unfold(Some(body.into_data_stream()), move |pieces| async move {
         let mut pieces = pieces?;

@@ -1,6 +1,6 @@
-//! The two text forms of the page: OpenMetrics for whom asks for it, Prometheus' older text for everybody else.
+//! The two text formats of the page: OpenMetrics on request, otherwise Prometheus' older text.
 
-/// A text form of the page.
+/// A text format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus' text, version 0.0.4.
@@ -10,7 +10,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form that an `Accept` header asks for: OpenMetrics where it is named and at least as welcome as plain text.
+    /// Returns the format that an `Accept` header asks for: OpenMetrics if it is named with at least the weight of plain text.
     pub fn of(accept: Option<&str>) -> Self {
         let weight = |wanted: &str| {
             let ranges = accept.unwrap_or_default().split(',').map(str::trim);
@@ -24,7 +24,7 @@ impl Format {
         }
     }
 
-    /// The form, for HTTP.
+    /// Returns the content type for HTTP.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -33,7 +33,7 @@ impl Format {
     }
 }
 
-/// An OpenMetrics page as Prometheus' text: a counter's family is named as its samples are, and there is no end mark.
+/// Converts an OpenMetrics page to Prometheus' text: a counter's family is named as its samples are, and there is no end mark.
 pub(super) fn as_text(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     let mut lines = page.lines().peekable();

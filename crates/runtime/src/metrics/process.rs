@@ -1,4 +1,4 @@
-//! What the kernel tells of this process.
+//! Metrics of this process from the kernel.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// The unit of times in `/proc/self/stat`: a hundredth of a second wherever Linux runs.
 const TICKS: f64 = 100.0;
 
-/// What the kernel tells of this process; what it does not tell is not on the page.
+/// The metrics of this process from the kernel. Unavailable ones are missing from the page.
 #[derive(Debug)]
 pub(super) struct Process {
     pub begun: SystemTime,
@@ -54,7 +54,7 @@ impl Collector for Process {
 fn most_fds() -> Option<f64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    // Without a limit there is no number.
+    // An unlimited value has no number.
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -66,7 +66,7 @@ fn memory(which: &str) -> Option<f64> {
 
 fn processor() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the name in parentheses, which may hold anything.
+    // The second field is the name in parentheses, which may contain any characters.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS)

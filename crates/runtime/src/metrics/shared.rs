@@ -1,4 +1,4 @@
-//! Figures of the whole process, under client-go's names: requests to API servers, and the Leases that it holds.
+//! Metrics of the whole process under client-go's names: requests to API servers, and the Leases that it holds.
 
 use std::sync::LazyLock;
 
@@ -22,21 +22,21 @@ pub(super) struct Lease {
 pub(super) static REQUESTS: LazyLock<Family<Request, Counter>> = LazyLock::new(Family::default);
 pub(super) static LEADING: LazyLock<Family<Lease, Gauge>> = LazyLock::new(Family::default);
 
-/// The code of a request that was not answered.
+/// The code of a request without an answer.
 const UNANSWERED: &str = "<error>";
 
-/// A request to an API server, counted when its answer begins or when it is given up.
+/// A request to an API server, counted when its answer begins or when it is abandoned.
 pub(crate) struct Sent {
     request: Option<(String, String)>,
 }
 
 impl Sent {
-    /// A request that was sent.
+    /// Starts the record of a sent request.
     pub(crate) fn new(method: &str, host: &str) -> Self {
         Self { request: Some((method.to_owned(), host.to_owned())) }
     }
 
-    /// The answer began with this code.
+    /// Counts the request with the code of its answer.
     pub(crate) fn answered(mut self, code: &str) {
         self.count(code);
     }
@@ -54,7 +54,7 @@ impl Drop for Sent {
     }
 }
 
-/// Whether this process holds a Lease.
+/// Records if this process holds a Lease.
 pub(crate) fn leads(lease: &str, holds: bool) {
     LEADING.get_or_create(&Lease { name: lease.to_owned() }).set(i64::from(holds));
 }

@@ -1,4 +1,4 @@
-//! How large caches are (MS-OPS-01): objects of watched kinds, and objects and bytes of what lies on disk.
+//! The sizes of caches (MS-OPS-01): objects of watched kinds, and objects and bytes on disk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,23 +9,23 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// What a cache holds.
+/// The size of a cache's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// How many objects.
+    /// The number of objects.
     pub objects: u64,
-    /// How many bytes, where that is known without counting them each time.
+    /// The number of bytes, if it is known without counting them each time.
     pub bytes: Option<u64>,
 }
 
-/// Which cache: of watched objects, of catalogs, of images; and what in it.
+/// The labels of a cache: its purpose and its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct Labels {
     cache: &'static str,
     kind: String,
 }
 
-/// The least number of caches that are added between two looks at which of them are gone.
+/// The least number of caches that are added between two removals of ended ones.
 const ROOM: usize = 16;
 
 type Measure = Box<dyn Fn() -> Option<Size> + Send + Sync>;
@@ -41,12 +41,12 @@ impl fmt::Debug for Sizes {
 }
 
 impl Sizes {
-    /// Shows a cache until `measure` says that it is gone.
+    /// Adds a cache until `measure` returns `None`.
     pub fn show(&self, cache: &'static str, kind: &str, measure: impl Fn() -> Option<Size> + Send + Sync + 'static) {
         let labels = Labels { cache, kind: kind.to_owned() };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What comes and goes with a kind would otherwise pile up on a page that nobody reads. To measure may mean to look at a disk, so that is
-        // done only where the list would have to grow.
+        // Caches that come and go would otherwise pile up on a page that is never read. Measuring may read a disk, so this happens only when the list
+        // would have to grow.
         if all.len() == all.capacity() {
             all.retain(|(_, measure)| measure().is_some());
             let more = all.len() + ROOM;
@@ -55,7 +55,7 @@ impl Sizes {
         all.push((labels, Box::new(measure)));
     }
 
-    /// Several caches of one kind, of which each component has its own, are one series.
+    /// Sums caches of one kind, of which each component may have its own, in one series.
     fn sums(&self) -> BTreeMap<Labels, Size> {
         let mut sums: BTreeMap<Labels, Size> = BTreeMap::new();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(labels, measure)| {

@@ -1,4 +1,4 @@
-//! One look at an extension: what is installed is held, facts are gathered until there is a plan, and with it comes who acts.
+//! The decision on one extension: hold what is installed, gather facts until there is a plan, and choose the account that executes it.
 //!
 //! ```text
 //!   finalizers ─► records ─► hold what is installed ─► catalogs, policies ─► plan ◄──► facts ─► act
@@ -34,36 +34,36 @@ use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
 use crate::jobs::{Asked, origin};
 
-/// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
+/// The most rounds in which a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;
-/// How long a plan may be thought about.
+/// The longest time to compute a plan.
 const THINKING: Duration = Duration::from_secs(60);
-/// From when on it is told that something is on its way. What comes sooner would only make conditions flicker.
+/// The time after which a pending fetch is reported. Reporting it sooner would make conditions flicker.
 const TOLD: Duration = Duration::from_secs(15);
 
-/// What was decided, and what it rests on.
+/// The decision, and the facts on which it rests.
 pub(super) struct Decided {
     pub(super) snapshot: Snapshot,
     pub(super) plan: Plan,
-    /// Who acts; none where nobody can.
+    /// The account that acts; `None` if there is no usable account.
     pub(super) account: Option<Writer>,
-    /// What became of what is installed.
+    /// The result of holding the installed objects.
     pub(super) held: Held,
 }
 
-/// What became of what is installed, before anything else was asked.
+/// The result of holding the installed objects, which comes before everything else.
 #[derive(Default)]
 pub(super) struct Held {
-    /// What is kept; nothing where nothing is installed.
+    /// The record that is held; `None` if nothing is installed.
     pub(super) record: Option<Record>,
-    /// Why some of it could not be put right.
+    /// The reason why some objects could not be restored.
     pub(super) problem: Option<SharedError>,
 }
 
-/// How a look ended.
+/// The result of one look at an extension.
 enum Looked {
     Decided(Box<Decided>),
-    /// Something is on its way, and wakes the extension when it has come.
+    /// A fetch is pending; its end wakes the extension.
     Pending(Duration),
 }
 
@@ -84,11 +84,11 @@ impl Extensions {
         let live = serde_json::to_value(&*object).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         let extension: ClusterExtension =
             serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
-        // Neither needs anything of anybody: what goes waits for nothing.
+        // Finalizing depends on nothing else: a deletion waits for nothing.
         if let Some(action) = finalizing(&extension) {
             let own = matches!(&action, Action::Finalize(present) if !present.is_empty());
-            // What is to stay is let go of first, each object by itself, so that it can be left at any moment; everything else needs neither
-            // account nor records.
+            // Objects that are to stay are released first, one by one, so that this can stop at any moment. Everything else needs neither account nor
+            // records.
             if own && stays(&extension) != Ok(None) {
                 let Some(released) = ending.run_until_cancelled(Box::pin(self.release(&live, Arc::new(extension)))).await else {
                     return Ok(Outcome::Done);
@@ -99,7 +99,7 @@ impl Extensions {
             }
             return self.finalizers(&live, key, &action, watches).await;
         }
-        // Gathering facts changes nothing, and may wait for what comes no more once the process is to end; acting is finished.
+        // Gathering facts changes nothing, and may wait in vain once the process stops; an execution is finished.
         let Some(looked) = ending.run_until_cancelled(Box::pin(self.decide(Arc::new(extension), lifecycle, watches, key))).await else {
             tracing::debug!(extension = key.name, "nothing is decided any more: the end was asked for");
             return Ok(Outcome::Done);
@@ -114,13 +114,13 @@ impl Extensions {
         }
     }
 
-    /// Nothing that is on its way is waited for any more.
+    /// Forgets everything for which an extension waits.
     pub(super) fn forget(&self, key: &Key) {
         self.pulls.forget(key);
         self.catalogs.forget(key);
     }
 
-    /// Holds what is installed, then gathers what the plan asks for until there is one; with it comes who acts.
+    /// Holds what is installed, then gathers the facts that the plan asks for until it is complete. Chooses the account that executes it.
     async fn decide(
         self: &Arc<Self>,
         extension: Arc<ClusterExtension>,
@@ -145,7 +145,7 @@ impl Extensions {
             snapshot.known.account = Some(Err(chain(error).into()));
         }
         snapshot.known.now = Some(self.env.now_seconds());
-        // While an attempt is under way it decides what is to be live, and only where it does not go on what is installed is held.
+        // An attempt in progress decides what is live. The installed version is held only if the attempt does not continue.
         let whole = snapshot.history.as_ref().is_ok_and(History::is_whole);
         let mut held = Held::default();
         if whole {
@@ -166,13 +166,13 @@ impl Extensions {
                     continue;
                 }
             };
-            // What waits for an approval is not carried out; what is done instead counts.
+            // A change that waits for an approval is not executed; the action done meanwhile counts.
             let done_now = plan.consent.meanwhile.as_ref().map_or(&plan.action, |meanwhile| &meanwhile.action);
             let stands_still = *done_now == Action::Report;
             if stands_still && !whole {
                 held = self.hold(&observer, &mut snapshot, account.as_ref().ok(), watches).await;
             }
-            // Something that is missing may be what is on its way.
+            // The missing fact may be in the pending fetch.
             let pending = [stocked.pending, bundles.pending()].into_iter().flatten().min();
             if let (true, Some(since)) = (plan.verdict != Verdict::Reached, pending)
                 && let Some(left) = TOLD.checked_sub(since.elapsed())
@@ -184,7 +184,7 @@ impl Extensions {
         Err(ExtensionError::Endless { name })
     }
 
-    /// Puts right what is installed, by its record alone (OLM1-CTRL-01), and sees to it that it is watched.
+    /// Restores what is installed from its record alone (OLM1-CTRL-01), and ensures that it is watched.
     async fn hold(&self, observer: &Observer<'_>, snapshot: &mut Snapshot, account: Option<&Writer>, watches: &Watches) -> Held {
         let mut asked = 0;
         let plan = loop {
@@ -201,14 +201,14 @@ impl Extensions {
         if let Some(record) = &plan.record {
             watches.keep(&extension.name_any(), &self.identity(&extension), &kinds(record));
         }
-        // They are not as they were read any more.
+        // The objects have changed since they were read.
         for planned in &plan.steps {
             snapshot.known.live.remove(&planned.target);
         }
         Held { record: plan.record, problem }
     }
 
-    /// Who watches the extension's objects.
+    /// Returns the identity that watches the extension's objects.
     pub(super) fn identity(&self, extension: &ClusterExtension) -> Identity {
         if self.ignore_service_account {
             return Identity::Own;
@@ -216,7 +216,7 @@ impl Extensions {
         Identity::Account(Key::new(extension.spec.namespace.clone(), account_name(extension)))
     }
 
-    /// The identity that touches the extension's objects (OLM1-PERM-01, OLM1-API-07).
+    /// Returns the identity that changes the extension's objects (OLM1-PERM-01, OLM1-API-07).
     pub(super) async fn account(&self, extension: &ClusterExtension) -> Result<Writer, AccountError> {
         if self.ignore_service_account {
             return Ok(self.writer.clone());
@@ -230,12 +230,12 @@ impl Extensions {
     }
 }
 
-/// The kinds of a record's objects.
+/// Returns the kinds of a record's objects.
 pub(super) fn kinds(record: &Record) -> HashSet<GroupVersionKind> {
     record.objects.iter().map(|object| mainstay_apply::gvk(&object::place(object))).collect()
 }
 
-/// A decision, made where it holds no worker: contents decide how long it takes.
+/// Computes a decision outside the async workers, since the content decides how long it takes.
 async fn think(snapshot: Snapshot, decide: fn(&Snapshot) -> Answer<Plan>) -> Result<(Snapshot, Answer<Plan>), String> {
     let thinking = tokio::task::spawn_blocking(move || {
         let answer = decide(&snapshot);
@@ -247,7 +247,7 @@ async fn think(snapshot: Snapshot, decide: fn(&Snapshot) -> Answer<Plan>) -> Res
     }
 }
 
-/// Bundles as they are there; what is not is pulled beside the workers.
+/// A source of bundles that returns those present and pulls the others in the background.
 struct Asking<'a> {
     bundles: Arc<dyn BundleSource>,
     pulls: &'a BundlePulls,
@@ -256,7 +256,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Since when a pull is on its way.
+    /// Returns the start of the earliest pending pull.
     fn pending(&self) -> Option<Instant> {
         *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -273,7 +273,7 @@ impl BundleSource for Asking<'_> {
             Asked::Ended(pulled) => pulled,
             Asked::Running(since) => {
                 *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(since);
-                // The same words each time: conditions do not flicker.
+                // The message is the same each time, so that conditions do not flicker.
                 let message = format!("the image {reference} is still being pulled and read");
                 Err(PullFailure::other(message))
             }

@@ -1,4 +1,4 @@
-//! Carrying out a plan, and saying in status and events what came of it.
+//! Execution of a plan, and the report of its result in status and events.
 
 use std::time::Duration;
 
@@ -24,12 +24,13 @@ use super::super::watches::Watches;
 use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
 
-/// Times are kept in whole seconds, so that one is over a moment later.
+/// The longest wait before an attempt in progress is examined again.
 const LOOK: Duration = Duration::from_secs(5);
+/// The slack for times that are kept in whole seconds.
 const MOMENT: Duration = Duration::from_secs(1);
 
 impl Extensions {
-    /// Puts finalizers on, or cleans up and takes them off (OLM1-CTRL-07).
+    /// Adds finalizers, or cleans up and removes them (OLM1-CTRL-07).
     pub(super) async fn finalizers(&self, live: &Value, key: &Key, action: &Action, watches: &Watches) -> Result<Outcome, ExtensionError> {
         let mut live = live.clone();
         match action {
@@ -90,13 +91,13 @@ impl Extensions {
             lifecycle::mark(&self.writer, &self.events, &known.lifecycle, &applied).await?;
         }
         Ok(match verdict {
-            // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
+            // The upgrade to a direct successor is one step; the next one may be waiting (OLM1-UPG-07).
             Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
-            // What could not be held is tried again, whatever else there is to wait for.
+            // A failed repair is tried again, whatever else the extension waits for.
             Verdict::Blocked(_) if failing => Outcome::Retry,
-            // A time in which the new Deployments have to become healthy runs.
+            // The time in which the new Deployments have to become healthy is running.
             Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
-            // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
+            // The attempt waits for its workloads. Their watch wakes it, and so does the end of their time.
             Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
             Verdict::Reached => Outcome::Done,
             Verdict::Blocked(_) => Outcome::Blocked,
@@ -104,7 +105,7 @@ impl Extensions {
         })
     }
 
-    /// Makes the extension's namespace, as the controller; one that somebody made meanwhile is as good.
+    /// Creates the extension's namespace as the controller. A namespace created by another client meanwhile is accepted.
     async fn make_namespace(&self, extension: &ClusterExtension, namespace: &Value) -> Result<(), NamespaceProblem> {
         let name = &extension.spec.namespace;
         match self.writer.create(namespace).await {
@@ -117,7 +118,7 @@ impl Extensions {
         }
     }
 
-    /// Puts right what is installed; why it could not, where it could not.
+    /// Restores the installed objects. Returns the reason if that fails.
     pub(super) async fn repair(
         &self,
         extension: &ClusterExtension,
@@ -137,7 +138,7 @@ impl Extensions {
         problem.map(SharedError::new)
     }
 
-    /// Keeps what has to be approved, shows how far kept plans are, and gives what may be done now.
+    /// Keeps changes that need approval, updates the phases of kept plans, and returns what may be done now.
     async fn consented(&self, snapshot: &Snapshot, mut plan: Plan) -> Result<Plan, ExtensionError> {
         for mark in &plan.consent.marks {
             lifecycle::mark(&self.writer, &self.events, &snapshot.known.lifecycle, mark).await?;
@@ -153,10 +154,10 @@ impl Extensions {
         Ok(*meanwhile)
     }
 
-    /// How long until the plan's time to become healthy is over.
+    /// Returns the time left for the plan's workloads to become healthy.
     fn left(&self, plan: &Plan) -> Duration {
         let until = plan.gate.until.unwrap_or_default();
-        // A time that is over is negative, and no `Duration`. One that lies further ahead than it may last was written by another clock.
+        // A time in the past is negative, and no `Duration`. A time further ahead than the limit was written by another clock.
         let left = Duration::try_from(until.duration_since(self.env.now())).unwrap_or(Duration::ZERO);
         let longest = plan.gate.within.map_or(Duration::MAX, |within| Duration::try_from(within).unwrap_or(Duration::ZERO));
         left.min(longest) + MOMENT
@@ -168,7 +169,7 @@ impl Extensions {
             Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
         let resolution = plan.resolution.as_ref();
         let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
-        // An attempt that is tried again was told of when it was begun.
+        // A repeated attempt was reported when it began.
         let begun = history.latest().is_some_and(|latest| latest.state != State::Deployed && plan.record.as_ref() == Some(&latest.record));
         if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() && !begun {
             let reason =
@@ -189,11 +190,11 @@ impl Extensions {
                     }
                     _ => {}
                 }
-                // An attempt that was stuck has come to its end after all.
+                // A stuck attempt has completed after all.
                 let ended = plan.action == Action::Upgrade && plan.gate.rolled_back.is_none();
                 (if ended { Verdict::Reached } else { plan.verdict.clone() }, true)
             }
-            // What was applied is watched: its becoming healthy wakes the extension.
+            // The applied objects are watched: when they become healthy, the extension wakes.
             Err(ActError::Waiting(_)) if matches!(plan.verdict, Verdict::Blocked(_)) && plan.gate.rolled_back.is_none() => {
                 (plan.verdict.clone(), true)
             }

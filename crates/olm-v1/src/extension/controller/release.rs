@@ -1,4 +1,4 @@
-//! Letting go of what stays, before an extension goes (OLM1-INST-15).
+//! The release of objects that stay when their extension is deleted (OLM1-INST-15).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::decide::ROUNDS;
 use super::{ExtensionError, Extensions};
 
 impl Extensions {
-    /// Lets go of what is to stay. Nothing is left to do when there is no answer; until then the finalizers hold the extension.
+    /// Releases the objects that are to stay. `None` means that nothing is left to do; until then the finalizers keep the extension.
     pub(super) async fn release(&self, live: &Value, extension: Arc<ClusterExtension>) -> Result<Option<Outcome>, ExtensionError> {
         let name = extension.name_any();
         let account = self.account(&extension).await;
@@ -51,14 +51,14 @@ impl Extensions {
                 match account.execute(&steps, |_| {}).await {
                     Ok(done) => {
                         self.events.normal(&*extension, "Released", &format!("{} objects stay", done.len()));
-                        // Looked at again: what was made meanwhile is let go of, too.
+                        // The objects are listed again: those created meanwhile are released, too.
                         return Ok(Some(Outcome::After(Duration::ZERO)));
                     }
                     Err(failed) => (Outcome::Retry, Verdict::Retrying(Reason::Unreleased(chain(&failed.error)))),
                 }
             }
             (Verdict::Reached, Err(error)) => (Outcome::Retry, Verdict::Retrying(Reason::Unreleased(chain(error)))),
-            // Only another annotation helps, and that wakes it.
+            // Only a change of the annotation helps, and that wakes the extension.
             (verdict @ Verdict::Blocked(_), _) => (Outcome::Blocked, verdict.clone()),
             (verdict, _) => (Outcome::Retry, verdict.clone()),
         };

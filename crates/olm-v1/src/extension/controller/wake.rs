@@ -1,4 +1,4 @@
-//! Which changes wake an extension (OLM1-CTRL-08).
+//! The changes that wake an extension (OLM1-CTRL-08).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_runtime::{Cache, Change, Key};
 use serde_json::Value;
 
-/// A change of the status alone is the controller's own, and wakes nobody.
+/// Returns true if a change wakes the extension. A change of the status alone is the controller's own and does not.
 pub(super) fn wakes(change: &Change) -> bool {
     let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
     let (old, new) = (&before.metadata, &now.metadata);
@@ -17,14 +17,14 @@ pub(super) fn wakes(change: &Change) -> bool {
         || old.deletion_timestamp != new.deletion_timestamp
 }
 
-/// What extensions that resolve together look at in each other: what is wanted, and what is installed.
+/// Returns true if a change concerns extensions that resolve together: a change of the request or of what is installed.
 pub(super) fn peers_wake(change: &Change) -> bool {
     let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
     let installed = |object: &kube::api::DynamicObject| object.data.pointer("/status/install").cloned();
     wakes(change) || installed(before) != installed(now)
 }
 
-/// The extensions that say that they try again. Roles change often, and thousands of extensions wait for none of them.
+/// The extensions that report a retry. Roles change often, and most extensions wait for none of them.
 #[derive(Clone, Default)]
 pub(super) struct Retrying(Arc<Mutex<BTreeSet<Key>>>);
 
@@ -54,8 +54,8 @@ fn retries(extension: &kube::api::DynamicObject) -> bool {
     conditions.is_some_and(|all| all.iter().any(|each| each["type"] == "Progressing" && each["reason"] == "Retrying"))
 }
 
-/// OLM1-CTRL-08: every change of a catalog but one between two equal resolved images. Labels and priority decide the choice too, and so
-/// does whether the catalog serves.
+/// Returns true if a change of a catalog wakes extensions (OLM1-CTRL-08): every change but one between two equal resolved images. Labels and priority
+/// affect the choice too, and so does the serving state.
 pub(super) fn catalog_wakes(change: &Change) -> bool {
     let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
     let facts = |object: &kube::api::DynamicObject| {
