@@ -1,4 +1,4 @@
-//! ClusterCatalog: when it is pulled, and what its conditions say.
+//! ClusterCatalog: the decision to pull it, and its conditions.
 
 pub mod plan;
 pub mod status;

@@ -1,7 +1,7 @@
-//! ClusterExtension: what is to be done for one, why, and what people see of it.
+//! ClusterExtension: the decision for one, its reason, and how it is shown to people.
 //!
-//! [`plan`] decides from a [`facts::Snapshot`] or names the facts that it lacks; everything else here reads its answer. What any installer
-//! needs is in `mainstay-lifecycle`.
+//! [`plan`] decides from a [`facts::Snapshot`] or names the facts that it lacks; everything else here reads its answer. The parts that any
+//! installer needs are in `mainstay-lifecycle`.
 
 use mainstay_api::lifecycle::{LifecyclePolicySpec, Subject};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
@@ -52,7 +52,7 @@ pub fn owner(extension: &ClusterExtension) -> Owner {
     }
 }
 
-/// The account that the extension names; empty where it names none (OLM1-API-07).
+/// The account that the extension names; empty if it names none (OLM1-API-07).
 pub fn account_name(extension: &ClusterExtension) -> &str {
     extension.spec.service_account.as_ref().and_then(|account| account.name.as_deref()).unwrap_or_default()
 }
@@ -62,7 +62,7 @@ pub fn ruling(extension: &ClusterExtension, policies: &[PolicyFact]) -> Ruling {
     with_concerned(extension, |concerned| policy::ruling(concerned, policies))
 }
 
-/// Whether a policy concerns an extension.
+/// Returns true if a policy applies to an extension.
 pub fn applies(policy: &LifecyclePolicySpec, extension: &ClusterExtension) -> bool {
     with_concerned(extension, |concerned| policy::applies(policy, concerned))
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use mainstay_bundle::CertificateProvider;
 use mainstay_bundle::gates::Gates as BundleGates;
 
-/// A gate's name with its default for `mainstay run` (upstream's) and for `mainstay up`, and whether this program does what it turns on.
+/// A gate: its name, its defaults for `mainstay run` (upstream's) and for `mainstay up`, and whether this program implements it.
 struct Gate {
     name: &'static str,
     run: bool,
@@ -32,7 +32,7 @@ const GATES: [Gate; 11] = [
     gate("WebhookProviderOpenshiftServiceCA", true, true, true),
 ];
 
-/// Whose defaults hold where nothing is set.
+/// The profile whose defaults apply to gates that are not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// `mainstay run`: upstream's.
@@ -53,7 +53,7 @@ pub enum GateError {
     /// No such gate.
     #[error("unrecognized feature gate: {name}; known: {known}", known = GATES.map(|gate| gate.name).join(", "))]
     Unknown {
-        /// What was given.
+        /// The name as given.
         name: String,
     },
     /// Neither `true` nor `false`.
@@ -61,13 +61,13 @@ pub enum GateError {
     Value {
         /// The gate.
         name: String,
-        /// What was given.
+        /// The value as given.
         value: String,
     },
     /// No `=`.
     #[error("missing bool value for {name}: write {name}=true or {name}=false")]
     NoValue {
-        /// What was given.
+        /// The text as given.
         name: String,
     },
 }
@@ -97,7 +97,7 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// The same with a gate turned on.
+    /// Returns a copy with a gate turned on.
     pub fn with(&self, name: &str) -> Result<Self, GateError> {
         let known = GATES.iter().find(|gate| gate.name == name).ok_or_else(|| GateError::Unknown { name: name.to_owned() })?;
         let mut gates = self.clone();
@@ -105,22 +105,22 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// Whether a gate is on.
+    /// Returns true if a gate is on.
     pub fn on(&self, name: &str) -> bool {
         self.states.get(name).is_some_and(|(on, _)| *on)
     }
 
-    /// Name, state, and whether it was set, in order.
+    /// The gates in order: name, state, and whether it was set.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, bool, bool)> + '_ {
         self.states.iter().map(|(name, (on, set))| (*name, *on, *set))
     }
 
-    /// Gates that are on although this program does not do what they turn on.
+    /// Gates that are on although this program does not implement them.
     pub fn unimplemented(&self) -> Vec<&'static str> {
         GATES.iter().filter(|gate| !gate.implemented && self.on(gate.name)).map(|gate| gate.name).collect()
     }
 
-    /// What the renderer's gates come to.
+    /// The renderer's gates that follow from these.
     pub fn bundle(&self) -> BundleGates {
         BundleGates {
             webhooks: self.certificates() != CertificateProvider::None,
@@ -129,7 +129,7 @@ impl FeatureGates {
         }
     }
 
-    /// Who issues certificates for webhooks: cert-manager where both are on.
+    /// The provider of certificates for webhooks: cert-manager if both gates are on.
     pub fn certificates(&self) -> CertificateProvider {
         if self.on("WebhookProviderCertManager") {
             CertificateProvider::CertManager

@@ -1,17 +1,17 @@
 //! Text for conditions.
 
-/// What a condition's message may have, in bytes (MS-EXPL-06).
+/// Maximum length of a condition's message, in bytes (MS-EXPL-06).
 const LIMIT: usize = 32_768;
 
-/// What an event's note may have, in bytes.
+/// Maximum length of an event's note, in bytes.
 const NOTE: usize = 1_024;
 
-/// The text, cut where a condition could not hold it, with the command that shows the whole.
+/// The text, cut if a condition cannot hold it, followed by the command that shows all of it.
 pub fn bounded(text: &str, whole: &str) -> String {
     within(LIMIT, text, whole)
 }
 
-/// The text, cut where an event could not hold it, with the command that shows the whole.
+/// The text, cut if an event cannot hold it, followed by the command that shows all of it.
 pub fn noted(text: &str, whole: &str) -> String {
     within(NOTE, text, whole)
 }

@@ -1,4 +1,4 @@
-//! What is to be done for a catalog, and when it is looked at next (OLM1-CAT-05).
+//! The decision for a catalog, and the time of its next poll (OLM1-CAT-05).
 
 use jiff::{SignedDuration, Timestamp};
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
@@ -6,7 +6,7 @@ use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
 /// The finalizer of OLM1-CAT-04.
 pub const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
 
-/// What is known of a catalog's content.
+/// The stored content of a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The image by digest.
@@ -15,33 +15,34 @@ pub struct Stored {
     pub reference: String,
     /// The generation that was unpacked.
     pub generation: i64,
-    /// When the tag was last looked at with success.
+    /// The time of the last successful poll of the tag.
     pub polled: Timestamp,
 }
 
-/// What is to be done.
+/// The decision for a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Put the finalizer on, and nothing else.
+    /// Add the finalizer, and nothing else.
     AddFinalizer,
-    /// Drop the content; take the finalizer off.
+    /// Delete the content, then remove the finalizer.
     Finalize,
-    /// Drop the content because the user said so; take the finalizer off (OLM1-CAT-08).
+    /// Delete the content because the user disabled the catalog, then remove the finalizer (OLM1-CAT-08).
     Disable,
-    /// Look at the reference, and unpack what it names unless it is there.
+    /// Resolve the reference, and unpack its image unless that is stored already.
     Unpack {
         /// The reference.
         reference: String,
-        /// Why now.
+        /// The reason for doing it now.
         reason: &'static str,
     },
-    /// What is stored is right, but its status names another address than that under which it is served now.
+    /// Update the address in the status: the stored content is right, but it is served under another address now.
     Readdress,
-    /// Look again later; never, without polling.
+    /// Keep the content, and poll after this time; never if polling is off.
     Keep(Option<SignedDuration>),
 }
 
-/// Decides for a catalog. `stored` is `None` when nothing is served for it, `base` where it is served; `jitter` is up to 1, by chance.
+/// Decides for a catalog. `stored` is `None` if nothing is served for it, `base` is the address under which it is served, and `jitter` a
+/// random percentage of the poll interval, from 0 to 1.
 pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, base: &str, now: Timestamp, jitter: f64) -> Plan {
     let finalized = catalog.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|name| name == FINALIZER));
     if catalog.metadata.deletion_timestamp.is_some() {
@@ -73,7 +74,7 @@ pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, base: &str, now: 
     if due <= now {
         return unpack("the poll interval has passed");
     }
-    // It would not be polled before the clock has caught up.
+    // Otherwise it would not be polled before the clock has caught up.
     if stored.polled > now {
         return unpack("it was polled by a clock that was set back since");
     }

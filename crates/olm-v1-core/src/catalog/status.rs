@@ -7,25 +7,25 @@ use mainstay_api::olm_v1::{CatalogSourceType, CatalogUrls, ClusterCatalog, Clust
 
 use crate::text::bounded;
 
-/// What became of a catalog.
+/// The outcome of the work on a catalog.
 #[derive(Clone, Debug)]
 pub enum Outcome<'a> {
     /// Its content is served.
     Serving {
         /// The image that it is from, by digest.
         resolved: &'a str,
-        /// When it was unpacked.
+        /// The time at which it was unpacked.
         unpacked: Timestamp,
-        /// The address under which clients find it.
+        /// The address under which clients reach it.
         base: &'a str,
     },
-    /// It could not be pulled or stored; what was served before still is.
+    /// It could not be pulled or stored. Content that was served before is still served.
     Failed {
-        /// Why.
+        /// The cause.
         problem: &'a str,
-        /// Whether trying again cannot help.
+        /// True if a retry cannot help.
         terminal: bool,
-        /// Whether older content is served.
+        /// True if older content is served.
         serving: bool,
     },
     /// Switched off by the user.

@@ -14,9 +14,9 @@ pub struct DefaultCatalog {
     pub priority: i32,
     /// The image without tag; the tag is `v<major>.<minor>` of the platform.
     pub repository: String,
-    /// How often the tag is looked at.
+    /// Interval between two polls of the tag, in minutes.
     pub poll_minutes: u32,
-    /// What it holds and who supports it, for people.
+    /// Description for people: its content and its support.
     pub description: String,
 }
 
@@ -53,14 +53,14 @@ pub fn openshift() -> Vec<DefaultCatalog> {
     rows.into_iter().map(catalog).collect()
 }
 
-/// What a default catalog of OpenShift holds and who supports it; `None` for any other.
+/// The content and support of a default catalog of OpenShift; `None` for any other catalog.
 pub fn description(name: &str) -> Option<String> {
     openshift().into_iter().find(|catalog| catalog.name == name).map(|catalog| catalog.description)
 }
 
 impl DefaultCatalog {
-    /// The fields that are kept as they are; every other field is the user's. It has the label with its name (OLM1-CAT-03), so that it can be
-    /// made while nobody serves the webhook that sets it.
+    /// The object with the fields that are kept as they are; every other field is the user's. It has the label with its name (OLM1-CAT-03), so
+    /// that it can be created while the webhook that sets the label is unavailable.
     pub fn object(&self, platform: Platform) -> Value {
         json!({
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
@@ -75,8 +75,8 @@ impl DefaultCatalog {
     }
 }
 
-/// The objects that are to be applied now: those that are missing, and those of which a listed field is another. Nothing where the
-/// administrator has said that OLM is not managed.
+/// The objects to apply now: those that are missing, and those that differ in a listed field. None unless OLM's
+/// `spec.managementState` is `Managed`.
 pub fn plan(set: &[DefaultCatalog], platform: Platform, olm: &Value, live: &[Value]) -> Vec<Value> {
     if olm.pointer("/spec/managementState") != Some(&json!("Managed")) {
         return Vec::new();
@@ -88,15 +88,15 @@ pub fn plan(set: &[DefaultCatalog], platform: Platform, olm: &Value, live: &[Val
     set.iter().map(|catalog| catalog.object(platform)).filter(differs).collect()
 }
 
-/// Whether a live catalog has every field that is kept as it is.
+/// Returns true if a live catalog has every field that is kept as it is.
 pub fn is_kept(wanted: &Value, live: &Value) -> bool {
     holds(live, &wanted["spec"], "/spec")
 }
 
-/// Whether an object has these fields with these values below a place, whatever else it has.
+/// Returns true if an object has these fields with these values below a path, whatever else it has.
 fn holds(live: &Value, wanted: &Value, place: &str) -> bool {
     match wanted {
-        // The names of these fields hold nothing that a pointer would have to escape.
+        // The names of these fields contain nothing that a pointer would have to escape.
         Value::Object(fields) => fields.iter().all(|(name, wanted)| holds(live, wanted, &format!("{place}/{name}"))),
         wanted => live.pointer(place) == Some(wanted),
     }

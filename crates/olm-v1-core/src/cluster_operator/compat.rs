@@ -1,4 +1,4 @@
-//! Whether installed bundles support the platform's next version (OLM1-COMPAT-01 to OLM1-COMPAT-06).
+//! Support of installed bundles for the platform's next version (OLM1-COMPAT-01 to OLM1-COMPAT-06).
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The property of a bundle that names the newest platform version it supports.
+/// The bundle property with the newest platform version that the bundle supports.
 pub const PROPERTY: &str = "olm.maxOpenShiftVersion";
-/// The annotation of a CSV with a bundle's properties.
+/// The annotation of a ClusterServiceVersion with a bundle's properties.
 pub const ANNOTATION: &str = "olm.properties";
 /// The condition of `olms.operator.openshift.io/cluster`.
 pub const CONDITION: &str = "InstalledOLMOperatorsUpgradeable";
-/// The suffix of the conditions that count together.
+/// The suffix of the conditions that are aggregated.
 const UPGRADEABLE: &str = "Upgradeable";
-/// Properties are at most this long; no bundle's are nearly so.
+/// Maximum length of the properties, in bytes; no bundle comes near it.
 const LONGEST: usize = 4 << 20;
 
 /// A minor version of the platform.
@@ -30,25 +30,25 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// The minor version of a full version; patch, pre-release and build do not count.
+    /// Reads the minor version of a full version; patch, pre-release and build do not count.
     pub fn parse(text: &str) -> Result<Self, CompatError> {
         let version = Version::parse(text).map_err(|source| CompatError::Platform { text: text.to_owned(), source })?;
         Ok(Self { major: version.major(), minor: version.minor() })
     }
 
-    /// The version after this one.
+    /// The next minor version.
     #[must_use]
     pub fn next(self) -> Self {
         Self { minor: self.minor + 1, ..self }
     }
 
-    /// The minor version that a ClusterVersion says that the platform is at.
+    /// The minor version of the platform according to a ClusterVersion.
     pub fn of(cluster_version: &Value) -> Result<Option<Self>, CompatError> {
         platform_version(cluster_version).map(Self::parse).transpose()
     }
 }
 
-/// The version that a ClusterVersion says that the platform is at: the newest that was reached, or the first that is wanted.
+/// The version of the platform according to a ClusterVersion: the newest that was reached, or the first desired one.
 pub fn platform_version(cluster_version: &Value) -> Option<&str> {
     let history = cluster_version.pointer("/status/history").and_then(Value::as_array).into_iter().flatten();
     let reached = history.filter(|entry| entry["state"] == "Completed").find_map(|entry| entry["version"].as_str());
@@ -62,38 +62,38 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Why it is not known which platform versions a bundle supports.
+/// Causes for which the platform versions that a bundle supports are unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompatError {
-    /// The platform's version is none.
+    /// The platform's version is invalid.
     #[error("the platform version {text:?} cannot be read: {source}")]
     Platform {
-        /// What it is.
+        /// The version as found.
         text: String,
-        /// Why.
+        /// The cause.
         source: mainstay_versions::Error,
     },
     /// The properties cannot be read.
     #[error("failed to read the annotation {ANNOTATION}: {problem}")]
     Properties {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// There is more than one such property.
+    /// There is more than one [`PROPERTY`] property.
     #[error("defining more than one {PROPERTY:?} property is not allowed, there are {count}")]
     Several {
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// The property's value is no version.
+    /// The property's value is not a version.
     #[error("invalid {PROPERTY:?} property {value}: expected <major>.<minor>, as text or number")]
     Value {
-        /// What it is, as JSON.
+        /// The value, as JSON.
         value: String,
     },
 }
 
-/// A bundle that the platform would leave behind with its next version.
+/// A bundle that does not support the platform's next version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// The newest version that the bundle supports.
@@ -103,7 +103,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// What to do about it (OLM1-COMPAT-06).
+    /// The remedy (OLM1-COMPAT-06).
     pub fn remedy(&self) -> String {
         format!(
             "update the extension to a version that has a valid path and supports {}, or remove it; then retry the platform update",
@@ -118,7 +118,7 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// The newest platform version that a bundle supports, of the text of its annotation `olm.properties`; `None` where it does not say.
+/// The newest platform version that a bundle supports, from the text of its annotation `olm.properties`; `None` if it names none.
 pub fn max_version(properties: Option<&str>) -> Result<Option<Platform>, CompatError> {
     #[derive(Deserialize)]
     struct Property<'a> {
@@ -142,13 +142,13 @@ pub fn max_version(properties: Option<&str>) -> Result<Option<Platform>, CompatE
     }
 }
 
-/// Whether a bundle with these properties blocks the update of the platform to its next minor version.
+/// Returns the limit if a bundle with these properties blocks the update of the platform to its next minor version.
 pub fn blocks(properties: Option<&str>, platform: Platform) -> Result<Option<Blocked>, CompatError> {
     let max = max_version(properties)?;
     Ok(max.filter(|max| *max <= platform).map(|max| Blocked { max, next: platform.next() }))
 }
 
-/// A version of the value's text: numbers as they are written, `4.10` is ten.
+/// Reads a version from the value's text. Numbers count as they are written: `4.10` is minor version ten.
 fn minor(json: &str) -> Option<Platform> {
     let text = if json.starts_with('"') { serde_json::from_str::<String>(json).ok()? } else { json.to_owned() };
     let (major, minor) = text.split_once('.')?;
@@ -164,16 +164,16 @@ fn brief(json: &str) -> String {
     if json.len() <= MOST { json.to_owned() } else { json.chars().take(MOST).chain("...".chars()).collect() }
 }
 
-/// An extension with a bundle that is deployed. Those that are not installed yet do not count.
+/// An extension with an installed bundle. Extensions that are not installed yet do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployed {
     /// The ClusterExtension.
     pub extension: String,
-    /// The bundle and its properties; or why they cannot be read.
+    /// The bundle and its properties, or the reason why they cannot be read.
     pub bundle: Result<(String, Option<String>), String>,
 }
 
-/// Reason and message of the condition [`CONDITION`]; `None` where nothing blocks.
+/// Reason and message of the condition [`CONDITION`]; `None` if nothing blocks.
 pub fn judge(deployed: &[Deployed], platform: Platform) -> Option<Problem> {
     let (mut blocked, mut failed) = (Vec::new(), Vec::new());
     for Deployed { extension, bundle } in deployed {
@@ -205,8 +205,8 @@ pub fn judge(deployed: &[Deployed], platform: Platform) -> Option<Problem> {
     }
 }
 
-/// What all `*Upgradeable` conditions come to (OLM1-COMPAT-05): a problem where one of them is not true. Its reason names each of those
-/// with its own reason, its message has their lines.
+/// The aggregate of all `*Upgradeable` conditions (OLM1-COMPAT-05): a problem if one of them is not true. Its reason names each of those
+/// with its own reason; its message has their lines.
 pub fn aggregate(conditions: &[Condition]) -> Option<Problem> {
     let mut bad: Vec<&Condition> =
         conditions.iter().filter(|each| each.kind.ends_with(UPGRADEABLE) && each.status != Status::True).collect();
@@ -223,7 +223,7 @@ pub fn aggregate(conditions: &[Condition]) -> Option<Problem> {
     Some(Problem::new(join(bad.iter().map(reason).collect(), "::"), join(bad.iter().map(lines).collect(), "\n")))
 }
 
-/// The condition of what [`judge`] found.
+/// The condition for the result of [`judge`].
 pub fn condition(problem: Option<&Problem>, now: jiff::Timestamp) -> Condition {
     Condition {
         kind: CONDITION.to_owned(),

@@ -1,4 +1,4 @@
-//! What the cluster's settings make of the controllers' Deployments (OLM1-GEN-06, OLM1-GEN-08).
+//! Settings of the cluster in the controllers' Deployments (OLM1-GEN-06, OLM1-GEN-08).
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::gates::{Component, argument};
 
-/// Which variables were copied, so that they are known again.
+/// The annotation with the variables that were copied, so that a later run recognizes them.
 pub const COPIED: &str = "lifecycle.mainstay.dev/copied-proxy-variables";
 const ARGUMENT: &str = "--feature-gates=";
 const VARIABLES: [(&str, &str); 3] = [("HTTP_PROXY", "httpProxy"), ("HTTPS_PROXY", "httpsProxy"), ("NO_PROXY", "noProxy")];
 
-/// Why a Deployment is left as it is.
+/// Causes for which a Deployment stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeploymentError {
-    /// Somebody else set a variable of the proxy.
+    /// A variable of the proxy was set by another writer.
     #[error(
         "deployment {deployment}: container {container} has the variable {variable} already; the cluster's proxy is not copied over it"
     )]
@@ -28,8 +28,8 @@ pub enum DeploymentError {
     },
 }
 
-/// The Deployment as it is to be; `None` where it is so. `proxy` is the `status` of `proxies.config.openshift.io/cluster`, `enabled` the
-/// OpenShift feature gates that are on; what is absent changes nothing.
+/// The desired Deployment; `None` if it needs no change. `proxy` is the `status` of `proxies.config.openshift.io/cluster`, `enabled` the
+/// OpenShift feature gates that are on. An absent setting changes nothing.
 pub fn plan(
     deployment: &Value,
     component: Component,
@@ -51,7 +51,7 @@ pub fn plan(
     Ok((wanted != *deployment).then_some(wanted))
 }
 
-/// The JSON patch that makes the Deployment so, if it is still the one that was looked at.
+/// The JSON patch that makes the change, if the Deployment is still at the observed version.
 pub fn patch(live: &Value, wanted: &Value) -> Value {
     let mut operations = vec![json!({"op": "add", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})];
     for path in ["/metadata/annotations", "/spec/template/spec"] {
@@ -62,7 +62,7 @@ pub fn patch(live: &Value, wanted: &Value) -> Value {
     Value::Array(operations)
 }
 
-/// What an event says of the Deployment that was made so: the proxy may hold credentials, so values are not told.
+/// The note of the event about the changed Deployment. It has no values, because the proxy may contain credentials.
 pub fn told(live: &Value, wanted: &Value) -> String {
     let copied = |of: &Value| of.pointer("/metadata/annotations").and_then(|all| all.get(COPIED)).cloned().unwrap_or_default();
     let lists = |of: &Value, list: &str| -> Vec<Value> {
@@ -91,7 +91,7 @@ pub fn told(live: &Value, wanted: &Value) -> String {
     told.join("; ")
 }
 
-/// Copies the proxy's values into every container. What was copied before is replaced; what is somebody else's is not.
+/// Copies the proxy's values into every container. Values that were copied before are replaced; values of other writers are not.
 fn copy(deployment: &mut Value, proxy: &Value) -> Result<(), DeploymentError> {
     let name = deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let before = deployment.pointer("/metadata/annotations").and_then(|all| all.get(COPIED)).and_then(Value::as_str);
@@ -127,7 +127,7 @@ fn containers<'a>(deployment: &'a mut Value, list: &str) -> impl Iterator<Item =
     deployment.pointer_mut(&format!("/spec/template/spec/{list}")).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Sets a list; an empty one where there was none stays none.
+/// Sets a list. A field that is absent stays absent if the list is empty.
 fn set(container: &mut Value, field: &str, list: Value) {
     if let Some(container) = container.as_object_mut()
         && (container.contains_key(field) || list != json!([]))

@@ -1,4 +1,4 @@
-//! OpenShift's feature gates as those of the two controllers (OLM1-GEN-08).
+//! OpenShift's feature gates mapped to those of the two controllers (OLM1-GEN-08).
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub enum Component {
     Both,
 }
 
-/// A gate of a controller: its name, the OpenShift gate that turns it on, and whether it is on by itself.
+/// A gate of a controller: its name, the OpenShift gate that turns it on, and whether it is on by default.
 struct Mapped {
     component: Component,
     gate: &'static str,
@@ -35,7 +35,7 @@ const GATES: [Mapped; 5] = [
     mapped(Component::Catalogd, "APIV1MetasHandler", Some("NewOLMCatalogdAPIV1Metas"), false),
 ];
 
-/// The gates that a FeatureGate says are on, for this version of the platform where it says so version by version.
+/// The gates that a FeatureGate has on; for this version of the platform, if the FeatureGate lists them by version.
 pub fn enabled(feature_gate: &Value, version: Option<&str>) -> BTreeSet<String> {
     let all = feature_gate.pointer("/status/featureGates").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let of = |wanted: &str| all.iter().find(|each| each["version"] == wanted);
@@ -44,8 +44,8 @@ pub fn enabled(feature_gate: &Value, version: Option<&str>) -> BTreeSet<String> 
     gates.filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// The argument of a controller, its gates in order: those on that OpenShift has on, and off those that would be on by themselves
-/// although OpenShift has them off. `None` where the defaults are what is wanted.
+/// The `--feature-gates` argument of a controller, its gates in order: on for those that OpenShift has on, off for those that are on by
+/// default and that OpenShift has off. `None` if the defaults are right.
 pub fn argument(component: Component, enabled: &BTreeSet<String>) -> Option<String> {
     let state = |gate: &Mapped| {
         let on = gate.openshift.is_some_and(|name| enabled.contains(name));

@@ -1,4 +1,4 @@
-//! Approvals of a ClusterExtension's changes (MS-POL-01): what makes a change of one this very change, and what was made for it.
+//! Approvals of a ClusterExtension's changes (MS-POL-01): the settings that identify a change, and the extensions that an approval created.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use serde_json::json;
 
 use super::account_name;
 
-/// The settings of an extension that decide what may be written and are not rendered; they belong to the digest of its changes.
+/// The settings of an extension that decide what may be written and are not rendered; they are part of the digest of its changes.
 pub fn settings(extension: &ClusterExtension) -> [String; 3] {
     let more = json!([extension.spec.install, extension.annotations().get(WATCH_NAMESPACE), extension.spec.config]);
     [extension.spec.namespace.clone(), account_name(extension).to_owned(), more.to_string()]
 }
 
-/// The approved plan that an extension was made for, as a dependency: its approval names this very extension, as it is.
+/// The approved plan that created an extension as a dependency: its approval names this extension as it is now.
 pub fn made_for<'p>(extension: &ClusterExtension, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
     let name = extension.annotations().get(CHANGE_PLAN)?;
     approving_plan(name, &dependency_ref(extension)?, plans)
 }
 
-/// An extension as an approval names it; none where it does not exist yet.
+/// An extension as an approval names it; none if it does not exist yet.
 pub fn dependency_ref(extension: &ClusterExtension) -> Option<DependencyRef> {
     Some(DependencyRef {
         name: extension.metadata.name.clone()?,

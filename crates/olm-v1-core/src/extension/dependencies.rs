@@ -1,12 +1,12 @@
 //! Extensions that need each other (OLM1-INST-04, MS-EXPL-05).
 //!
 //! ```text
-//!   own wish, wishes of the others ──joint──► a bundle each ──┬── what nobody asked for yet: part of the plan, and approved with it
-//!   APIs that belong to no extension ─┘                       └── what others still have to install: waited for
+//!   own request, requests of others ──joint──► a bundle each ──┬── not requested by any extension: part of the plan, approved with it
+//!   unmanaged APIs ────────────────┘                           └── not installed yet by other extensions: waited for
 //! ```
 //!
-//! Every extension computes the same answer from the same facts, so nobody has to tell the others. A wish that cannot be met stays with the
-//! extension whose wish it is.
+//! Every extension computes the same answer from the same facts, so they need not exchange it. A request that cannot be met fails for its own
+//! extension alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::facts::{Lifecycle, Snapshot};
 use super::request::{candidates, request};
 use super::ruling;
 
-/// An API of the cluster, and whose it is.
+/// An API of the cluster, and the extension that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiFact {
     /// The API.
@@ -35,25 +35,25 @@ pub struct ApiFact {
     pub extension: Option<String>,
 }
 
-/// What the joint resolution means for one extension.
+/// The result of the joint resolution for one extension.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
-    /// Bundles that it needs and nobody asked for yet, dependencies first.
+    /// Bundles that it needs and that no extension requests yet, dependencies first.
     pub missing: Vec<AdditionalBundle>,
-    /// What other extensions have to install first: `gadgets.v2.0.0 of clusterextension gadgets`.
+    /// Bundles that other extensions have to install first: `gadgets.v2.0.0 of clusterextension gadgets`.
     pub waits: Vec<String>,
-    /// The bundle that every other extension gets, by package.
+    /// The bundle of every other extension, by package.
     pub others: BTreeMap<String, String>,
 }
 
 impl Dependencies {
-    /// The bundles that nobody asked for yet.
+    /// The bundles that no extension requests yet.
     pub fn bundles(&self) -> Vec<BundleRef> {
         self.missing.iter().map(|additional| additional.bundle.clone()).collect()
     }
 }
 
-/// Why the joint resolution gives the extension no bundle.
+/// Causes for which the joint resolution gives the extension no bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsolved {
     /// Facts contradict each other.
@@ -77,8 +77,8 @@ impl Unsolved {
     }
 }
 
-/// Whether an extension resolves together with the others: a policy says so; or it was made along with a plan of another one, and no policy
-/// refuses it.
+/// Returns true if an extension is resolved together with the others: a policy says so; or the extension was created along with a plan of
+/// another one, and no policy refuses it.
 pub fn joins(extension: &ClusterExtension, lifecycle: &Lifecycle) -> bool {
     let ruling = ruling(extension, &lifecycle.policies);
     match ruling.dependencies {
@@ -119,14 +119,17 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     Ok((resolution, dependencies))
 }
 
-/// Says whether the catalogs have a set of bundles with which the extension could be installed, were dependencies followed; else why not.
+/// Checks that the catalogs have a set of bundles with which the extension could be installed if dependencies were followed.
+///
+/// # Errors
+/// There is no such set; the text is the reason.
 pub fn satisfiable(snapshot: &Snapshot) -> Result<(), String> {
     let installed = snapshot.history.as_ref().ok().and_then(History::installed);
     let Some(own) = request(&snapshot.extension, installed) else { return Err("the extension names no package".to_owned()) };
     together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(|unsolved| unsolved.to_string())
 }
 
-/// What a bundle that is refused for its dependencies needs, and which of it is there, in words (OLM1-INST-04).
+/// The needs of a bundle that is refused for its dependencies, and which of them are met, in words (OLM1-INST-04).
 pub fn wanting(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
     let wishes = [Wish { subject: own.package.clone(), request: own }];
     let solved = solve(&Problem { wishes: &wishes, catalogs, provided: &[], add_missing: true, about: None });
@@ -145,7 +148,7 @@ pub fn wanting(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'
     lines
 }
 
-/// Whether an extension has installed a package, in words.
+/// The extension that has installed a package, or the bundle that would do, in words.
 fn there(snapshot: &Snapshot, choice: &Choice) -> String {
     let of_package =
         |peer: &&Arc<ClusterExtension>| peer.spec.source.catalog.as_ref().is_some_and(|catalog| catalog.package_name == choice.package);
@@ -156,14 +159,15 @@ fn there(snapshot: &Snapshot, choice: &Choice) -> String {
     installed.unwrap_or_else(|| format!("not installed; {choice} would do"))
 }
 
-/// The policy with which a package's dependencies are installed along with it, as a command.
+/// The command that creates a policy with which a package's dependencies are installed along with it.
 pub fn following(package: &str) -> String {
     let policy = serde_json::json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": package},
         "spec": {"packages": [package], "resolveDependencies": "Plan"}});
     format!("echo '{policy}' | kubectl apply --server-side -f -")
 }
 
-/// Who would miss an extension: the others with what they say that they have installed, and the APIs that nobody but it provides.
+/// The other extensions that depend on an extension: their installed bundles, by their status, need its package or an API that only it
+/// provides.
 pub fn needed_by(snapshot: &Snapshot) -> Vec<Dependent> {
     let Some(catalog) = &snapshot.extension.spec.source.catalog else { return Vec::new() };
     let own = snapshot.extension.name_any();
@@ -180,7 +184,7 @@ pub fn needed_by(snapshot: &Snapshot) -> Vec<Dependent> {
     dependents(&catalog.package_name, &others, &catalogs, &provided(snapshot, &catalogs))
 }
 
-/// Who would miss a package: of the extensions with what they have installed, those whose bundles need it, directly or through others.
+/// The dependents of a package: of the extensions with their installed bundles, those whose bundles need it, directly or through others.
 pub fn dependents(
     package: &str,
     installed: &[(String, Choice)],
@@ -208,7 +212,8 @@ pub fn dependents(
     found
 }
 
-/// What other extensions of the same answer have to do first. Those that need this extension in turn go along with it.
+/// The bundles that other extensions of the same answer have to install first. Extensions that need this one in turn are installed along
+/// with it.
 fn waits(
     solution: &Solution,
     own: &str,
@@ -232,7 +237,7 @@ fn waits(
     waits
 }
 
-/// The packages that a bundle needs, directly or through others; nothing where that cannot be told.
+/// The packages that a bundle needs, directly or through others; none if that is unknown.
 fn needed(choice: &Choice, catalogs: &[CandidateCatalog<'_>], provided: &[Provided]) -> Option<BTreeSet<String>> {
     let wishes = [Wish { subject: choice.bundle.clone(), request: pinned(choice) }];
     let mut solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true, about: None });
@@ -240,7 +245,7 @@ fn needed(choice: &Choice, catalogs: &[CandidateCatalog<'_>], provided: &[Provid
     Some(solution.added.into_iter().map(|added| added.choice.package).collect())
 }
 
-/// A wish for exactly this bundle.
+/// A request for exactly this bundle.
 fn pinned(choice: &Choice) -> Request {
     let labels = BTreeMap::from([(NAME_LABEL.to_owned(), choice.catalog.clone())]);
     Request {
@@ -252,7 +257,7 @@ fn pinned(choice: &Choice) -> Request {
     }
 }
 
-/// Everybody's wishes, in an order that is the same for everybody.
+/// The requests of all extensions, in an order that is the same for each of them.
 struct Peers {
     wishes: Vec<Wish>,
     /// The bundle that is installed, by subject.
@@ -281,7 +286,7 @@ impl Peers {
                 .map(|install| InstalledBundle { name: install.bundle.name.clone(), version: install.bundle.version.clone() });
             if let Some(installed) = &request.installed {
                 peers.installed.insert(subject.clone(), installed.name.clone());
-                // Whoever does not resolve together with the others decides alone: for them it is as it is.
+                // An extension that is not resolved together with the others decides alone: for the others, its installed bundle is fixed.
                 if !joins(extension, lifecycle) {
                     request.version = Some(installed.version.clone());
                     request.channels.clear();
@@ -294,8 +299,8 @@ impl Peers {
     }
 }
 
-/// APIs that are there and that no catalog knows anything about: of CRDs that belong to no extension, or to one whose bundle is in no
-/// catalog any more.
+/// APIs that exist and that no catalog knows: those of unmanaged CRDs, and those of extensions whose bundle is no longer part of any
+/// catalog.
 fn provided(snapshot: &Snapshot, catalogs: &[CandidateCatalog<'_>]) -> Vec<Provided> {
     let told_by_catalogs = |name: &String| {
         let peer = snapshot.known.lifecycle.peers.iter().find(|peer| peer.metadata.name.as_ref() == Some(name));

@@ -1,14 +1,14 @@
-//! Why something is as it is, what it waits for, and the one thing to do about it (MS-EXPL-02, MS-EXPL-04).
+//! The state of an extension with its reason, the event that it waits for, and the one next action (MS-EXPL-02, MS-EXPL-04).
 //!
 //! ```text
-//!   plan ───────── reason ────┐ (which check refused, and what it is about)
+//!   plan ───────── reason ────┐ (the check that refused, and its subject)
 //!   live objects, pods ───────┼─ explain ── Explanation ──┬─ text   for people
 //!   conditions, events ───────┤                           └─ serde  for programs
-//!   catalogs ─────── newer ───┘ (why no newer version)
+//!   catalogs ─────── newer ───┘ (the reason why there is no newer version)
 //! ```
 //!
-//! Everything here is a pure function of facts. The plan is the controller's own ([`super::plan`]), made again from what the asking user
-//! can see, so that nothing depends on a condition's text, which may have been cut (MS-EXPL-06).
+//! Everything here is a pure function of facts. The plan is the controller's own ([`super::plan`]), made again from the objects that the user
+//! can read, so that nothing depends on a condition's text, which may have been cut (MS-EXPL-06).
 
 mod account;
 mod attempt;
@@ -53,18 +53,18 @@ pub(super) use retired::retired;
 
 /// An explanation whose remedies change a ClusterExtension or what it depends on.
 pub type Explanation = explanation::Explanation<Remedy>;
-/// Something to do, with a remedy that can be tried.
+/// An action with a remedy that can be tried.
 pub type Action = explanation::Action<Remedy>;
-/// A newer version, and what would let it come.
+/// A newer version, with the change that allows the upgrade to it.
 pub type Newer = explanation::Newer<Remedy>;
 
-/// What an explanation of an extension rests on.
+/// The facts that an explanation of an extension rests on.
 pub struct Facts {
-    /// The extension, the catalogs, the records, and whatever the plan asked for.
+    /// The extension, the catalogs, the records, and every fact that the plan needed.
     pub snapshot: Snapshot,
-    /// The plan for it; or why none could be made.
+    /// The plan for it, or the reason why it could not be made.
     pub plan: Result<Plan, String>,
-    /// The installed objects as they are.
+    /// The live objects of the installed revision.
     pub objects: Vec<Observed>,
     /// Events about the extension, oldest first.
     pub events: Vec<EventFact>,
@@ -72,28 +72,28 @@ pub struct Facts {
     pub catalogs: Vec<ClusterCatalog>,
     /// Changes of this extension that were held for approval.
     pub change_plans: Vec<ChangePlan>,
-    /// Whether the extension's namespace exists, where that could be asked.
+    /// True if the extension's namespace exists; none if that is unknown.
     pub namespace_exists: Option<bool>,
-    /// Whether operator-controller may act as the extension's account, where that could be asked.
+    /// True if operator-controller can act as the extension's account; none if that is unknown.
     pub may_act: Option<bool>,
-    /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
+    /// The platform's version, if the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
-    /// What the cluster says of simulated nodes, where that could be asked.
+    /// The cluster's simulated nodes, if known.
     pub simulation: Option<Simulation>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
-/// Something that was reported about an object.
+/// An event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in the event")]
 pub struct EventFact {
     pub warning: bool,
     pub reason: String,
     pub note: String,
-    /// When it was first reported.
+    /// The time of its first report.
     pub since: Option<Timestamp>,
-    /// When it was last reported.
+    /// The time of its last report.
     pub at: Option<Timestamp>,
 }
 
@@ -109,19 +109,19 @@ pub fn explain(facts: &Facts) -> Explanation {
     answer
 }
 
-/// Explains why a plan is refused, and what would help; nothing where it is not.
+/// Explains a refused plan, and the remedies; none if the plan is not refused.
 pub fn explain_refusal(facts: &Facts) -> Option<Explanation> {
     words::refused(facts, facts.plan.as_ref().ok()?)
 }
 
-/// Since when the present problem is reported: a condition's time moves only with its status, not with its message.
+/// The time since which the present problem is reported. A condition's time changes only with its status, not with its message.
 fn reported(facts: &Facts, conditions: &Conditions<'_>) -> Option<Timestamp> {
     let problem = words::first_line(conditions.problem()?);
     let same = facts.events.iter().filter(|event| words::first_line(&event.note) == problem);
     same.filter_map(|event| event.since).max().filter(|since| Some(*since) > conditions.since())
 }
 
-/// The first of these that holds, in the order in which one hides the next.
+/// The first situation that applies, in the order in which one hides the next.
 fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
     let extension = &*facts.snapshot.extension;
     if extension.metadata.deletion_timestamp.is_some() {
@@ -172,7 +172,7 @@ fn not_seen(facts: &Facts) -> Explanation {
     }
 }
 
-/// The change that waits for an approval: as the plan itself says, or as it was kept.
+/// The change that waits for an approval: from the plan itself, or from a kept ChangePlan.
 fn held_for_approval(facts: &Facts, plan: &Plan) -> Option<Explanation> {
     let kept = pending(facts);
     let since = kept.and_then(|change| change.metadata.creation_timestamp.as_ref()).map(|time| time.0);
@@ -197,7 +197,7 @@ fn pending(facts: &Facts) -> Option<&ChangePlan> {
     facts.change_plans.iter().rev().find(waits)
 }
 
-/// The bundle that is installed: name and version.
+/// Name and version of the installed bundle.
 fn installed(facts: &Facts) -> Option<(String, String)> {
     let history = facts.snapshot.history.as_ref().ok()?;
     let bundle = &history.installed()?.record.bundle;
@@ -212,7 +212,7 @@ fn package(extension: &ClusterExtension) -> &str {
     extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
 }
 
-/// The command that shows what there is of the package; where no catalog that can be asked has it, the one that shows the catalogs.
+/// The command that shows the versions of the package, or the catalogs if no available catalog has the package.
 fn overview(facts: &Facts) -> String {
     let package = package(&facts.snapshot.extension);
     let has = |catalog: &CandidateCatalog<'_>| match catalog.state {
@@ -230,7 +230,7 @@ fn extension_subject(name: &str) -> String {
     format!("clusterextension {name}")
 }
 
-/// How many events are shown: the newest, each once.
+/// Maximum number of events that are shown: the newest, each once.
 const EVENTS: usize = 5;
 
 fn events(events: &[EventFact]) -> Vec<Evidence> {

@@ -1,4 +1,4 @@
-//! What a plan rests on.
+//! The facts that a plan rests on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::dependencies::ApiFact;
 use super::record::RecordError;
 use crate::gates::FeatureGates;
 
-/// A fact that a plan may need on its way.
+/// A fact that a plan may need.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
-    /// Whether the installer's account exists.
+    /// The existence of the installer's account.
     Account,
     /// The extension's namespace, as the controller sees it.
     Namespace,
@@ -34,7 +34,7 @@ pub enum Fact {
     Live(ObjectRef),
     /// All objects of a kind; the name is empty.
     Instances(ObjectRef),
-    /// Every API that the server serves, and whose it is.
+    /// Every API that the server serves, and the extension that its CRD belongs to.
     Apis,
 }
 
@@ -47,12 +47,12 @@ impl From<mainstay_lifecycle::Fact> for Fact {
     }
 }
 
-/// A bundle image, and how it is pulled.
+/// A bundle image, and the pull secret for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BundleImage {
     /// The reference.
     pub reference: String,
-    /// The pull secret of the catalog that it was chosen from, where that has one of its own.
+    /// The pull secret of the catalog that the bundle was chosen from, if that catalog has one of its own.
     pub pull_secret: Option<String>,
 }
 
@@ -61,17 +61,17 @@ pub struct BundleImage {
 pub enum Answer<P> {
     /// Decided.
     Ready(P),
-    /// To be asked again with these facts.
+    /// The facts that are missing; the caller asks again with them.
     Need(Vec<Fact>),
 }
 
-/// Install records that cannot be read, so that what is installed is not known.
+/// Install records that cannot be read, so that the installed version is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct UnreadableHistory {
-    /// The first Secret of the record that is at fault; none where they could not be asked for.
+    /// The first Secret of the record at fault; none if the records could not be listed.
     pub secret: Option<String>,
-    /// Why.
+    /// The cause.
     pub problem: SharedError,
 }
 
@@ -81,50 +81,50 @@ impl From<RecordError> for UnreadableHistory {
     }
 }
 
-/// A bundle image that could not be had.
+/// A bundle image that is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullFailure {
-    /// The problem, by what helps.
+    /// The problem, classified by remedy.
     pub problem: PullProblem,
-    /// What happened.
+    /// The message for people.
     pub message: String,
-    /// Whether trying again cannot help.
+    /// True if a retry cannot help.
     pub terminal: bool,
 }
 
 impl PullFailure {
-    /// A failure against which nothing in particular helps, and that may be gone at the next try.
+    /// A failure without a known remedy; a retry may succeed.
     pub fn other(message: impl Into<String>) -> Self {
         Self { problem: PullProblem::Other, message: message.into(), terminal: false }
     }
 }
 
-/// A problem of pulling an image, by what helps against it.
+/// A problem of pulling an image, classified by remedy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PullProblem {
-    /// The registry wants credentials, or others.
+    /// The registry requires credentials, or other ones.
     Credentials,
-    /// The registry has no such image.
+    /// The image was not found in the registry.
     Missing,
     /// The registry's certificate is not accepted.
     Certificate(CertificateProblem),
-    /// The reference is none.
+    /// The reference is invalid.
     Reference,
-    /// Something else; the message says it.
+    /// Something else; the message says what.
     #[default]
     Other,
 }
 
-/// Why a certificate is not accepted.
+/// Causes for which a certificate is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateProblem {
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its time has not begun.
+    /// It is not valid yet.
     NotYetValid,
     /// It is for another name.
     OtherName,
-    /// Nothing vouches for it.
+    /// No trusted authority has signed it.
     Untrusted,
 }
 
@@ -137,29 +137,29 @@ pub struct CatalogFact {
     pub labels: BTreeMap<String, String>,
     /// Its priority.
     pub priority: i32,
-    /// The pull secret of its own, for its image and those of its bundles.
+    /// The catalog's own pull secret, for its image and those of its bundles.
     pub pull_secret: Option<String>,
     /// Its content.
     pub content: CatalogContent,
 }
 
-/// A catalog's content, or why there is none.
+/// A catalog's content, or the reason for its absence.
 #[derive(Clone)]
 pub enum CatalogContent {
-    /// Switched off.
+    /// Disabled by the user.
     Unavailable,
     /// Not serving.
     NotServing,
-    /// Serving, but not fetched; why.
+    /// Serving, but the content could not be fetched; the cause.
     Failed(String),
-    /// Neither serving nor on its way to it: it reports a failure.
+    /// Not serving, and its conditions report a failure.
     Broken {
-        /// Why it cannot be asked, in upstream's words.
+        /// The reason why it is unavailable, in upstream's words.
         reason: String,
-        /// What it held when it last served, where that is known; nothing where it never served.
+        /// Its content when it last served, if known; none if it never served.
         last: Option<Arc<dyn PackageSource + Send + Sync>>,
     },
-    /// What it holds.
+    /// The content.
     Held(Arc<dyn PackageSource + Send + Sync>),
 }
 
@@ -170,20 +170,20 @@ pub struct Snapshot {
     pub extension: Arc<ClusterExtension>,
     /// The feature gates.
     pub gates: FeatureGates,
-    /// Whether the controller's own identity installs (OLM1-API-07).
+    /// True if the controller installs with its own identity (OLM1-API-07).
     pub ignore_service_account: bool,
     /// The catalogs, by name.
     pub catalogs: Vec<CatalogFact>,
-    /// The install records, or why they cannot be read.
+    /// The install records, or the reason why they cannot be read.
     pub history: Result<History, UnreadableHistory>,
-    /// What was asked for on the way.
+    /// The facts that earlier answers asked for.
     pub known: Known,
 }
 
 /// Facts fetched because a plan needed them.
 #[derive(Clone, Default)]
 pub struct Known {
-    /// See [`Fact::Account`]: there, not there, or why nobody can tell.
+    /// See [`Fact::Account`]: true if it exists, or the reason why that is unknown.
     pub account: Option<Result<bool, SharedError>>,
     /// See [`Fact::Namespace`].
     pub namespace: Option<Live>,
@@ -195,23 +195,23 @@ pub struct Known {
     pub live: HashMap<ObjectRef, Live>,
     /// See [`Fact::Instances`].
     pub instances: HashMap<ObjectRef, Instances>,
-    /// The time; none where a plan is only shown.
+    /// The present time; none if a plan is only shown.
     pub now: Option<Timestamp>,
-    /// See [`Fact::Apis`]; or why nobody can tell.
+    /// See [`Fact::Apis`]; or the reason why they are unknown.
     pub apis: Option<Result<Vec<ApiFact>, SharedError>>,
-    /// What the cluster's owners say; nothing where nobody looked.
+    /// The decisions of the cluster's owners; empty if they were not read.
     pub lifecycle: Lifecycle,
 }
 
-/// What the cluster's owners decided about changes, what was kept for them to approve, and who else there is.
+/// Decisions of the cluster's owners about changes, changes kept for their approval, and the other extensions.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle {
     /// Every LifecyclePolicy.
     pub policies: Vec<PolicyFact>,
-    /// Why they cannot be told; then nothing is changed, since they may ask for an approval.
+    /// The reason why the policies cannot be read; then nothing is changed, since they may require an approval.
     pub problem: Option<SharedError>,
     /// Every ChangePlan.
     pub plans: Vec<Arc<ChangePlan>>,
-    /// Every ClusterExtension, this one too; only where some policy has dependencies planned.
+    /// Every ClusterExtension, this one too; only if a policy has dependencies planned.
     pub peers: Vec<Arc<ClusterExtension>>,
 }

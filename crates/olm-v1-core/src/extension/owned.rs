@@ -1,14 +1,14 @@
-//! Whose a live object is, by what it says itself: the owner references, labels and annotations that this controller and upstream's set.
-//! Pure.
+//! The owner of a live object, from the object itself: the owner references, labels and annotations that this controller and upstream's set.
+//! The functions are pure.
 //!
 //! ```text
-//!   ClusterExtension ◄──owner reference── object                                   goes with it
-//!   ClusterExtension ◄── revision ◄──owner reference── object                      goes with the revision, through its controller
-//!   owner-kind, owner-name (labels), operator-sdk/primary-resource (annotation)    is its, and does not go by itself
+//!   ClusterExtension ◄──owner reference── object                                   deleted with it
+//!   ClusterExtension ◄── revision ◄──owner reference── object                      deleted with the revision, by its controller
+//!   owner-kind, owner-name (labels), operator-sdk/primary-resource (annotation)    owned, and not deleted by itself
 //! ```
 //!
-//! Install records say the same, but they can be lost, lie where this user cannot look, or have a form that only their writer knows. A removal
-//! therefore rests on the objects (MS-RB-02).
+//! Install records say the same, but they can be lost, be in a namespace that the user cannot read, or have a format that only their writer
+//! knows. A removal therefore rests on the objects (MS-RB-02).
 
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_objects::ObjectRef;
@@ -17,23 +17,23 @@ use serde_json::Value;
 /// The API group of extensions and of the revisions that upstream keeps as objects.
 const GROUP: &str = "olm.operatorframework.io";
 const KIND: &str = "ClusterExtension";
-/// Where operator libraries name an owner that an owner reference cannot.
+/// The annotation with which operator libraries name an owner that an owner reference cannot name.
 pub const PRIMARY_RESOURCE: &str = "operator-sdk/primary-resource";
-/// The kind of [`PRIMARY_RESOURCE`].
+/// The annotation with the kind of [`PRIMARY_RESOURCE`].
 pub const PRIMARY_RESOURCE_TYPE: &str = "operator-sdk/primary-resource-type";
 
-/// How an object is tied to its extension.
+/// The kind of tie between an object and its extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tie {
     /// By an owner reference: it is deleted with the extension.
     Reference,
     /// By an owner reference to something that the extension owns, such as a revision of upstream's, whose controller deletes it.
     Through(String),
-    /// By labels or an annotation alone: nothing deletes it, and it is the extension's all the same.
+    /// By labels or an annotation alone: the object is the extension's, but nothing deletes it.
     Mark,
 }
 
-/// An extension, as its objects name it.
+/// The identity of an extension, as its objects name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// Its name.
@@ -42,22 +42,22 @@ pub struct Identity<'a> {
     pub uid: &'a str,
 }
 
-/// Something between an extension and its objects.
+/// An object between an extension and its objects, such as a revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
-    /// Where it is.
+    /// The object.
     pub place: ObjectRef,
     /// Its uid.
     pub uid: String,
 }
 
 impl Identity<'_> {
-    /// What selects the objects that carry its labels.
+    /// The label selector of the objects that carry its labels.
     pub fn selector(&self) -> String {
         format!("{OWNER_KIND_LABEL}={KIND},{OWNER_NAME_LABEL}={}", self.name)
     }
 
-    /// How an object is tied to it; `holders` are those of [`holders`] that are its own.
+    /// The object's tie to the extension, if it has one; `holders` are those of [`holders`] that are the extension's own.
     pub fn tie(&self, object: &Value, holders: &[Holder]) -> Option<Tie> {
         if references(object).any(|owner| self.is(owner)) {
             return Some(Tie::Reference);
@@ -74,18 +74,18 @@ impl Identity<'_> {
         (labelled || annotated).then_some(Tie::Mark)
     }
 
-    /// What is left of an object's owner references without those that tie it to the extension.
+    /// The object's owner references without those that tie it to the extension.
     pub fn other_owners(&self, object: &Value) -> Vec<Value> {
         references(object).filter(|owner| !self.is(owner)).cloned().collect()
     }
 
-    /// A name that was used before stands for its bearer of today: a reference to the earlier one holds nothing any more.
+    /// Returns true if an owner reference names the extension. A reference to an earlier extension of the same name counts, too.
     fn is(&self, owner: &Value) -> bool {
         !self.uid.is_empty() && owner["uid"] == self.uid || group(owner) == GROUP && owner["kind"] == KIND && owner["name"] == self.name
     }
 }
 
-/// What may stand between an extension and this object: owners of OLM's group that are no extension.
+/// Possible holders between an extension and this object: owners of OLM's group that are not extensions.
 pub fn holders(object: &Value) -> Vec<Holder> {
     let between = references(object).filter(|owner| group(owner) == GROUP && owner["kind"] != KIND);
     between

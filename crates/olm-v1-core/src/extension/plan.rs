@@ -1,4 +1,4 @@
-//! The decision: what is to be done for an extension, and why (OLM1-CTRL-01).
+//! The decision for an extension, and its reason (OLM1-CTRL-01).
 
 mod checks;
 mod choice;
@@ -35,41 +35,41 @@ pub use release::{Stays, release, stays};
 pub const FINALIZERS: [&str; 2] =
     ["olm.operatorframework.io/cleanup-unpack-cache", "olm.operatorframework.io/cleanup-contentmanager-cache"];
 
-/// What is to be done for one extension.
+/// The decision for one extension.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What kind of change it is.
+    /// The kind of change.
     pub action: Action,
-    /// The extension's namespace, which the controller itself makes before everything else; nothing where it need not (OLM1-API-02).
+    /// The extension's namespace, which the controller itself creates before everything else; none if it need not (OLM1-API-02).
     pub namespace: Option<Value>,
     /// The changes, in order.
     pub steps: Vec<PlannedStep>,
-    /// Which bundle was chosen, and why; absent where the plan ends before.
+    /// The chosen bundle and the reason for it; none if the plan ends before the choice.
     pub resolution: Option<Resolution>,
-    /// The record that the change leaves; absent where nothing is installed.
+    /// The record that the change leaves; none if nothing is installed.
     pub record: Option<Record>,
-    /// What the conditions will say.
+    /// The verdict for the conditions.
     pub verdict: Verdict,
-    /// What a person should know although nothing is wrong.
+    /// Warnings for people although nothing is wrong.
     pub warnings: Vec<String>,
-    /// What health after an upgrade means for it (MS-RB-01).
+    /// The health gate of the newest revision (MS-RB-01).
     pub gate: HealthGate,
-    /// Whether somebody has to be asked first (MS-POL-01).
+    /// Approvals and other extensions that the plan waits for (MS-POL-01).
     pub consent: Consent,
 }
 
-/// What the conditions say (OLM1-CTRL-03).
+/// The verdict that the conditions show (OLM1-CTRL-03).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The desired state, once the steps are done.
     Reached,
     /// An error; tried again.
     Retrying(Reason),
-    /// An error that a person has to mend.
+    /// An error that needs a person's action.
     Blocked(Reason),
     /// The account is missing.
     NoAccount {
-        /// Its name; empty where the extension names none.
+        /// Its name; empty if the extension names none.
         account: String,
         /// The extension's namespace.
         namespace: String,
@@ -79,7 +79,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Why the desired state is not reached, where that is not said by the verdict itself.
+    /// The reason why the desired state is not reached; none if the verdict itself says it.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
             Self::Retrying(reason) | Self::Blocked(reason) => Some(reason),
@@ -88,20 +88,20 @@ impl Verdict {
     }
 }
 
-/// What a plan has to do with approvals.
+/// The approvals of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Consent {
     /// The change that was, or has to be, approved.
     pub gate: Option<Gate>,
     /// The phases that kept ChangePlans are to show.
     pub marks: Vec<Mark>,
-    /// What may be done while the plan itself may not: what is installed is kept as it is.
+    /// The plan to carry out while this one waits: it keeps the installed revision as it is.
     pub meanwhile: Option<Box<Plan>>,
     /// Bundles that are installed with it, dependencies first.
     pub additional: Vec<AdditionalBundle>,
 }
 
-/// Decides for the snapshot, or says which facts are missing.
+/// Decides for the snapshot, or names the facts that are missing.
 pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
     let mut planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.decide() {
@@ -111,7 +111,7 @@ pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
     }
 }
 
-/// Why the planner goes no further: facts are missing, or the plan is a report.
+/// The cause for which the planner stops: facts are missing, or the plan is a report.
 enum Stop {
     Need(Vec<Fact>),
     Plan(Box<Plan>),
@@ -126,9 +126,9 @@ impl From<Vec<LiveFact>> for Stop {
 struct Planner<'a> {
     snapshot: &'a Snapshot,
     resolution: Option<Resolution>,
-    /// What others have to do with the choice; nothing where the extension resolves alone.
+    /// The result of the joint resolution; none if the extension is resolved alone.
     dependencies: Option<Dependencies>,
-    /// How the newest revision's health stands; it is looked at whatever else is decided.
+    /// The health of the newest revision, which is read whatever else is decided.
     gate: HealthGate,
 }
 
@@ -170,7 +170,7 @@ impl Planner<'_> {
         }
         self.permitted(&record.objects)?;
         let action = change::action(history, &record);
-        // Another bundle is a way out; the same one stays where it is.
+        // Another bundle may be a remedy; the same one stays blocked.
         if let Some(why) = stuck.filter(|_| action == Action::Reassert || history.latest().is_some_and(|latest| latest.record == record)) {
             verdict = Verdict::Blocked(Lifecycle::from(why).into());
         }
@@ -223,7 +223,7 @@ impl Planner<'_> {
         super::owner(&self.snapshot.extension)
     }
 
-    /// A problem that is tried again; after resolution it carries the bundle (OLM1-CTRL-04).
+    /// A problem that is retried; after resolution it carries the bundle (OLM1-CTRL-04).
     fn fail(&self, reason: impl Into<Reason>) -> Stop {
         self.stop(Verdict::Retrying(reason.into().of_bundle(self.resolution.as_ref())))
     }
@@ -247,16 +247,16 @@ impl Planner<'_> {
     }
 }
 
-/// A bundle's content that is not installed as asked.
+/// Bundle content that cannot be installed as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
-    /// What the controller does not do.
+    /// Content that the controller does not support.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// What cannot be rendered.
+    /// Content that cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// A configuration that the bundle does not take.
+    /// A configuration that the bundle does not accept.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -282,7 +282,7 @@ pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, Cont
     Ok(objects)
 }
 
-/// The configuration that the extension asks for, as the bundle takes it (OLM1-API-06).
+/// The configuration that the extension requests, in the bundle's form (OLM1-API-06).
 fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot) -> Result<Config, ConfigError> {
     match extension.spec.config.as_ref().and_then(|config| config.inline.as_ref()) {
         Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
@@ -290,7 +290,7 @@ fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot
     }
 }
 
-/// The finalizers to add or to take off, which comes before everything else, at the beginning and at the end (OLM1-CTRL-07).
+/// The finalizers to add, or to remove when the extension is deleted; this is decided before everything else (OLM1-CTRL-07).
 pub fn finalizing(extension: &ClusterExtension) -> Option<Action> {
     let present = extension.metadata.finalizers.as_deref().unwrap_or_default();
     let has = |name: &&str| present.iter().any(|finalizer| finalizer == name);

@@ -44,24 +44,25 @@ pub use revisions::revisions;
 pub use summary::summary;
 pub use uninstall::{applied, asked_to_stay, needed, not_ours_to_keep, uninstall, unknown_definitions};
 
-/// Facts that the plan does not rest on, and people want to know.
+/// Facts for people that the plan does not rest on.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// The custom resources of CRDs that change or go, by the CRD's name; or why they cannot be told.
+    /// The custom resources of CRDs that change or are deleted, by the CRD's name; or the reason why they are unknown.
     pub instances: KnownInstances,
-    /// Digests and sizes of images by their reference; or why they cannot be told.
+    /// Digests and sizes of images by their reference; or the reason why they are unknown.
     pub images: BTreeMap<String, Result<ImageSize, String>>,
-    /// What the server serves.
+    /// The APIs that the server serves.
     pub served: Option<Served>,
     /// The server's version, `1.33.1`.
     pub server_version: Option<String>,
-    /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
+    /// The platform's version, if the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
-    /// What the extension owns on the cluster, for a removal: its CRDs in any case, everything where no record tells; or why it cannot be told.
+    /// The objects that the extension owns on the cluster, for a removal: its CRDs in any case, all objects if there is no record; or the reason
+    /// why they are unknown.
     pub owned: Option<Result<Vec<(Value, Tie)>, String>>,
 }
 
-/// What [`Extra`] should hold for a plan.
+/// The facts that [`Extra`] should have for a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// Live CRDs that are changed, deleted or in the way.
@@ -70,7 +71,7 @@ pub struct Wanted {
     pub images: Vec<String>,
 }
 
-/// Says which further facts would make the preview complete.
+/// Returns the further facts that would make the preview complete.
 pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
     let looked = comparison(snapshot, plan);
     Wanted {
@@ -79,13 +80,13 @@ pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
     }
 }
 
-/// What one plan does.
+/// The effect of one plan.
 pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let looked = comparison(snapshot, plan);
     let (mut objects, mut crds) = (looked.objects(), crds::changes(&looked, &extra.instances));
     let (mut rights_gained, mut rights_lost) = (Vec::new(), Vec::new());
     if plan.action == Action::Report {
-        // Nothing changes: only what is in the way is told.
+        // Nothing changes: only obstacles are shown.
         objects.retain(|object| object.change == Change::Conflicting);
         crds.retain(|crd| !crd.findings.is_empty());
     } else {
@@ -95,7 +96,7 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let problem = problem(snapshot, plan);
     let mut warnings = warnings::warnings(snapshot, plan, extra);
     warnings.retain(|warning| problem.as_ref().is_none_or(|problem| !problem.causes.contains(warning)));
-    // Where the custom resources were counted, their number says more than the planner's words.
+    // If the custom resources were counted, their number says more than the planner's words.
     let counted: Vec<String> = crds.iter().filter(|crd| crd.existing.is_some()).map(|crd| definition_goes(&crd.name)).collect();
     warnings.retain(|warning| !counted.contains(warning));
     warnings.extend(crds.iter().flat_map(CrdChange::warnings));
@@ -148,10 +149,10 @@ fn approval(plan: &Plan) -> Option<Approval> {
     })
 }
 
-/// Why it cannot be done; the hints of a resolution were each tried (MS-EXPL-01).
+/// The reason why the plan cannot be applied; each hint of a resolution was tried (MS-EXPL-01).
 fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
     if plan.consent.meanwhile.is_some() {
-        // It is done once it is approved, or others have done their part: no problem, and said among the warnings.
+        // It is applied after an approval, or after other extensions have done their part. That is no problem, and is said among the warnings.
         return None;
     }
     let message = match &plan.verdict {
@@ -171,7 +172,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             problem.hints = refusal.hints.iter().map(ToString::to_string).collect();
             if let RefusalKind::UnsupportedDependency { .. } = refusal.kind {
                 problem.causes.clone_from(&plan.warnings);
-                // A policy helps only where the catalogs have what is missing.
+                // A policy helps only if the catalogs have what is missing.
                 if satisfiable(snapshot).is_ok() {
                     let package = package(snapshot);
                     problem.hints.push(format!(
@@ -232,7 +233,7 @@ fn package(snapshot: &Snapshot) -> &str {
     snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
 }
 
-/// What a bundle can watch, where it cannot watch what it was asked to.
+/// The install modes that a bundle supports, if it does not support the requested one.
 fn watching(bundle: &mainstay_bundle::Bundle, own: &str) -> Option<String> {
     let modes = [
         ("OwnNamespace", format!("--watch-namespace {own} lets it watch its own namespace")),
@@ -242,7 +243,7 @@ fn watching(bundle: &mainstay_bundle::Bundle, own: &str) -> Option<String> {
     modes.into_iter().find(|(mode, _)| bundle.csv.supports(mode)).map(|(_, hint)| hint)
 }
 
-/// The bundle's image, and those that its Deployments run; all are pulled unless they are on the machine already.
+/// The bundle's image, and those that its Deployments run; each is pulled unless it is on the machine already.
 fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
     if !matches!(plan.action, Action::Install | Action::Upgrade) {
         return Vec::new();
@@ -273,14 +274,14 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
     order.into_iter().map(image).collect()
 }
 
-/// Which live objects a refused plan was about, and did not come to look at: with them the preview shows everything that is in the way.
+/// Live objects of a refused plan that it did not get to check. With them the preview shows every obstacle.
 pub fn unlooked(snapshot: &Snapshot, plan: &Plan) -> Vec<Fact> {
     let looked = comparison(snapshot, plan);
     let targets = looked.wanted().iter().map(object::place).chain(looked.gone());
     targets.filter(|target| looked.live(target).is_none()).map(Fact::Live).collect()
 }
 
-/// A plan beside what was applied and what is live.
+/// The plan compared with what was applied and what is live.
 fn comparison<'a>(snapshot: &'a Snapshot, plan: &'a Plan) -> Comparison<'a> {
     let wanted = match &plan.record {
         Some(record) => Cow::Borrowed(record.objects.as_slice()),
@@ -298,11 +299,11 @@ fn comparison<'a>(snapshot: &'a Snapshot, plan: &'a Plan) -> Comparison<'a> {
 /// The objects of a bundle that was refused after it was read.
 fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
     let bundle = chosen_bundle(snapshot, plan);
-    // What cannot be rendered was refused for that, and the problem says so.
+    // A bundle that cannot be rendered was refused for that reason, and the problem says so.
     bundle.and_then(|bundle| rendered(snapshot, &bundle).ok()).unwrap_or_default()
 }
 
-/// The bundle that a resolution chose, in the document.
+/// The bundle that a resolution chose, for the document.
 fn bundle_of(resolution: &Resolution) -> Bundle {
     let choice = &resolution.choice;
     Bundle {
@@ -314,7 +315,7 @@ fn bundle_of(resolution: &Resolution) -> Bundle {
     }
 }
 
-/// The namespace that the controller makes.
+/// The namespace that the controller creates.
 fn made(namespace: &Value) -> Object {
     let entries = |what: &str| {
         let all = namespace["metadata"][what].as_object().into_iter().flatten();

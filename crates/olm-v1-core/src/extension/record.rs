@@ -26,25 +26,25 @@ pub enum RecordError {
     Chunk {
         /// The first Secret.
         secret: String,
-        /// Counted from 0.
+        /// The number of the chunk, from 0.
         chunk: usize,
-        /// How many there should be.
+        /// The number of chunks that the record should have.
         chunks: usize,
     },
-    /// A Secret is no install record.
+    /// A Secret is not an install record.
     #[error("install record {secret}: {problem}")]
     Form {
         /// The Secret.
         secret: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// What became of the revision cannot be read.
+    /// The notes of the revision cannot be read.
     #[error("install record {secret}: {source}")]
     Notes {
         /// The first Secret.
         secret: String,
-        /// Why.
+        /// The cause.
         source: NotesError,
     },
     /// The content is damaged.
@@ -52,20 +52,20 @@ pub enum RecordError {
     Content {
         /// The Secret.
         secret: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Too much for ten chunks.
+    /// The record does not fit into ten chunks.
     #[error("the install record has {bytes} bytes, compressed; at most {} fit", secrets::ROOM)]
     TooLarge {
-        /// The compressed size.
+        /// The compressed size, in bytes.
         bytes: usize,
     },
 }
 
 impl RecordError {
-    /// The first Secret of the record that is at fault; none where nothing is stored yet.
+    /// The first Secret of the record at fault; none if nothing is stored yet.
     pub fn secret(&self) -> Option<&str> {
         match self {
             Self::Chunk { secret, .. } | Self::Form { secret, .. } | Self::Notes { secret, .. } | Self::Content { secret, .. } => {

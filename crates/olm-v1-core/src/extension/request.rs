@@ -1,4 +1,4 @@
-//! What an extension asks of the catalogs, and the catalogs as the resolver takes them.
+//! The request of an extension to the catalogs, and the catalogs in the resolver's form.
 
 use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_lifecycle::revision::Revision;
@@ -7,7 +7,7 @@ use mainstay_resolver::{CandidateCatalog, CatalogState, PackageSource, Request};
 
 use super::facts::{CatalogContent, CatalogFact};
 
-/// The question that an extension puts to the catalogs; none without a catalog source.
+/// The request of an extension to the catalogs; none without a catalog source.
 pub fn request(extension: &ClusterExtension, installed: Option<&Revision>) -> Option<Request> {
     let catalog = extension.spec.source.catalog.as_ref()?;
     let selector = catalog.selector.as_ref().map(|selector| LabelSelector {
@@ -34,12 +34,12 @@ pub fn request(extension: &ClusterExtension, installed: Option<&Revision>) -> Op
     })
 }
 
-/// The catalogs as the resolver takes them.
+/// The catalogs in the resolver's form.
 pub fn candidates(catalogs: &[CatalogFact]) -> Vec<CandidateCatalog<'_>> {
     catalogs.iter().map(candidate).collect()
 }
 
-/// A catalog as the resolver takes it.
+/// A catalog in the resolver's form.
 pub fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
     CandidateCatalog {
         name: &catalog.name,

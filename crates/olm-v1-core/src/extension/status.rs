@@ -14,7 +14,7 @@ use crate::text::bounded;
 /// The four deprecation types, the roll-up first.
 const DEPRECATIONS: [&str; 4] = ["Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated"];
 
-/// The status after a plan; `installed` is what is installed now, when it is known.
+/// The status after a plan; `history` is the install records, or the reason why they cannot be read.
 pub fn status(
     extension: &ClusterExtension,
     plan: &Plan,
@@ -86,7 +86,7 @@ fn installed_message(bundle: &InstalledBundle) -> String {
     format!("Installed bundle {} successfully", bundle.reference)
 }
 
-/// The messages of the four types, in their order; empty where nothing is deprecated (OLM1-CTRL-05).
+/// The messages of the four types, in their order; empty if nothing is deprecated (OLM1-CTRL-05).
 fn deprecations(resolution: &Resolution) -> [String; 4] {
     let found = &resolution.deprecations;
     let line = |message: &String| format!("\n{message}");

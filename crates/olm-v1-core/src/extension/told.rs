@@ -1,10 +1,10 @@
-//! Sentences of others, sorted by what helps. A condition of a catalog, or one that upstream's controller wrote, holds nothing but words, and so does
-//! an answer of the API server beyond its reason. They are looked into here, once; everything else is told by values.
+//! Messages of other programs, classified by remedy. A condition of a catalog, or one that upstream's controller wrote, has only its text, and
+//! so has an answer of the API server beyond its reason. Such texts are parsed here alone; everything else passes on values.
 
 use super::facts::{CertificateProblem, PullProblem};
 use super::webhooks;
 
-/// A sentence in lower case, to be asked for words.
+/// A message in lower case, for a search for words.
 struct Words(String);
 
 impl Words {
@@ -18,7 +18,7 @@ impl Words {
 }
 
 impl PullProblem {
-    /// The problem that a sentence about a pull tells.
+    /// Classifies a message about a failed pull.
     pub fn told(text: &str) -> Self {
         let words = Words::of(text);
         if words.has(&["401", "403", "unauthorized", "denied", "authentication"]) {
@@ -43,19 +43,19 @@ impl PullProblem {
     }
 }
 
-/// A problem of a catalog, by what helps.
+/// A problem of a catalog, classified by remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CatalogProblem {
-    /// The image is no catalog.
+    /// The image is not a catalog.
     NoCatalog,
     /// The image cannot be pulled.
     Pull(PullProblem),
-    /// The content is not in order.
+    /// The content is invalid.
     Content,
 }
 
 impl CatalogProblem {
-    /// The problem that a condition tells.
+    /// Classifies the message of a condition.
     pub fn told(text: &str) -> Self {
         let words = Words::of(text);
         if words.has(&["missing the required label"]) {
@@ -68,18 +68,18 @@ impl CatalogProblem {
     }
 }
 
-/// A change that was tried and did not come to pass, by what helps.
+/// A failed attempt at a change, classified by remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttemptProblem {
-    /// Something that a plan made now would tell, and does not: it is gone.
+    /// A problem that a new plan would report, and does not: it is solved.
     Cleared,
-    /// A quota.
+    /// A quota is exceeded.
     Quota,
     /// A webhook whose pods are simulated.
     Simulated(webhooks::Refusal),
-    /// A webhook that does not answer.
+    /// A webhook does not answer.
     Webhook,
-    /// A rule of the cluster.
+    /// An admission rule of the cluster refuses it.
     Admission,
     /// The namespace is missing.
     Namespace,
@@ -87,12 +87,12 @@ pub enum AttemptProblem {
     Permissions,
     /// The server did not answer in time.
     Slow,
-    /// Something else; the words say it.
+    /// Something else; the message says what.
     Other,
 }
 
 impl AttemptProblem {
-    /// The problem that a condition tells.
+    /// Classifies the message of a condition.
     pub fn told(text: &str) -> Self {
         let words = Words::of(text);
         let cleared = [

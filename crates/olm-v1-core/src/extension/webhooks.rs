@@ -1,5 +1,5 @@
-//! Webhooks that nothing answers: those whose pods are simulated (KAPI-WL-06). What they are asked about is refused, so that one of them that is
-//! asked about pods stops every later pod. Pure: that nodes are simulated is a fact of the cluster, [`Simulation`].
+//! Webhooks that nothing answers: those whose pods are simulated (KAPI-WL-06). The API server refuses the requests that they would review; if
+//! such a webhook reviews pods, it stops every later pod. The functions are pure: that nodes are simulated is a fact of the cluster, [`Simulation`].
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_objects::LabelSelector;
 use serde_json::Value;
 
-/// What a cluster says of its simulated nodes.
+/// Facts of a cluster about its simulated nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Simulation {
-    /// Whether every node is simulated, so that every pod is.
+    /// True if every node is simulated, so that every pod is.
     pub everywhere: bool,
-    /// Whether such webhooks are passed over (`mainstay up --skip-simulated-webhooks`).
+    /// True if such webhooks are skipped (`mainstay up --skip-simulated-webhooks`).
     pub passes_over: bool,
     /// Services that processes of the server's machine answer, `namespace/name` (`mainstay up --serve-local`).
     pub local_services: Vec<String>,
@@ -29,11 +29,11 @@ pub struct Unanswered {
     pub service: String,
     /// The ClusterExtension that it belongs to.
     pub extension: Option<String>,
-    /// Whether it is asked about new pods.
+    /// True if it reviews new pods.
     pods: bool,
-    /// Whether it has matchConditions, which are not evaluated here.
+    /// True if it has matchConditions, which are not evaluated here.
     conditional: bool,
-    /// What it is asked about, `CREATE, UPDATE of gadgets.example.com`.
+    /// The requests that it reviews, `CREATE, UPDATE of gadgets.example.com`.
     asked_about: String,
     namespaces: LabelSelector,
     objects: LabelSelector,
@@ -60,7 +60,7 @@ impl Unanswered {
     fn read(configuration: &Value, hook: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let service = &hook["clientConfig"]["service"];
-        // Absent is Fail; a URL leads elsewhere.
+        // An absent failurePolicy is Fail; a webhook with a URL calls no Service.
         if hook["failurePolicy"] == "Ignore" || !service.is_object() {
             return None;
         }
@@ -80,12 +80,12 @@ impl Unanswered {
         })
     }
 
-    /// Whether a new pod with these labels, in a namespace with those, is certainly refused: a webhook with matchConditions may let it pass.
+    /// Returns true if a new pod with these labels, in a namespace with those, is certainly refused. A webhook with matchConditions may admit it.
     pub fn stops_pod(&self, labels: &BTreeMap<String, String>, namespace: &BTreeMap<String, String>) -> bool {
         self.pods && !self.conditional && self.objects.matches(labels) && self.namespaces.matches(namespace)
     }
 
-    /// What comes of it, in a sentence.
+    /// The consequence, in a sentence.
     pub fn consequence(&self) -> String {
         let (kind, configuration) = &self.configuration;
         let asked = if self.conditional { " that its matchConditions choose" } else { "" };
@@ -106,7 +106,7 @@ impl Unanswered {
         )
     }
 
-    /// What ends it, in a sentence.
+    /// The remedies, in a sentence.
     pub fn ways_out(&self) -> String {
         let removed = match &self.extension {
             Some(extension) => format!("mainstay uninstall {extension} removes it"),
@@ -119,21 +119,21 @@ impl Unanswered {
     }
 }
 
-/// A refusal by a webhook that nothing answers, as the API server says it.
+/// A refusal by a webhook that nothing answers, in the API server's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The webhook.
     pub webhook: String,
-    /// Its Service, `namespace/name`; absent where a URL is called.
+    /// Its Service, `namespace/name`; none if a URL is called.
     pub service: Option<String>,
     /// The ClusterExtension that it belongs to.
     pub extension: Option<String>,
-    /// Its configuration, where it belongs to no extension.
+    /// Its configuration, if it belongs to no extension.
     pub configuration: Option<String>,
 }
 
 impl Refusal {
-    /// The refusal that a text tells of. Waiting does not end it.
+    /// Finds such a refusal in a text. A retry does not help against it.
     pub fn find(text: &str) -> Option<Self> {
         let between = |begin: &str, end: &str| {
             let (_, rest) = text.split_once(begin)?;
@@ -150,7 +150,7 @@ impl Refusal {
         })
     }
 
-    /// Whose it is, in words.
+    /// The webhook and its owner, in words.
     pub fn whose(&self) -> String {
         match (&self.extension, &self.configuration) {
             (Some(extension), _) => format!("webhook {} of clusterextension {extension}", self.webhook),
@@ -161,7 +161,7 @@ impl Refusal {
 }
 
 fn selector(value: &Value) -> LabelSelector {
-    // What the API took is well-formed; a form that is not known here selects everything, which is the wider answer.
+    // The API server admitted it, so it is well-formed. A form that is not known here selects everything, which is the wider answer.
     serde_json::from_value(value.clone()).unwrap_or_default()
 }
 

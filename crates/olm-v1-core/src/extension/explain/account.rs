@@ -1,4 +1,4 @@
-//! The account with which an extension is installed, what it may do, and the records of what was (OLM1-CTRL-03, OLM1-PERM-14).
+//! The account with which an extension is installed, its permissions, and the install records (OLM1-CTRL-03, OLM1-PERM-14).
 
 use mainstay_bundle::rights::{Grant, Scope};
 use mainstay_lifecycle::preflight::Report;
@@ -36,7 +36,7 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     answer.then(action.by(extension, Remedy::Grant { namespace: facts.namespace_exists == Some(false) }))
 }
 
-/// OLM1-PERM-01: the controller may not make a token for the account, so that nothing can be done for the extension.
+/// The explanation if the controller cannot create a token for the account, so that it cannot act for the extension (OLM1-PERM-01).
 pub(super) fn not_lent(facts: &Facts) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let (namespace, account) = (&extension.spec.namespace, account_name(extension));
@@ -46,7 +46,7 @@ pub(super) fn not_lent(facts: &Facts) -> Explanation {
         .then(grant_rights(facts, "Grant it this account, with what the package needs of the account itself:"))
 }
 
-/// OLM1-PERM-14: missing verbs, escalation and missing roles.
+/// The explanation of missing permissions: verbs, escalation and roles (OLM1-PERM-14).
 pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let account = format!("{}/{}", extension.spec.namespace, account_name(extension));
@@ -71,7 +71,7 @@ pub(super) fn grant_rights(facts: &Facts, text: &str) -> Action {
     Action::new(text).by(&facts.snapshot.extension, Remedy::Grant { namespace: false })
 }
 
-/// The missing rights, as grants.
+/// The missing permissions, as grants.
 fn grants(report: &Report) -> Vec<Grant> {
     let grants: Vec<Grant> = report
         .missing

@@ -1,4 +1,4 @@
-//! A change that was tried and did not come to pass, or that waits for somebody.
+//! A change that was attempted and failed, or that waits for an approval.
 
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlanSpec;
@@ -9,7 +9,7 @@ use super::account::grant_rights;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, name};
 
-/// A change that waits for somebody's approval, as the plan says, or as it was kept.
+/// A change that waits for an approval, from the plan or from a kept ChangePlan.
 pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: Option<Timestamp>) -> Explanation {
     let what = match &spec.from {
         Some(from) => format!("the upgrade from {} to {} waits for approval", from.version, spec.to.version),
@@ -33,7 +33,7 @@ pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: 
     answer.then(Action::new("This shows the change once more, asks, and lets it happen:").command(format!("mainstay approve {plan}")))
 }
 
-/// What ends a refusal by a webhook whose pods are simulated.
+/// The explanation with the remedies for a refusal by a webhook whose pods are simulated.
 pub(super) fn simulated(answer: Explanation, refusal: &webhooks::Refusal) -> Explanation {
     let answer = match (&refusal.extension, &refusal.configuration) {
         (Some(extension), _) => answer.then(
@@ -60,7 +60,7 @@ pub(super) fn simulated(answer: Explanation, refusal: &webhooks::Refusal) -> Exp
     ))
 }
 
-/// What went wrong when the change was tried: the API's own words, sorted by what helps.
+/// A failed attempt at a change, in the API server's own words, classified by remedy.
 pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let namespace = &extension.spec.namespace;

@@ -1,4 +1,4 @@
-//! A ClusterCatalog: does it serve, and if not, why (OLM1-CAT-08)?
+//! A ClusterCatalog: the reason if it is not serving (OLM1-CAT-08).
 
 use jiff::Timestamp;
 use mainstay_api::condition::{self, Condition, Status};
@@ -11,17 +11,17 @@ use super::super::told::CatalogProblem;
 use super::words::{certificate, dated, first_line};
 use super::{Action, EventFact, Evidence, Explanation, State, events, listed};
 
-/// What an explanation of a catalog rests on.
+/// The facts that an explanation of a catalog rests on.
 pub struct CatalogFacts {
     /// The catalog.
     pub catalog: ClusterCatalog,
-    /// Packages and bundles in its content; or why it could not be fetched; nothing where it does not serve.
+    /// The numbers of packages and bundles in its content, or the reason why it could not be fetched; none if it is not serving.
     pub content: Option<Result<(usize, usize), String>>,
     /// Names of extensions whose packages it has.
     pub used_by: Vec<String>,
     /// Events about it.
     pub events: Vec<EventFact>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -68,7 +68,7 @@ fn subject(name: &str) -> String {
     format!("clustercatalog {name}")
 }
 
-/// What is wrong with a catalog, where something is.
+/// The explanation of a catalog's problem, if it has one.
 pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
     let name = catalog.metadata.name.as_deref().unwrap_or_default();
     let all = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -117,10 +117,11 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
     None
 }
 
-/// What helps against a pull or a content that failed. What serves older content meanwhile is not to be replaced because its image is away.
+/// The remedy for a pull that failed or content that is invalid. A catalog that still serves older content is not to be replaced because its
+/// image is unavailable.
 fn remedy(name: &str, image: &str, problem: &str, serves: bool) -> Action {
     let registry = image.split('/').next().unwrap_or_default();
-    // The name is free again once the catalog is removed; which image was meant only its user knows.
+    // The name is free again once the catalog is removed. Only the user knows which image was meant.
     let removed = format!("mainstay catalog remove {name}");
     match CatalogProblem::told(problem) {
         CatalogProblem::NoCatalog => {

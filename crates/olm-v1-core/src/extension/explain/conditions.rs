@@ -1,4 +1,4 @@
-//! What the conditions of an object say.
+//! The conditions of an object.
 
 use jiff::Timestamp;
 use mainstay_api::condition::{self, Condition, Status};
@@ -27,18 +27,18 @@ impl<'a> Conditions<'a> {
         condition::get(self.all, kind)
     }
 
-    /// Whether the controller has seen the newest wish.
+    /// Returns true if the controller has observed the newest generation.
     pub(super) fn is_current(&self) -> bool {
         self.get("Progressing").is_some_and(|progressing| progressing.observed_generation == self.generation)
     }
 
-    /// What went wrong in the last attempt, in the controller's words.
+    /// The problem of the last attempt, in the controller's words.
     pub(super) fn problem(&self) -> Option<&'a str> {
         let progressing = self.get("Progressing")?;
         matches!(progressing.reason.as_str(), "Retrying" | "Blocked").then_some(progressing.message.as_str())
     }
 
-    /// Since when: the newest change of the two conditions that tell the state.
+    /// The start of the present state: the newest change of the two conditions that tell the state.
     pub(super) fn since(&self) -> Option<Timestamp> {
         let of = |kind| self.get(kind).map(|condition| condition.last_transition_time.0);
         of("Progressing").max(of("Installed"))

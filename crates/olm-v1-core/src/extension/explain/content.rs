@@ -1,4 +1,4 @@
-//! The bundle itself: an image that cannot be pulled, content that is not installed as asked (OLM1-INST-02, OLM1-INST-03).
+//! The bundle itself: an image that cannot be pulled, content that cannot be installed as requested (OLM1-INST-02, OLM1-INST-03).
 
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::{Bundle, Refusal, RenderError};
@@ -29,7 +29,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
             Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
         }
     });
-    // What is at fault is the bundle; of another version it may not be.
+    // The bundle is at fault; the bundle of another version may not be.
     if failure.terminal { answer.or_nearby(facts) } else { answer }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: Option<&Bundl
     }
 }
 
-/// The bundle's name; the catalog's, as long as the bundle was not read.
+/// The bundle's name; the catalog's name for it until the bundle is read.
 fn chosen_name<'a>(facts: &'a Facts, bundle: Option<&'a Bundle>) -> &'a str {
     let chosen = || Some(facts.plan.as_ref().ok()?.resolution.as_ref()?.choice.bundle.as_str());
     bundle.map(|bundle| bundle.csv.name.as_str()).or_else(chosen).unwrap_or_default()

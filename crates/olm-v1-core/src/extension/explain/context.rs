@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::facts::{CatalogContent, CatalogFact, Snapshot};
 use super::super::plan::{Plan, rendered};
 
-/// The packages of the catalogs that bring a kind, each with its catalog.
+/// The packages of the catalogs that provide a kind, each with its catalog.
 pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'a str, &'a str)> {
     let version = target.api_version.rsplit('/').next().unwrap_or_default();
     let held = catalogs.iter().filter_map(|catalog| match &catalog.content {
@@ -22,13 +22,13 @@ pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'
         .collect()
 }
 
-/// The bundle that a plan chose, where it was read.
+/// The bundle that a plan chose, if it was read.
 pub fn chosen_bundle(snapshot: &Snapshot, plan: &Plan) -> Option<Arc<Bundle>> {
     let image = &plan.resolution.as_ref()?.choice.image;
     snapshot.known.bundles.get(image)?.as_ref().ok().cloned()
 }
 
-/// Says whether the bundle's own roles grant some of the missing permissions.
+/// Returns true if the bundle's own roles grant some of the missing permissions.
 pub(super) fn grants_missing(snapshot: &Snapshot, plan: &Plan, report: &Report) -> bool {
     let objects = chosen_bundle(snapshot, plan).and_then(|bundle| rendered(snapshot, &bundle).ok()).unwrap_or_default();
     grants(&objects).iter().any(|granted| report.missing.values().flatten().any(|rule| overlap(rule, granted)))
@@ -40,7 +40,7 @@ fn grants(objects: &[Value]) -> Vec<PolicyRule> {
     roles.filter_map(|role| parse_rules(role).ok()).flatten().collect()
 }
 
-/// Says whether two rules have a verb and a resource in common.
+/// Returns true if two rules have a verb and a resource in common.
 fn overlap(one: &PolicyRule, other: &PolicyRule) -> bool {
     let common = |one: &[String], other: &[String]| one.iter().any(|word| other.contains(word));
     common(&one.verbs, &other.verbs) && common(&one.api_groups, &other.api_groups) && common(&one.resources, &other.resources)

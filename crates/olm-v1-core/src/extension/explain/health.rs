@@ -1,4 +1,4 @@
-//! Installed: does it work, and which pod is it that does not?
+//! The health of an installed extension, and the pod that fails.
 
 use mainstay_api::lifecycle::CHANGE_PLAN;
 use mainstay_lifecycle::revision::History;
@@ -9,12 +9,12 @@ use super::super::webhooks;
 use super::{Action, Evidence, Explanation, Facts, State, attempt, extension_subject, name, newer, words};
 use crate::cluster_operator::compat;
 
-/// An object that the installed version consists of, as it is.
+/// An object of the installed version, as observed.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Which.
+    /// The object's reference.
     pub target: ObjectRef,
-    /// The object; absent where it is missing.
+    /// The live object; none if it is missing.
     pub live: Option<Value>,
     /// The pods of a Deployment.
     pub pods: Vec<Value>,
@@ -31,7 +31,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     answer
 }
 
-/// The webhooks that it brings and nothing answers, with what ends it.
+/// The extension's webhooks that nothing answers, with the remedies.
 fn unanswered(facts: &Facts) -> Vec<String> {
     let Some(simulation) = &facts.simulation else { return Vec::new() };
     let live: Vec<Value> = facts.objects.iter().filter_map(|observed| observed.live.clone()).collect();
@@ -48,7 +48,7 @@ fn well(facts: &Facts) -> Explanation {
     answer
 }
 
-/// That somebody's approval made the extension, at the version that it still has.
+/// The note that an approval created the extension, at the version that it still has.
 fn made_along(facts: &Facts, installed: &str) -> Option<String> {
     let extension = &*facts.snapshot.extension;
     let plan = extension.metadata.annotations.as_ref()?.get(CHANGE_PLAN)?;
@@ -105,19 +105,19 @@ fn broken(facts: &Facts, observed: &Observed) -> Option<Explanation> {
     Some(answer.then(Action::new("If it does not become ready by itself, its events say why:").command(describe)))
 }
 
-/// The first of these pods that does not run, and the reason as its status says it.
+/// The first of these pods that does not run, with the reason from its status.
 pub fn pod_problem(pods: &[Value]) -> Option<String> {
     pods.iter().find_map(trouble).map(|trouble| format!("{}: {}", trouble.summary, words::first_line(&trouble.says)))
 }
 
-/// Why a Deployment cannot make pods.
+/// The reason why a Deployment cannot create pods.
 fn no_pods(live: &Value) -> Option<String> {
     let conditions = live.pointer("/status/conditions")?.as_array()?;
     let failure = conditions.iter().find(|condition| condition["type"] == "ReplicaFailure" && condition["status"] == "True")?;
     Some(failure["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A pod that does not run, and what to do about it.
+/// A pod that does not run, with the action for it.
 struct Trouble {
     name: String,
     situation: &'static str,
@@ -197,7 +197,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
     None
 }
 
-/// What of the installed version is deprecated (OLM1-CTRL-05).
+/// Deprecations of the installed version (OLM1-CTRL-05).
 fn deprecations(facts: &Facts) -> Vec<String> {
     let Some(found) = facts.plan.as_ref().ok().and_then(|plan| plan.resolution.as_ref()).map(|resolution| &resolution.deprecations) else {
         return Vec::new();
@@ -209,7 +209,7 @@ fn deprecations(facts: &Facts) -> Vec<String> {
     notes
 }
 
-/// Whether the installed version stops the platform's next update (OLM1-COMPAT-02, OLM1-COMPAT-06).
+/// The note that the installed version blocks the platform's next update, if it does (OLM1-COMPAT-02, OLM1-COMPAT-06).
 fn platform(facts: &Facts) -> Option<String> {
     let platform = facts.platform?;
     let record = &facts.snapshot.history.as_ref().ok().and_then(History::installed)?.record;

@@ -1,4 +1,4 @@
-//! Why not upgraded? An answer for what is healthy and idle, too (MS-EXPL-04).
+//! The reason why there is no upgrade, for an extension that is healthy and idle, too (MS-EXPL-04).
 
 use mainstay_lifecycle::revision::History;
 use mainstay_resolver::{ObstacleKind, Request, resolve, why_not_newer};
@@ -8,7 +8,7 @@ use super::super::request::candidates;
 use super::super::request::request;
 use super::{Explanation, Facts, Newer, State, refusal};
 
-/// Adds the newest version that is not installed, and what holds it back.
+/// Adds the newest version that is not installed, and the obstacle to it.
 pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     let extension = &*facts.snapshot.extension;
     let Some(installed) = facts.snapshot.history.as_ref().ok().and_then(History::installed) else { return };
@@ -23,7 +23,7 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     let catalogs = candidates(&facts.snapshot.catalogs);
     let together = joins(extension, &facts.snapshot.known.lifecycle);
     let mut obstacles = why_not_newer(&request, &catalogs);
-    // What it would be alone; a dependency is no obstacle here.
+    // The choice if the extension is resolved alone; a dependency is no obstacle here.
     let dependent =
         || obstacles.iter().find(|obstacle| obstacle.kind == ObstacleKind::Dependency).and_then(|obstacle| obstacle.newer.clone());
     let alone = resolve(&request, &catalogs).ok().map(|found| found.choice).or_else(dependent);
@@ -37,7 +37,7 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
         answer.newer = Some(Newer { version: alone.version, held_back_by: word(ObstacleKind::Dependency), why, action: None });
         return;
     }
-    // What is installed is not held back, and where dependencies are followed they hold nothing back by themselves.
+    // The installed version is not held back. If dependencies are followed, they hold nothing back by themselves.
     obstacles.retain(|obstacle| {
         let other = obstacle.newer.as_ref().is_none_or(|newer| newer.bundle != installed.record.bundle.name);
         other && !(together && obstacle.kind == ObstacleKind::Dependency)
@@ -56,7 +56,7 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     answer.newer = Some(Newer { version: newer.version.clone(), held_back_by: word(obstacle.kind), why, action });
 }
 
-/// An obstacle as a word for programs.
+/// The obstacle's name for programs.
 fn word(kind: ObstacleKind) -> &'static str {
     match kind {
         ObstacleKind::Range => "version-range",

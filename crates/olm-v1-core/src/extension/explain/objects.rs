@@ -1,4 +1,4 @@
-//! Objects on the cluster that are in the way: of others, of a kind that is not there, CRDs that would lose data.
+//! Objects on the cluster that are obstacles: objects of other owners, objects of a kind that is not served, CRDs that would lose data.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::retired::retired;
 use super::words::{OrNearby as _, REMOVED_CRDS, held};
 use super::{Action, Destination, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
 
-/// OLM1-OWN-04.
+/// The explanation of an object that another owner manages (OLM1-OWN-04).
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let (name, target) = (name(extension), &*refusal.object);
@@ -77,7 +77,7 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
                 })
             };
             match live {
-                // Whoever goes on managing it would change it back.
+                // A maker that goes on managing it would change it back.
                 Some(maker) if maker.goes_on() => answer
                     .then(Action::new(format!(
                         "{maker} goes on managing it: remove that first, if {name} is to take its place; otherwise remove {name}."
@@ -90,7 +90,7 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
     }
 }
 
-/// What made an object that is no extension's, as far as the object says.
+/// The maker of an object that no extension manages, from the object itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// A release of Helm: namespace and name.
@@ -102,7 +102,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Whether it writes the object again.
+    /// Returns true if it writes the object again.
     fn goes_on(&self) -> bool {
         !matches!(self, Self::Manager(_))
     }
@@ -118,7 +118,7 @@ impl fmt::Display for Maker {
     }
 }
 
-/// What made an object, by its annotations, else by its first field manager.
+/// The maker of an object, from its annotations, else from its first field manager.
 pub fn made_by(live: &Value) -> Option<Maker> {
     let annotations = || live.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let annotation = |name: &str| annotations().find(|(key, _)| *key == name).and_then(|(_, value)| value.as_str());
@@ -138,11 +138,11 @@ pub fn made_by(live: &Value) -> Option<Maker> {
     managers.find(|name| !name.is_empty() && *name != "kube-apiserver").map(|name| Maker::Manager(name.to_owned()))
 }
 
-/// How many versions are tried.
+/// Maximum number of versions that are tried.
 const TRIED: usize = 4;
 
-/// With the versions that come next to the one that was refused, each said only if it works: the older ones first, as they are nearer to what
-/// runs.
+/// The explanation with the versions next to the refused one, each named only if it works: older ones first, as they are nearer to the
+/// installed version.
 pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let package = package(extension);
@@ -175,7 +175,7 @@ pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
     })
 }
 
-/// OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-07.
+/// Refused changes of CRDs (OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-07).
 pub(super) fn unsafe_crds(facts: &Facts, crds: &[UnsafeCrd]) -> Explanation {
     let names = listed(crds.iter().map(|crd| crd.name.as_str()), 3);
     let mut answer =
@@ -195,7 +195,7 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[UnsafeCrd]) -> Explanation {
         .first()
 }
 
-/// Every finding; each CRD is named where there are several.
+/// All findings; each names its CRD if there are several.
 pub(super) fn findings(crds: &[UnsafeCrd]) -> Vec<String> {
     let line = |crd: &String, finding| {
         let prefix = if crds.len() > 1 { format!("{crd}: ") } else { String::new() };
@@ -204,7 +204,7 @@ pub(super) fn findings(crds: &[UnsafeCrd]) -> Vec<String> {
     crds.iter().flat_map(|crd| crd.findings.iter().map(move |finding| line(&crd.name, finding))).collect()
 }
 
-/// A finding, with the check that made it.
+/// The text of a finding, with the check that made it.
 fn finding_in_words(finding: &UpgradeFinding) -> String {
     let place = match (&finding.version, finding.path.trim_start_matches(['^', '.'])) {
         (Some(version), "") => format!("{version}: "),

@@ -1,4 +1,4 @@
-//! A package: where it is, what would be installed, and what keeps it from being installed.
+//! A package: its catalogs, the bundle that would be installed, and the obstacles to that.
 
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterCatalog;
@@ -8,11 +8,11 @@ use super::super::dependencies::following;
 use super::catalog::trouble;
 use super::{Action, Explanation, Outcome, State, listed, shell_word};
 
-/// What an explanation of a package rests on.
+/// The facts that an explanation of a package rests on.
 pub struct PackageFacts {
     /// Its name.
     pub package: String,
-    /// What an install without any wish would choose.
+    /// The choice of an install without further options.
     pub outcome: Result<Resolution, Box<Refusal>>,
     /// Catalogs that have it, each with its versions, the newest first.
     pub offers: Vec<(String, Vec<String>)>,
@@ -20,22 +20,22 @@ pub struct PackageFacts {
     pub channels: Vec<String>,
     /// The catalogs' objects.
     pub catalogs: Vec<ClusterCatalog>,
-    /// What came of planning such an install, where that was tried.
+    /// The result of planning such an install, if that was tried.
     pub trial: Option<Trial>,
-    /// Extensions that are about it, each with the version that is installed.
+    /// Extensions that name it, each with the installed version.
     pub extensions: Vec<(String, Option<String>)>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
-/// What came of planning an install.
+/// The result of planning an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// Whether it can be done.
+    /// The outcome for the install.
     pub outcome: Outcome,
-    /// Why not, in further lines.
+    /// Further causes of a refusal, a line each.
     pub causes: Vec<String>,
-    /// What would work: a command, and what it does.
+    /// Alternatives that would work: a command, and its effect.
     pub hints: Vec<(String, String)>,
 }
 
@@ -70,7 +70,7 @@ pub fn explain_package(facts: &PackageFacts) -> Explanation {
     answer
 }
 
-/// Whether it can be installed as it stands; "install it" is said only where that was tried, or nothing speaks against it.
+/// The explanation with an install as it stands. "Install it" is said only if that was tried, or if nothing is known against it.
 fn installing(facts: &PackageFacts, answer: Explanation) -> Explanation {
     let package = &facts.package;
     let install = Action::new("Install it:").command(format!("mainstay install {}", shell_word(package)));

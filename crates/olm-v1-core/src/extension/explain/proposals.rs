@@ -1,4 +1,4 @@
-//! Whether what is proposed would be carried out (MS-EXPL-01): each remedy is applied to a copy of the snapshot, and the copy is planned.
+//! The outcome of each proposal (MS-EXPL-01): the remedy is applied to a copy of the snapshot, and the copy is planned.
 
 use mainstay_lifecycle::Reason as Lifecycle;
 use mainstay_lifecycle::explanation::Outcome;
@@ -7,30 +7,30 @@ use super::super::plan::{Plan, Reason, Verdict};
 use super::words::first_line;
 use super::{Action, Explanation, Facts, Remedy, name, objects, overview, shell_word};
 
-/// What a remedy comes to: `before` is the plan that it is to mend, `plan` that of the copy.
+/// The outcome of a remedy: `before` is the plan that it is to mend, `plan` that of the copy.
 pub fn judge(remedy: &Remedy, before: &Plan, plan: &Plan) -> Outcome {
     match outcome(plan) {
-        // Another version that is refused for another reason is no way out; one object less in the way is one.
+        // Another version that is refused for another reason is no remedy; one obstacle less is one.
         Outcome::Refused(why) if !remedy.chooses() && told(before) != told(plan) => Outcome::Further(why),
         other => other,
     }
 }
 
-/// The first line of what a plan says is in the way.
+/// The first line of a plan's obstacle.
 fn told(plan: &Plan) -> Option<String> {
     plan.verdict.reason().map(|reason| first_line(&reason.to_string()).to_owned())
 }
 
-/// What a plan comes to. What the installer may do is not judged: it counts as granted.
+/// The outcome of a plan. Permissions of the installer are not judged: they count as granted.
 fn outcome(plan: &Plan) -> Outcome {
     let reason = match &plan.verdict {
-        // A missing account stands in the way of everything, and is explained where it does.
+        // A missing account is an obstacle to everything, and has its own explanation.
         Verdict::Reached | Verdict::NoAccount { .. } => return Outcome::Works,
         Verdict::Retrying(reason) | Verdict::Blocked(reason) => reason,
         Verdict::Unreadable(problem) => return Outcome::Unknown(format!("the install records cannot be read: {problem}")),
     };
     if plan.consent.meanwhile.is_some() {
-        // It is done once it is approved, or others have done their part.
+        // It is applied after an approval, or after other extensions have done their part.
         return Outcome::Works;
     }
     let told = || first_line(&reason.to_string()).to_owned();

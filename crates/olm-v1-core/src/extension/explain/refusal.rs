@@ -1,4 +1,4 @@
-//! Why the catalogs have no bundle for an extension, per catalog, and what would work (OLM1-SEL-10, OLM1-UPG-04).
+//! The reason why the catalogs have no bundle for an extension, per catalog, and the changes that would work (OLM1-SEL-10, OLM1-UPG-04).
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::catalog::trouble;
 use super::remedy::ByRemedy as _;
 use super::{Action, Destination, Explanation, Facts, Remedy, State, listed, overview, package, words};
 
-/// How many versions or names are listed.
+/// Maximum number of versions or names that are listed.
 const LISTED: usize = 8;
 
 pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
@@ -64,7 +64,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     answer
 }
 
-/// What a catalog had to offer, in a line (OLM1-SEL-10).
+/// The bundles of a catalog, counted in a line (OLM1-SEL-10).
 fn counted(facts: &Facts, report: &CatalogReport) -> String {
     let CatalogReport { catalog, bundles, in_channels, in_range, matching, .. } = report;
     let wish = facts.snapshot.extension.spec.source.catalog.as_ref();
@@ -92,8 +92,8 @@ fn counted(facts: &Facts, report: &CatalogReport) -> String {
     format!("{line} {matching} can be installed now")
 }
 
-/// Whether nothing is wrong but that the source of what is installed is away: no catalog that may be used has the installed bundle, or one of
-/// them cannot be asked.
+/// Returns true if the only problem is that the source of the installed bundle is unavailable: no catalog that can be used has the bundle, or
+/// one of them cannot be read.
 fn is_away(facts: &Facts, refusal: &Refusal) -> bool {
     let Some((bundle, _)) = super::installed(facts) else { return false };
     match &refusal.kind {
@@ -112,8 +112,8 @@ fn is_away(facts: &Facts, refusal: &Refusal) -> bool {
     }
 }
 
-/// What is installed works and is kept. Absence is no reason to remove it, or to put something else in its place: the one thing to do is to
-/// bring the source back.
+/// The explanation for an unavailable source. The installed version works and is kept. The absence is no reason to remove or replace it: the
+/// one action is to bring the source back.
 fn away(facts: &Facts, refusal: &Refusal, answer: Explanation) -> Explanation {
     let bundle = super::installed(facts).map(|(bundle, _)| bundle).unwrap_or_default();
     let package = package(&facts.snapshot.extension);
@@ -195,7 +195,7 @@ fn tie(facts: &Facts, tied: &[String]) -> Explanation {
     }
 }
 
-/// The package is there, and no bundle of it fits: an unknown channel, an unknown version, no update edge, or several of these.
+/// The explanation if no bundle of the package fits: an unknown channel, an unknown version, no update edge, or several of these.
 fn unfit(facts: &Facts, refusal: &Refusal, version: Option<&str>, channels: &[String]) -> Explanation {
     let package = package(&facts.snapshot.extension);
     let offered = Offered::of(facts);
@@ -235,7 +235,7 @@ fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
         answer.why.insert(0, format!("catalog {catalog}: {}", words::first_line(reason)));
         answer.next = Some(Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}")));
     }
-    // What never served has nothing to lose; what did is only switched off, so that it can come back.
+    // A catalog that never served has nothing to lose. One that did is only disabled, so that it can come back.
     let never_served = known.and_then(trouble).is_some_and(|trouble| trouble.state == State::NotInstalled);
     let without = if never_served {
         Action::new("Go on without this catalog: remove it").by(&facts.snapshot.extension, Remedy::RemoveCatalog(catalog.to_owned()))
@@ -259,7 +259,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     let missing: Vec<String> = facts.plan.as_ref().map(|plan| plan.warnings.clone()).unwrap_or_default();
     answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });
     if let Err(problem) = satisfiable(&facts.snapshot) {
-        // A policy would only exchange this refusal for another one.
+        // A policy would only replace this refusal with another one.
         answer.why.extend(problem.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         return answer.then(
             Action::new("No catalog of this cluster has all that it needs. See which catalogs there are; one that has it must be added:")
@@ -270,7 +270,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     answer.then(allow.by(extension, Remedy::FollowDependencies))
 }
 
-/// What a bundle says that it needs, each in words.
+/// The dependencies that a bundle declares, each in words.
 fn needs(facts: &Facts, bundle: &str) -> Vec<String> {
     let wanted = package(&facts.snapshot.extension);
     let mut needs = BTreeSet::new();
@@ -291,7 +291,7 @@ fn needs(facts: &Facts, bundle: &str) -> Vec<String> {
     needs.into_iter().collect()
 }
 
-/// What was tried and works: the mildest first.
+/// Adds the hints, all of which were tried and work: the smallest change first.
 fn with_hints(facts: &Facts, answer: &mut Explanation, hints: &[Hint]) {
     let extension = &*facts.snapshot.extension;
     let mut actions: Vec<(u8, Action)> =
@@ -310,19 +310,19 @@ fn with_hints(facts: &Facts, answer: &mut Explanation, hints: &[Hint]) {
     }
 }
 
-/// How much of the wish a hint gives up: another value of a part, a whole part, the catalog's guidance.
+/// The cost of a hint: 0 for another value in the request, 1 for giving up a part of it, 2 for bypassing the catalog's update edges.
 fn cost(hint: &Hint, forced: bool) -> u8 {
     let whole = |change: &Change| matches!(change, Change::AnyVersion | Change::AnyChannel | Change::AnyCatalog);
     if forced { 2 } else { u8::from(hint.changes.iter().any(whole)) }
 }
 
-/// A hint as a command, and whether it goes round the catalog's update edges.
+/// A hint as a command, and true if it bypasses the catalog's update edges.
 fn action(extension: &ClusterExtension, hint: &Hint) -> Option<(bool, Action)> {
     let leads = hint.leads_to.as_ref()?;
     changes(extension, &hint.changes, &leads.version)
 }
 
-/// Changes of the wish as one command.
+/// Changes of the request as one command, and true if it bypasses the catalog's update edges.
 pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version: &str) -> Option<(bool, Action)> {
     let (mut wish, mut words, mut forced) = (Map::new(), Vec::new(), false);
     for change in changes {
@@ -354,7 +354,7 @@ pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version:
     Some((forced, if forced { action.warns("the catalog has not verified this step, and data may be lost") } else { action }))
 }
 
-/// What the catalogs have of the package.
+/// The channels and versions of the package in the catalogs.
 struct Offered {
     channels: BTreeSet<String>,
     versions: Vec<String>,
@@ -375,7 +375,7 @@ impl Offered {
         versions.sort_by(|one, other| version(other).cmp(&version(one)).then_with(|| one.cmp(other)));
         versions.dedup();
         let wish = facts.snapshot.extension.spec.source.catalog.as_ref().and_then(|wish| wish.version.as_deref());
-        // The version that was probably meant comes first.
+        // The version that was probably meant is first.
         if let Some(near) = wish.and_then(|wish| nearest(wish, versions.iter().map(String::as_str))).map(str::to_owned)
             && versions.len() > LISTED
         {

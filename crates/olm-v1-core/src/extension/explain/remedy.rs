@@ -1,8 +1,8 @@
-//! What an advice changes. It is rendered to commands in one place and tried on a copy of the snapshot in another, so that what is advised is
-//! what was tried (MS-EXPL-01).
+//! The change that an advice proposes. It is rendered to commands in one place and tried on a copy of the snapshot in another, so that the
+//! advice is the change that was tried (MS-EXPL-01).
 //!
 //! ```text
-//!   Remedy ──┬── commands ──► what a person types
+//!   Remedy ──┬── commands ──► the commands to type
 //!            └── applied  ──► a copy of the Snapshot ── plan ── Outcome
 //! ```
 
@@ -23,42 +23,42 @@ use super::super::facts::{CatalogContent, Snapshot};
 use super::super::plan::WARN;
 use super::{Action, name};
 
-/// Something that a person can change.
+/// A change that a person can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// `spec.source.catalog` of the extension is changed by this merge patch.
+    /// This merge patch changes `spec.source.catalog` of the extension.
     Wish(Value),
-    /// Another package is installed instead: the package of an extension cannot be changed.
+    /// Another package is installed instead, since the package of an extension cannot be changed.
     Package(String),
-    /// Unsafe changes of CRDs are told, and made, for the extension.
+    /// Unsafe changes of CRDs are made with a warning, for this extension.
     AcceptedCrds,
-    /// The extension watches this namespace; none is all.
+    /// The extension watches this namespace; `None` is all namespaces.
     Watch(Option<String>),
     /// The extension names this account.
     Account(String),
-    /// The account is made, with the permissions that the package needs; the extension's namespace first, if it is missing.
+    /// The account is created, with the permissions that the package needs; before it the extension's namespace, if that is missing.
     Grant {
-        /// Whether the namespace is made.
+        /// True if the namespace is created.
         namespace: bool,
     },
-    /// A catalog is switched on or off.
+    /// A catalog is enabled or disabled.
     Switch {
         /// Its name.
         catalog: String,
-        /// Whether it is on afterwards.
+        /// True if it is enabled.
         on: bool,
     },
     /// A catalog is removed.
     RemoveCatalog(String),
-    /// A catalog goes before the others.
+    /// A catalog takes precedence over the others.
     Prefer(String),
-    /// An object becomes the extension's.
+    /// An object is handed over to the extension.
     HandOver(ObjectRef),
     /// An object is deleted.
     Delete(ObjectRef),
     /// An extension is removed.
     Uninstall(String),
-    /// Another package is installed, which brings this kind.
+    /// Another package is installed, which provides this kind.
     Install {
         /// The package.
         package: String,
@@ -75,10 +75,10 @@ pub enum Remedy {
     All(Vec<Remedy>),
 }
 
-/// Why a remedy cannot be tried on a snapshot.
+/// The reason why a remedy cannot be tried on a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untried {
-    /// A catalog that is off shows nothing.
+    /// A disabled catalog has no content to read.
     #[error("what catalog {0} has is known only when it serves")]
     CatalogIsOff(String),
     /// The remedy does not concern this extension's plan.
@@ -86,7 +86,7 @@ pub enum Untried {
     Unknown(String),
 }
 
-/// Actions that a remedy carries out.
+/// Actions made from a remedy.
 pub(super) trait ByRemedy {
     /// The action with the remedy's commands.
     #[must_use]
@@ -100,14 +100,14 @@ impl ByRemedy for Action {
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if necessary.
 pub fn shell_word(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 impl Remedy {
-    /// The commands that do it, in order.
+    /// The commands that carry out the remedy, in order.
     pub fn commands(&self, extension: &ClusterExtension) -> Vec<String> {
         let own = name(extension);
         let patched = |kind: &str, name: &str, patch: &Value| {
@@ -118,7 +118,7 @@ impl Remedy {
                 if target.namespace.is_empty() { String::new() } else { format!(" --namespace {}", shell_word(&target.namespace)) };
             format!("kubectl {verb} {} {}{namespaced}", resource(target), shell_word(&target.name))
         };
-        // The field counts more than the annotation.
+        // The field takes precedence over the annotation.
         let in_field = watches_by_field(extension);
         let annotate = |value: &str| format!("kubectl annotate clusterextension {} {WATCH_NAMESPACE}{value}", shell_word(own));
         vec![match self {
@@ -151,7 +151,7 @@ impl Remedy {
             Self::HandOver(target) => {
                 let owner = super::super::owner(extension);
                 let labels: Vec<String> = owner.labels.iter().map(|(key, value)| shell_word(&format!("{key}={value}"))).collect();
-                // The object may have labels of an owner that is gone.
+                // The object may have labels of a deleted owner.
                 format!("{} {} --overwrite", object("label", target), labels.join(" "))
             }
             Self::Delete(target) => object("delete", target),
@@ -165,7 +165,7 @@ impl Remedy {
         }]
     }
 
-    /// Whether it chooses another version or catalog, instead of taking away what is in the way.
+    /// Returns true if it requests another version, catalog or package, instead of removing an obstacle.
     pub(super) fn chooses(&self) -> bool {
         match self {
             Self::Wish(_) | Self::Package(_) => true,
@@ -174,7 +174,7 @@ impl Remedy {
         }
     }
 
-    /// Whether the extension itself is what goes.
+    /// Returns true if it removes the extension itself.
     pub fn removes(&self, extension: &str) -> bool {
         match self {
             Self::Uninstall(name) => name == extension,
@@ -183,8 +183,8 @@ impl Remedy {
         }
     }
 
-    /// A copy of the snapshot as it is after the remedy. Permissions of the account are counted as granted: what an advice leads to is asked, and
-    /// not whether a right is missing on the way, which is an advice of its own.
+    /// A copy of the snapshot after the remedy. Permissions of the account count as granted: the question is the result of the advice, and a
+    /// missing permission on the way has its own advice.
     pub fn applied(&self, snapshot: &Snapshot) -> Result<Snapshot, Untried> {
         let mut copy = snapshot.clone();
         self.apply(&mut copy)?;
@@ -202,7 +202,7 @@ impl Remedy {
             }
             Self::Watch(namespace) => patch(snapshot, &json!({"metadata": {"annotations": {WATCH_NAMESPACE: namespace}}})),
             Self::Account(account) => patch(snapshot, &json!({"spec": {"serviceAccount": {"name": account}}})),
-            // Every copy has the permissions.
+            // The account has the permissions in every copy.
             Self::Grant { .. } => Ok(()),
             Self::Switch { catalog, on } => {
                 let found = snapshot.catalogs.iter_mut().find(|found| found.name == *catalog);
@@ -287,7 +287,7 @@ fn patch(snapshot: &mut Snapshot, patch: &Value) -> Result<(), Untried> {
     Ok(())
 }
 
-/// The account is there, and may do everything.
+/// Gives the account all permissions, and makes it exist.
 fn grant(snapshot: &mut Snapshot) -> Result<(), Untried> {
     let extension = &*snapshot.extension;
     let name = "mainstay-plan-everything";
@@ -307,7 +307,7 @@ fn grant(snapshot: &mut Snapshot) -> Result<(), Untried> {
     Ok(())
 }
 
-/// Whether a live object is an extension's, by its controller or by its labels.
+/// Returns true if a live object is an extension's, by its controller or by its labels.
 fn belongs(object: &Value, extension: &str) -> bool {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let mut controllers = references.filter(|reference| reference["controller"] == true);
@@ -324,7 +324,7 @@ fn belongs(object: &Value, extension: &str) -> bool {
     labels.get(OWNER_KIND_LABEL) == Some(&"ClusterExtension") && labels.get(OWNER_NAME_LABEL) == Some(&extension)
 }
 
-/// What kubectl calls the kind.
+/// The kind as kubectl names it.
 pub(super) fn resource(target: &ObjectRef) -> String {
     let kind = target.kind.to_lowercase();
     match target.group() {

@@ -1,4 +1,4 @@
-//! Being removed: what holds it.
+//! The removal of an extension, and the obstacle to it.
 
 use mainstay_api::lifecycle::ON_DELETE;
 
@@ -44,7 +44,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     answer.then(Action::new("Wait; the garbage collector removes its objects."))
 }
 
-/// Something is to stay, and is not let go of yet.
+/// The explanation if objects are to be kept, and are not released yet.
 fn staying(facts: &Facts, mut answer: Explanation) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let name = name(extension);

@@ -1,4 +1,4 @@
-//! APIs of Kubernetes that no current release serves: nothing that could be installed brings them back.
+//! APIs of Kubernetes that no current release serves: no package brings them back.
 
 use mainstay_bundle::validators::removed_in;
 use mainstay_objects::ObjectRef;

@@ -1,4 +1,4 @@
-//! Extensions that want one package: where they are resolved together, it is installed once (MS-EXPL-05).
+//! Extensions that request the same package: if they are resolved together, it is installed once (MS-EXPL-05).
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::remedy::ByRemedy as _;
 use super::words::{REMOVED_CRDS, held};
 use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 
-/// The other extension that wants the package, and the ways out; none if there is no such extension any more.
+/// The explanation with the other extension that requests the package, and the remedies; none if there is no such extension any more.
 pub(super) fn explain(facts: &Facts) -> Option<Explanation> {
     let extension = &*facts.snapshot.extension;
     let (own, package) = (name(extension), package(extension));
     let rivals = facts.snapshot.known.lifecycle.peers.iter().filter(|peer| peer.metadata.deletion_timestamp.is_none());
     let mut rivals: Vec<&Arc<ClusterExtension>> = rivals.filter(|peer| name(peer) != own && super::package(peer) == package).collect();
-    // The one that goes first: what has something installed, then what was made earlier.
+    // Precedence has the extension that has something installed, then the one that was created earlier.
     rivals.sort_by_cached_key(|peer| (bundle(peer).is_none(), peer.metadata.creation_timestamp.clone(), name(peer).to_owned()));
     let rival = rivals.first()?;
     let other = name(rival);
@@ -34,7 +34,7 @@ pub(super) fn explain(facts: &Facts) -> Option<Explanation> {
     Some(answer.then(this).or(that))
 }
 
-/// The bundle that an extension says that it has installed.
+/// The bundle that an extension has installed, by its status.
 fn bundle(extension: &ClusterExtension) -> Option<&str> {
     Some(extension.status.as_ref()?.install.as_ref()?.bundle.name.as_str())
 }

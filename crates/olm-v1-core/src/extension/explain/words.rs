@@ -1,4 +1,4 @@
-//! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
+//! Every cause in words: the problem, its reason, and the one next action. Parts that several themes share are here.
 
 use mainstay_lifecycle::Reason as Lifecycle;
 use mainstay_lifecycle::reason::Unhealthy;
@@ -13,12 +13,12 @@ use super::{
     rivals,
 };
 
-/// Warning of an advice to remove an extension: the guard of custom resources asks for a choice, and the command does not make it.
+/// Warning of an advice to remove an extension: the guard of custom resources requires a choice, and the command does not make it.
 pub(super) const REMOVED_CRDS: &str = "its CRDs go with it; where custom resources exist, add --keep-crds or --delete-crds";
 
 /// Explanations with other versions.
 pub(super) trait OrNearby {
-    /// The explanation with versions next to the refused one in front of what was said.
+    /// The explanation with the versions next to the refused one, before its own action.
     #[must_use]
     fn or_nearby(self, facts: &Facts) -> Self;
 }
@@ -36,7 +36,7 @@ impl OrNearby for Explanation {
     }
 }
 
-/// Why a plan does not reach what is wanted; nothing where it does.
+/// The explanation of a plan that does not reach the desired state; none if it does.
 pub(super) fn refused(facts: &Facts, plan: &Plan) -> Option<Explanation> {
     Some(match &plan.verdict {
         Verdict::Reached => return None,
@@ -49,7 +49,7 @@ pub(super) fn refused(facts: &Facts, plan: &Plan) -> Option<Explanation> {
     })
 }
 
-/// Reasons that are about the extension's own change, and hide that it waits for an approval.
+/// The explanation of a reason that is about the extension's own change. Such a reason hides that the change waits for an approval.
 pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Explanation> {
     Some(match reason {
         Reason::Unresolved(refusal) => refusal::explain(facts, refusal),
@@ -68,14 +68,14 @@ pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Ex
     })
 }
 
-/// A change that does not come to pass: nothing is installed, or what was installed stays.
+/// A change that cannot be applied: nothing is installed, or the installed revision is kept.
 pub(super) fn held(facts: &Facts, situation: &'static str, summary: String) -> Explanation {
     let subject = extension_subject(name(&facts.snapshot.extension));
     let state = if installed(facts).is_some() { State::Held } else { State::NotInstalled };
     Explanation { waits_for: Some(waits_for(situation).to_owned()), ..Explanation::new(subject, situation, state, summary) }
 }
 
-/// What has to come, by situation.
+/// The awaited event, by situation.
 fn waits_for(situation: &str) -> &'static str {
     match situation {
         "unknown-package" | "no-catalog" => "a catalog that has the package",
@@ -104,7 +104,7 @@ fn waits_for(situation: &str) -> &'static str {
     }
 }
 
-/// Reasons that have to do with other extensions, or with earlier versions.
+/// The explanation of a reason that involves other extensions or earlier versions.
 fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
     match reason.root() {
         Reason::Waits(waits) => {
@@ -132,7 +132,7 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
     }
 }
 
-/// The way back from a version that did not become healthy, as far as it went.
+/// The state of the rollback from a version that did not become healthy.
 fn way_back(reason: &Reason) -> &'static str {
     match reason {
         Reason::Lifecycle(Lifecycle::Unhealthy(_)) => "it is not safe to roll it back",
@@ -142,7 +142,7 @@ fn way_back(reason: &Reason) -> &'static str {
     }
 }
 
-/// Extensions that are resolved together and contradict each other.
+/// The explanation for extensions that are resolved together and contradict each other.
 fn unsolved_together(facts: &Facts, reason: &Reason, unsolved: &Unsolved) -> Option<Explanation> {
     let Unsolved::Conflict(conflict) = unsolved else { return None };
     let mut advice = conflict.hints.iter().map(|hint| Action::new(format!("This would work: {hint}")));
@@ -163,7 +163,7 @@ fn lines(reason: &Reason) -> Vec<String> {
     reason.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// The newest wish has not been looked at yet.
+/// The explanation while the controller has not observed the newest generation.
 pub(super) fn being_looked_at(facts: &Facts) -> Explanation {
     let mut answer = held(facts, "working", "a change is on its way".to_owned());
     answer.state = State::Working;
@@ -171,7 +171,7 @@ pub(super) fn being_looked_at(facts: &Facts) -> Explanation {
     answer.then(Action::new("This takes a second or two. If it stays so, see whether the controller runs:").command("mainstay status"))
 }
 
-/// Where the facts could not be gathered, the conditions have to do.
+/// The explanation from the conditions alone, if the facts could not be read.
 pub(super) fn only_conditions(facts: &Facts, conditions: &Conditions<'_>, problem: &str) -> Explanation {
     let mut answer = match conditions.problem() {
         Some(text) => attempt::tried(facts, text),
@@ -186,12 +186,12 @@ pub(super) fn only_conditions(facts: &Facts, conditions: &Conditions<'_>, proble
     answer
 }
 
-/// The first line that says something.
+/// The first line that is not empty.
 pub(super) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// What helps against a certificate that is not accepted: an authority mends only one that nothing vouches for.
+/// The remedy for a certificate that is not accepted. Trust in its authority helps only if the certificate is untrusted.
 pub(super) fn certificate(registry: &str, problem: CertificateProblem) -> Action {
     Action::new(match problem {
         CertificateProblem::Expired => {
@@ -209,7 +209,7 @@ pub(super) fn certificate(registry: &str, problem: CertificateProblem) -> Action
     })
 }
 
-/// A text with the times that rustls gives in seconds, `1700000000 (UNIX)`, as RFC 3339.
+/// The text with RFC 3339 times in place of the seconds that rustls writes, `1700000000 (UNIX)`.
 pub(super) fn dated(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((part, after)) = rest.split_once(" (UNIX)") {

@@ -38,7 +38,7 @@ impl Planner<'_> {
         Ok(LiveObjects::of(&self.snapshot.known.live, targets)?)
     }
 
-    /// Says what is in the way of writing, or returns warnings.
+    /// Runs the checks: returns warnings, or the obstacle that forbids the change.
     pub(super) fn checked(&self, action: &Action, history: &History, record: &Record, live: LiveObjects<'_>) -> Result<Vec<String>, Stop> {
         let (crd_findings, complaint) = crd_findings(&self.snapshot.extension, &record.bundle.name);
         let (owner, waits_for_kinds) = (self.owner(), self.waits_for_others());
@@ -54,7 +54,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether other extensions have to bring something first; their CRDs come with them.
+    /// Returns true if other extensions have to install something first; their CRDs come with them.
     fn waits_for_others(&self) -> bool {
         self.dependencies.as_ref().is_some_and(|needs| !needs.missing.is_empty() || !needs.waits.is_empty())
     }

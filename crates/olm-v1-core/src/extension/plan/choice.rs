@@ -1,4 +1,4 @@
-//! Which bundle: the extension's wish put to the catalogs, and the content of what they answer.
+//! The choice of the bundle: the extension's request to the catalogs, and the content of the bundle that they answer with.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::super::request::{candidates, request};
 use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
 
 impl Planner<'_> {
-    /// Chooses the bundle: alone, as upstream, or together with the other extensions where a policy says so (OLM1-INST-04).
+    /// Chooses the bundle: alone, as upstream does, or together with the other extensions if a policy says so (OLM1-INST-04).
     pub(super) fn choose(&mut self, installed: Option<&Revision>) -> Result<(), Stop> {
         let snapshot = self.snapshot;
         let Some(request) = request(&snapshot.extension, installed) else {
@@ -44,7 +44,7 @@ impl Planner<'_> {
             return Err(self.stop(Verdict::Retrying(Reason::UnknownApis(problem.clone()))));
         }
         let solved = together(snapshot, request, catalogs);
-        // What seems to be missing may be there without any extension.
+        // An API that seems to be missing may exist without any extension.
         if snapshot.known.apis.is_none() && solved.as_ref().map_or(true, |(_, dependencies)| !dependencies.missing.is_empty()) {
             return Err(Stop::Need(vec![Fact::Apis]));
         }
@@ -57,12 +57,12 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The plan that ends with this verdict, and with what helps.
+    /// The plan that ends with this verdict, and with advice.
     pub(super) fn advised(&self, verdict: Verdict, warnings: Vec<String>) -> Stop {
         Stop::Plan(Box::new(Plan { warnings, ..self.report(verdict) }))
     }
 
-    /// The bundle's content; what upstream says about a dependency comes before anything is pulled (OLM1-INST-04).
+    /// The bundle's content. A dependency is refused, as upstream does, before anything is pulled (OLM1-INST-04).
     pub(super) fn bundle(&self) -> Result<Arc<Bundle>, Stop> {
         let Some(resolution) = &self.resolution else {
             return Err(self.stop(Verdict::Retrying(Reason::NothingResolved)));

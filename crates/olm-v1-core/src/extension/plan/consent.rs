@@ -1,4 +1,4 @@
-//! Whether the plan may be carried out now: approvals, and what other extensions have to do first (MS-POL-01, MS-POL-02).
+//! The consent to a plan: approvals, and the work of other extensions that has to come first (MS-POL-01, MS-POL-02).
 
 use mainstay_api::lifecycle::ChangeSummary;
 use mainstay_bundle::rights::{self, ExtensionRef};
@@ -14,7 +14,7 @@ use super::super::{preview, ruling, subject};
 use super::{Plan, Planner, Reason, Stop, Verdict, Waits, account_name};
 
 impl Planner<'_> {
-    /// The plan with what holds it up, and with what is done meanwhile.
+    /// The plan with the approvals that it waits for, and with the plan to carry out meanwhile.
     pub(super) fn consented(&self, mut plan: Plan, history: &History, live: LiveObjects<'_>) -> Result<Plan, Stop> {
         let snapshot = self.snapshot;
         let (extension, lifecycle) = (&*snapshot.extension, &snapshot.known.lifecycle);
@@ -59,7 +59,7 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// What people are told of the change.
+    /// The summary of the change for people.
     fn told(&self, plan: &Plan, record: &Record) -> ChangeSummary {
         let snapshot = self.snapshot;
         let mut shown = Plan { resolution: self.resolution.clone(), ..plan.clone() };

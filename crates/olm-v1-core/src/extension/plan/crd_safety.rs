@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   spec.install.preflight.crdUpgradeSafety.enforcement: None     nothing is compared
-//!   annotation crd-upgrade-safety: Warn, or Warn:BUNDLE,BUNDLE    findings are told, and the change goes on
+//!   annotation crd-upgrade-safety: Warn, or Warn:BUNDLE,BUNDLE    findings are warnings, and the change goes on
 //!   otherwise                                                     findings stop the change
 //! ```
 //!
@@ -15,7 +15,7 @@ use mainstay_lifecycle::preflight::crds::CrdFindings;
 /// The annotation's value for every bundle; with a colon and names behind it, for these bundles.
 pub const WARN: &str = "Warn";
 
-/// The consequence of findings when this bundle comes, and a complaint about an annotation that does not count because it is not understood.
+/// The consequence of findings for this bundle, and a warning about an annotation that does not count because its value is invalid.
 pub fn crd_findings(extension: &ClusterExtension, bundle: &str) -> (CrdFindings, Option<String>) {
     let preflight = extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
     if preflight.is_some_and(|preflight| preflight.crd_upgrade_safety.enforcement == Enforcement::None) {

@@ -1,4 +1,4 @@
-//! The newest revision's health, and the plan that leads back from it (MS-RB-01).
+//! The newest revision's health, and the rollback from it (MS-RB-01).
 
 use mainstay_lifecycle::Reason as Lifecycle;
 use mainstay_lifecycle::change::{self, Action, Change};
@@ -8,7 +8,7 @@ use mainstay_lifecycle::revision::{History, RolledBack};
 use super::{Plan, Planner, Reason, Stop, Verdict};
 
 impl Planner<'_> {
-    /// What the verdict about the newest revision's health rests on.
+    /// The facts that the verdict about the newest revision's health rests on.
     pub(super) fn situation<'a>(&'a self, history: &'a History, limit: Option<&'a HealthLimit>) -> Situation<'a> {
         let known = &self.snapshot.known;
         Situation {
@@ -22,7 +22,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The plan that leads back.
+    /// The plan that rolls back.
     pub(super) fn back(&self, history: &History, back: RolledBack) -> Result<Plan, Stop> {
         let begun = history.latest().filter(|latest| latest.notes.rolled_back.as_ref() == Some(&back));
         let Some(earlier) = begun.or_else(|| history.before(back.from)) else {
@@ -41,7 +41,7 @@ impl Planner<'_> {
         self.permitted(&record.objects).map_err(prefixed)?;
         let gone = change::vanished(history, &record);
         let live = self.live(&record, &gone)?;
-        // The verdict has looked at CRDs already, with an eye on what is stored.
+        // The verdict has checked the CRDs already, together with what is stored.
         let warnings = self.checked(&Action::Reassert, history, &record, live).map_err(prefixed)?;
         let at_gate = change::stands_at_gate(history, &record);
         let (action, owner) = (Action::Upgrade, self.owner());

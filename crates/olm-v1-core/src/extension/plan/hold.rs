@@ -1,6 +1,6 @@
-//! Holding what is installed as it is: the first thing that is done for an extension, whatever becomes of its wish (OLM1-CTRL-01).
+//! Keeping the installed revision as it is: the first step for an extension, whatever the decision on its request (OLM1-CTRL-01).
 //!
-//! Everything that was applied stands in the record, so neither a catalog nor a registry is needed for it.
+//! Everything that was applied is in the record, so this needs neither a catalog nor a registry.
 
 use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::Live;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::super::facts::{Answer, Snapshot};
 use super::{Plan, Planner, Reason, Stop, Verdict, finalizing};
 
-/// What puts right what is installed; nothing where nothing is installed, or where nobody can act for the extension.
+/// The plan that repairs the installed revision; none if nothing is installed, or if no account can act for the extension.
 pub fn hold(snapshot: &Snapshot) -> Answer<Option<Plan>> {
     let planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.hold() {
@@ -35,7 +35,7 @@ impl Planner<'_> {
         Ok(Some(self.kept(history, record, live, Verdict::Reached)))
     }
 
-    /// Keeps what is installed as it is, with the verdict of the plan that waits.
+    /// Keeps the installed revision as it is, with the verdict of the plan that waits.
     pub(super) fn meanwhile(&self, history: &History, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
         match standing(history) {
             Some(record) if history.is_whole() => self.kept(history, record, live, verdict),
@@ -46,7 +46,7 @@ impl Planner<'_> {
     fn kept(&self, history: &History, record: Record, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
         let owner = self.owner();
         let mut kept = record.clone();
-        // Nothing is taken from others, nothing is tried that cannot be read, and what an attempt has changed already stays changed.
+        // Objects of other owners, objects that cannot be read, and objects that an attempt has changed already are left alone.
         kept.objects.retain(|object| {
             let target = object::place(object);
             match live.get(&target) {
@@ -64,7 +64,7 @@ impl Planner<'_> {
     }
 }
 
-/// What is to be live while nothing is changed: what is installed; of an attempt that stands at the gate, what it has applied.
+/// The record to keep live while nothing is changed: the installed one, with the objects that an attempt at the gate has applied.
 fn standing(history: &History) -> Option<Record> {
     let mut record = history.installed()?.record.clone();
     let at_gate = history
@@ -84,19 +84,19 @@ fn standing(history: &History) -> Option<Record> {
     Some(record)
 }
 
-/// Whether an attempt left an object as it is.
+/// Returns true if a live object is as an attempt left it.
 fn is_attempted(history: &History, kept: &Value, found: &Value) -> bool {
     let target = object::place(kept);
     let attempted = history.attempt().into_iter().flat_map(|attempt| &attempt.record.objects);
     attempted.filter(|object| object::place(object).same(&target)).any(|object| object != kept && object::holds(object, found))
 }
 
-/// What the conditions say where what is installed could not be held: the problem at hand comes first.
+/// The verdict if the installed revision could not be kept as it is: the problem at hand comes first.
 pub fn unheld(verdict: Verdict, problem: &SharedError) -> Verdict {
     let with = |reason: Reason| Reason::Unheld { reason: Box::new(reason), problem: problem.clone() };
     match verdict {
         Verdict::Retrying(reason) => Verdict::Retrying(with(reason)),
-        // It is tried again, although what it waits for is somebody.
+        // It is retried, although the verdict waits for a person.
         Verdict::Blocked(reason) => Verdict::Blocked(with(reason)),
         other => other,
     }

@@ -1,14 +1,14 @@
-//! The extension's namespace, made where it is missing and the extension asks for that (OLM1-API-02).
+//! The extension's namespace, created if it is missing and the extension requests that (OLM1-API-02).
 //!
 //! ```text
-//!   account there ──────────────────────► the plan, as without the annotation
-//!   account missing, namespace there ───► the account is missing
-//!   account missing, namespace missing ─► which bundle? ─► the namespace as that bundle wants it; then the account is missing
+//!   account exists ─────────────────────► the plan, as without the annotation
+//!   account missing, namespace exists ──► the account is missing
+//!   account missing, namespace missing ─► bundle chosen ─► the namespace as that bundle wants it; then the account is missing
 //!   no account needed ──────────────────► the plan, with the namespace before everything else
 //! ```
 //!
-//! The controller makes it itself, since an account is in the namespace or nowhere. It belongs to nobody: what people put into it is lost with no
-//! extension.
+//! The controller creates it itself, since an account can only be in an existing namespace. The namespace is not managed by any extension, so
+//! what people put into it is not lost with an extension.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const CREATE: &str = "Create";
 /// The annotation of a ClusterServiceVersion with the namespace that its operator wants, as JSON.
 const TEMPLATE: &str = "operatorframework.io/suggested-namespace-template";
 
-/// What counts of [`TEMPLATE`]: the name is the extension's choice.
+/// The used part of [`TEMPLATE`]: the name is the extension's choice.
 #[derive(Debug, Default, Deserialize)]
 struct Template {
     #[serde(default)]
@@ -44,7 +44,7 @@ struct Metadata {
 }
 
 impl Planner<'_> {
-    /// Whether the namespace is missing and to be made.
+    /// Returns true if the namespace is missing and is to be created.
     pub(super) fn lacks_namespace(&self) -> Result<bool, Stop> {
         let extension = &*self.snapshot.extension;
         let name = &extension.spec.namespace;
@@ -68,7 +68,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The plan that makes the namespace and nothing else, since without it there is no account to act as.
+    /// The plan that creates the namespace and nothing else, since without it there is no account to act as.
     pub(super) fn namespace_alone(&mut self, history: &History, verdict: Verdict) -> Result<Plan, Stop> {
         let lifecycle = &self.snapshot.known.lifecycle;
         if lifecycle.problem.is_some() || ruling(&self.snapshot.extension, &lifecycle.policies).approval == Approval::Always {
@@ -84,7 +84,7 @@ impl Planner<'_> {
         Ok(Plan { namespace: Some(namespace), warnings, ..self.report(verdict) })
     }
 
-    /// The namespace as the bundle wants it, and what is wrong with its wish.
+    /// The namespace as the bundle wants it, and warnings about an invalid template.
     pub(super) fn namespace(&self, bundle: &Bundle) -> (Value, Vec<String>) {
         let extension = &*self.snapshot.extension;
         let template = bundle.csv.annotations.get(TEMPLATE).map(|text| serde_json::from_str::<Template>(text));

@@ -1,6 +1,6 @@
-//! Why a plan does not reach what is wanted: values that carry what they are about, so that nothing has to look into a sentence.
+//! The reasons for which a plan does not reach the desired state: values that carry their subject, so that no caller has to parse a sentence.
 //!
-//! `Display` is what the condition says, in upstream's words where upstream says it, to the character.
+//! `Display` is the text of the condition, in upstream's words if upstream has words for it, to the character.
 
 use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle as lifecycle;
@@ -11,7 +11,7 @@ use super::super::dependencies::Unsolved;
 use super::super::facts::PullFailure;
 use super::ContentError;
 
-/// Why a plan does not reach what is wanted.
+/// The reason why a plan does not reach the desired state.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Reason {
     /// A reason that any installer may have.
@@ -20,7 +20,7 @@ pub enum Reason {
     /// The extension has no catalog source.
     #[error("spec.source.catalog is missing")]
     NoSource,
-    /// An annotation of the extension has a value that means nothing.
+    /// An annotation of the extension has an invalid value.
     #[error(transparent)]
     Annotation(#[from] InvalidAnnotation),
     /// The catalogs have no bundle for it (OLM1-SEL-09).
@@ -29,10 +29,10 @@ pub enum Reason {
     /// Extensions that are resolved together have no answer with a bundle for this one (MS-EXPL-05).
     #[error("{0}")]
     Unsolved(Unsolved),
-    /// Which APIs the cluster serves is unknown, and the joint resolution needs to know.
+    /// The APIs that the cluster serves are unknown, and the joint resolution needs them.
     #[error("the APIs of the cluster cannot be told: {0}")]
     UnknownApis(SharedError),
-    /// Nothing was resolved.
+    /// No bundle was resolved.
     #[error("nothing was resolved")]
     NothingResolved,
     /// The bundle's image cannot be pulled.
@@ -40,10 +40,10 @@ pub enum Reason {
     Pull {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         failure: PullFailure,
     },
-    /// The bundle's content cannot be installed as asked.
+    /// The bundle's content cannot be installed as requested.
     #[error(transparent)]
     Content(#[from] ContentError),
     /// The account cannot be looked up.
@@ -55,10 +55,10 @@ pub enum Reason {
     /// Other bundles have to be installed first (OLM1-INST-04).
     #[error(transparent)]
     Waits(#[from] Waits),
-    /// The way back is blocked.
+    /// A rollback is blocked.
     #[error("rolling back to {bundle}: {reason}")]
     RollingBack {
-        /// The bundle to go back to.
+        /// The bundle to roll back to.
         bundle: String,
         /// The obstacle.
         reason: Box<Self>,
@@ -76,18 +76,18 @@ pub enum Reason {
         /// The bundle's version.
         version: String,
     },
-    /// A problem besides which what is installed could not be kept as it is.
+    /// A problem, and besides it the installed revision could not be kept as it is.
     #[error("{reason}\nwhat is installed could not be kept as it is: {problem}")]
     Unheld {
         /// The problem at hand.
         reason: Box<Self>,
-        /// Why what is installed could not be kept.
+        /// The cause for which the installed revision could not be kept.
         problem: SharedError,
     },
 }
 
 impl Reason {
-    /// The reason with the chosen bundle, where one was chosen (OLM1-CTRL-04).
+    /// The reason with the chosen bundle, if one was chosen (OLM1-CTRL-04).
     #[must_use]
     pub fn of_bundle(self, resolution: Option<&Resolution>) -> Self {
         match resolution {
@@ -98,7 +98,7 @@ impl Reason {
         }
     }
 
-    /// The reason without the bundle and the further problems that it was told with.
+    /// The innermost reason: without the bundle, and without a further problem.
     pub fn root(&self) -> &Self {
         match self {
             Self::OfBundle { reason, .. } | Self::Unheld { reason, .. } => reason.root(),
@@ -106,7 +106,7 @@ impl Reason {
         }
     }
 
-    /// Says whether another extension that is resolved together with this one wants its package.
+    /// Returns true if another extension that is resolved together with this one requests its package.
     pub fn wants_taken_package(&self) -> bool {
         match self {
             Self::Unsolved(Unsolved::Conflict(conflict)) => conflict.facts.iter().any(|fact| fact.kind == FactKind::OnePackage),
@@ -114,7 +114,7 @@ impl Reason {
         }
     }
 
-    /// The conflict between extensions that are resolved together, where that is the reason.
+    /// The conflict between extensions that are resolved together, if that is the reason.
     pub fn conflict(&self) -> Option<&Conflict> {
         match self {
             Self::Unsolved(Unsolved::Conflict(conflict)) => Some(conflict),
@@ -123,7 +123,7 @@ impl Reason {
     }
 }
 
-/// An annotation whose value means nothing.
+/// An annotation with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {annotation}: expected {expected}, found {found:?}{}", after(.consequence.as_ref()))]
 pub struct InvalidAnnotation {
@@ -133,7 +133,7 @@ pub struct InvalidAnnotation {
     pub expected: &'static str,
     /// Its value.
     pub found: String,
-    /// The consequence, besides that the value does not count.
+    /// A further consequence; the value itself is ignored.
     pub consequence: Option<&'static str>,
 }
 
@@ -141,7 +141,7 @@ fn after(text: Option<&&'static str>) -> String {
     text.map(|text| format!("; {text}")).unwrap_or_default()
 }
 
-/// Why the extension's namespace is not usable.
+/// Causes for which the extension's namespace cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message says it")]
 pub enum NamespaceProblem {
@@ -165,7 +165,7 @@ pub enum Waits {
     Missing {
         /// Their names.
         bundles: Vec<String>,
-        /// The ChangePlan whose approval makes their extensions.
+        /// The ChangePlan whose approval creates their extensions.
         plan: Option<String>,
     },
     /// Bundles of other extensions: `gadgets.v2.0.0 of clusterextension gadgets`.

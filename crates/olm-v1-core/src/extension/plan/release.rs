@@ -1,14 +1,14 @@
-//! What stays when an extension is deleted, and how it is let go of before (OLM1-INST-15, MS-RB-02).
+//! Objects that are kept when an extension is deleted, and their release before that (OLM1-INST-15, MS-RB-02).
 //!
 //! ```text
-//!   deleted ─► does anything stay? ──no──► finalizers off: everything goes by owner references
-//!                    │yes
-//!                    ├─ objects of the records, CRDs of the cluster ─► still owned? ──yes──► take the owner off, look again
-//!                    │                                                      └──no──► finalizers off
-//!                    └─ that cannot be known, or not done ─► the finalizers hold the extension, and with it everything
+//!   deleted ─► is anything kept? ──no──► finalizers off: everything is deleted by owner references
+//!                   │yes
+//!                   ├─ objects of the records, CRDs of the cluster ─► still owned? ──yes──► remove the owner, look again
+//!                   │                                                      └──no──► finalizers off
+//!                   └─ that is unknown, or fails ─► the finalizers keep the extension, and with it everything
 //! ```
 //!
-//! The labels stay on, so that an extension of the same name takes the objects up again (OLM1-OWN-01).
+//! The labels are kept, so that an extension of the same name adopts the objects again (OLM1-OWN-01).
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_api::olm_v1::ClusterExtension;
@@ -28,7 +28,7 @@ use super::{InvalidAnnotation, Plan, Planner, Reason, Stop, Verdict, finalizing}
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
-/// What stays when the extension is deleted.
+/// The objects that are kept when the extension is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
     /// Its CRDs, and so all custom resources.
@@ -37,10 +37,10 @@ pub enum Stays {
     Everything,
 }
 
-/// What the extension says about its deletion; nothing where everything goes.
+/// The objects that the extension asks to keep at its deletion; none if everything is deleted.
 ///
 /// # Errors
-/// Nobody knows what the annotation means; then nothing is deleted.
+/// The annotation has an invalid value; then nothing is deleted.
 pub fn stays(extension: &ClusterExtension) -> Result<Option<Stays>, InvalidAnnotation> {
     match extension.metadata.annotations.as_ref().and_then(|all| all.get(ON_DELETE)).map(String::as_str) {
         None => Ok(None),
@@ -55,7 +55,7 @@ pub fn stays(extension: &ClusterExtension) -> Result<Option<Stays>, InvalidAnnot
     }
 }
 
-/// Decides what is still to be let go of. Without steps and with [`Verdict::Reached`], the finalizers may go.
+/// Decides which objects are still to be released. Without steps and with [`Verdict::Reached`], the finalizers can be removed.
 pub fn release(snapshot: &Snapshot) -> Answer<Plan> {
     let planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.release() {
@@ -107,7 +107,7 @@ impl Planner<'_> {
         Ok(done(steps))
     }
 
-    /// The live objects that are to stay.
+    /// The live objects that are to be kept.
     fn staying(&self, history: &History, stays: Stays) -> Result<Vec<Value>, Stop> {
         let mut targets: Vec<ObjectRef> = Vec::new();
         let mut defines = history.revisions.is_empty();
@@ -127,7 +127,7 @@ impl Planner<'_> {
         if !missing.is_empty() {
             return Err(Stop::Need(missing));
         }
-        // What is lost with a CRD is more than any record tells, so that the cluster is asked which it owns.
+        // A CRD takes more with it than any record tells, so the CRDs that the extension owns are read from the cluster.
         let mut found = match known.instances.get(&kind).filter(|_| defines) {
             Some(Instances::Known(all)) if all.len() < INSTANCES_READ => all.clone(),
             Some(Instances::Known(_)) => return Err(self.unreleased("the cluster has too many CRDs to look at each")),
@@ -144,7 +144,7 @@ impl Planner<'_> {
         Ok(found)
     }
 
-    /// Takes the extension off an object; other owners stay.
+    /// Removes the extension's owner references from an object; other owners stay.
     fn disown(&self, live: &Value) -> PlannedStep {
         let owners = self.identity().other_owners(live);
         let metadata = &live["metadata"];

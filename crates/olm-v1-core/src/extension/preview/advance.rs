@@ -1,4 +1,4 @@
-//! What comes after a plan: the snapshot as it will be when the plan is done, for the next step of the path (OLM1-UPG-07).
+//! The state after a plan: the snapshot as it will be when the plan is done, for the next step of the path (OLM1-UPG-07).
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::super::plan::{FINALIZERS, Plan};
 /// The uid of an extension that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// An extension as the server would hold it after it was made: with a uid and its finalizers.
+/// An extension as the server would store it after its creation: with a uid and its finalizers.
 pub fn hypothetical(mut extension: ClusterExtension) -> ClusterExtension {
     extension.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
     extension.metadata.generation.get_or_insert(1);
     prepared(extension)
 }
 
-/// An extension with its finalizers, which every plan puts on before anything else (OLM1-CTRL-07).
+/// An extension with its finalizers, which every plan adds before anything else (OLM1-CTRL-07).
 pub fn prepared(mut extension: ClusterExtension) -> ClusterExtension {
     let present = extension.metadata.finalizers.get_or_insert_with(Vec::new);
     for finalizer in FINALIZERS {
@@ -33,7 +33,7 @@ pub fn prepared(mut extension: ClusterExtension) -> ClusterExtension {
     extension
 }
 
-/// The snapshot when the plan is done; nothing where the plan changes nothing.
+/// The snapshot after the plan; none if the plan changes nothing.
 pub fn advance(mut snapshot: Snapshot, plan: &Plan) -> Option<Snapshot> {
     if !matches!(plan.action, Action::Install | Action::Upgrade) {
         return None;
@@ -66,7 +66,7 @@ pub fn advance(mut snapshot: Snapshot, plan: &Plan) -> Option<Snapshot> {
     Some(snapshot)
 }
 
-/// The live object after an apply: what is wanted on top, without what the apply before held and this one does not.
+/// The live object after an apply: the desired fields on top, without fields that only the earlier apply set.
 fn applied(live: &Value, wanted: &Value, earlier: Option<&Value>) -> Value {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

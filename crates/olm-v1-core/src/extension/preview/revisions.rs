@@ -1,4 +1,4 @@
-//! The facts of a snapshot that are no live objects, with the revision of each (MS-PLAN-02).
+//! The facts of a snapshot other than live objects, with the revision of each (MS-PLAN-02).
 
 use mainstay_lifecycle::preview::FactRevision;
 use mainstay_rbac::{UserInfo, compact_string, rules_for};
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::super::account_name;
 use super::super::facts::Snapshot;
 
-/// The facts of a snapshot that are no live objects: install records, the account, and what it may do.
+/// The facts of a snapshot other than live objects: install records, the account, and its permissions.
 pub fn revisions(snapshot: &Snapshot) -> Vec<FactRevision> {
     let mut all = Vec::new();
     let records = match &snapshot.history {

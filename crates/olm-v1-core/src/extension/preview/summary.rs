@@ -8,19 +8,19 @@ use super::super::facts::Snapshot;
 use super::super::plan::Plan;
 use super::{Extra, step};
 
-/// Lines of each list.
+/// Maximum number of lines in each list.
 const LINES: usize = 60;
-/// Characters of a line.
+/// Maximum number of characters in a line.
 const WIDTH: usize = 400;
-/// Fields that are named of one object.
+/// Maximum number of fields that are named of one object.
 const FIELDS: usize = 6;
 
-/// What a person needs to know to decide about a plan (MS-POL-01). Every list is bounded.
+/// The summary with which a person can decide about a plan (MS-POL-01). Every list is bounded.
 pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
     let step = step(snapshot, plan, &Extra::default());
     let mut objects: Vec<&Object> =
         step.objects.iter().filter(|object| !matches!(object.change, Change::Unchanged | Change::Kept)).collect();
-    // What matters most must not be cut off.
+    // The most important changes must not be cut off.
     objects.sort_by_key(|object| object.change);
     ChangeSummary {
         rights_gained: bounded(step.rights_gained),

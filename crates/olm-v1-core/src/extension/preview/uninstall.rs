@@ -1,4 +1,4 @@
-//! What removing an extension does (MS-PLAN-01, MS-RB-02): everything that it owns goes by owner references (OLM1-INST-15).
+//! The removal of an extension (MS-PLAN-01, MS-RB-02): everything that it owns is deleted by owner references (OLM1-INST-15).
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_diagnostics::counted;
@@ -16,9 +16,9 @@ use super::super::owner;
 use super::super::plan::{Stays, stays};
 use super::Extra;
 
-/// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the
-/// records must be known. What is lost is told by what the extension owns on the cluster, not by a record alone: where that is not known,
-/// the step is not doable.
+/// The step that removes the extension. `keep_definitions` decides about its CRDs: true keeps them, false deletes them, `None` is no choice.
+/// The live objects of the records must be known. Losses are read from the objects that the extension owns on the cluster, not from a
+/// record alone; if these are unknown, the step cannot be applied.
 pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bool>) -> Step {
     let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
     let mut step = Step { kind: Kind::Uninstall, ..Step::default() };
@@ -146,7 +146,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
     step
 }
 
-/// Why a removal is not doable that would delete what the extension asks to keep.
+/// The problem of a removal that would delete what the extension asks to keep.
 pub fn asked_to_stay(name: &str) -> Problem {
     Problem {
         message: "its CRDs are to be deleted, and the extension asks that they stay".to_owned(),
@@ -156,12 +156,12 @@ pub fn asked_to_stay(name: &str) -> Problem {
     }
 }
 
-/// The command after which everything goes.
+/// The hint with the command after which everything is deleted.
 fn lets_go(name: &str) -> String {
     format!("kubectl annotate clusterextension {name} {ON_DELETE}- takes the annotation off; everything goes with the extension then")
 }
 
-/// Why a removal is not doable whose losses nobody can tell.
+/// The problem of a removal whose losses are unknown.
 pub fn unknown_definitions(name: &str, problem: &str) -> Problem {
     Problem {
         message: "which custom resource definitions it owns cannot be known, and custom resources would be deleted with them".to_owned(),
@@ -175,7 +175,7 @@ pub fn unknown_definitions(name: &str, problem: &str) -> Problem {
     }
 }
 
-/// Why a CRD cannot be kept that another controller deletes.
+/// The problem of a CRD that cannot be kept, because another controller deletes it.
 pub fn not_ours_to_keep(definition: &str, holder: &str) -> Problem {
     Problem {
         message: format!("CustomResourceDefinition {definition} cannot be kept"),
@@ -185,8 +185,8 @@ pub fn not_ours_to_keep(definition: &str, holder: &str) -> Problem {
     }
 }
 
-/// The same for an extension that others need, as [`needed_by`](mainstay_lifecycle::removal::needed_by) tells: not doable, unless that is asked
-/// for all the same.
+/// The same step for an extension that others need, as [`needed_by`](mainstay_lifecycle::removal::needed_by) tells. It cannot be applied,
+/// unless that is requested all the same.
 pub fn needed(mut step: Step, needs: &[String], even_if_needed: bool) -> Step {
     if needs.is_empty() {
         return step;
@@ -207,7 +207,7 @@ pub fn needed(mut step: Step, needs: &[String], even_if_needed: bool) -> Step {
     step
 }
 
-/// A CRD that goes or is kept, with the number of its custom resources.
+/// A CRD that is deleted or kept, with the number of its custom resources.
 pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange {
     let (existing, existing_unknown) = match extra.instances.get(name) {
         Some(Ok(instances)) => (Some(Existing { count: instances.count, ..Existing::default() }), None),
@@ -217,7 +217,7 @@ pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange
     CrdChange { name: name.to_owned(), change, existing, existing_unknown, ..CrdChange::default() }
 }
 
-/// The objects that may be live, to be looked at before [`uninstall`].
+/// The objects that may be live; [`uninstall`] needs them.
 pub fn applied(history: &History) -> Vec<mainstay_objects::ObjectRef> {
     let mut all: Vec<mainstay_objects::ObjectRef> = Vec::new();
     for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {

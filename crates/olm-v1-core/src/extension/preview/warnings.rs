@@ -1,4 +1,4 @@
-//! What a person should know although nothing is wrong: deprecations, and what the bundle says about the clusters that it fits.
+//! Warnings although nothing is wrong: deprecations, and the bundle's statements about compatible clusters.
 
 use mainstay_api::olm_v1::Enforcement;
 use mainstay_bundle::Bundle;
@@ -22,7 +22,7 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
     }
     all.extend(plan.warnings.iter().cloned());
     match (&plan.consent.gate, &plan.verdict) {
-        // The approval is told by itself.
+        // The approval is shown separately.
         (Some(gate), _) if !gate.open => {}
         (_, Verdict::Retrying(reason)) if plan.consent.meanwhile.is_some() => all.push(reason.to_string()),
         _ => {}
@@ -41,7 +41,7 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
     all
 }
 
-/// What the bundle says about the clusters that it fits (MS-POL-05).
+/// The bundle's statements about compatible clusters (MS-POL-05).
 fn compatibility(bundle: &Bundle, extra: &Extra) -> Vec<String> {
     let mut all = Vec::new();
     let needs = &bundle.csv.min_kube_version;
@@ -61,7 +61,7 @@ fn compatibility(bundle: &Bundle, extra: &Extra) -> Vec<String> {
     all
 }
 
-/// Which platform versions the bundle supports, and whether it blocks the platform's next update (OLM1-COMPAT-02, OLM1-COMPAT-06).
+/// The platform versions that the bundle supports, and a warning if it blocks the platform's next update (OLM1-COMPAT-02, OLM1-COMPAT-06).
 fn platform(bundle: &Bundle, extra: &Extra) -> Option<String> {
     let properties = declared(bundle);
     let told = match extra.platform {
@@ -85,7 +85,7 @@ fn limit(properties: &str) -> Result<Option<String>, compat::CompatError> {
     Ok(compat::max_version(Some(properties))?.map(words))
 }
 
-/// The limits that a bundle declares, in its CSV or beside it, each once, as the CSV's annotation would have them.
+/// The limits that a bundle declares, in its CSV or beside it, each once, in the form of the CSV's annotation.
 fn declared(bundle: &Bundle) -> String {
     let mut values: Vec<&str> = Vec::new();
     for property in bundle.csv_properties.iter().chain(&bundle.properties).filter(|property| property.kind == compat::PROPERTY) {
@@ -97,7 +97,7 @@ fn declared(bundle: &Bundle) -> String {
     format!("[{}]", each.join(","))
 }
 
-/// Rights on APIs that Kubernetes has removed: whoever wants them will find nothing.
+/// Warnings about the bundle's objects that use APIs that Kubernetes has removed.
 fn removed_apis(bundle: &Bundle) -> Vec<String> {
     let mut all = Vec::new();
     for manifest in bundle.objects.iter().chain(&bundle.others) {

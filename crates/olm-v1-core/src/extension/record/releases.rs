@@ -1,5 +1,5 @@
-//! Records as OLM's own operator-controller keeps them: Helm releases, in Secrets of a chunked form. Read only, so that what it installed is
-//! known here, too.
+//! Records as OLM's own operator-controller keeps them: Helm releases, in Secrets of a chunked form. Mainstay only reads them, to
+//! recognize extensions that operator-controller installed.
 //!
 //! ```text
 //!   Secret sh.helm.release.v1.NAME.vN   labels: owner, name, status, version, type=index    data: chunk, extraChunks (names)
@@ -19,14 +19,14 @@ use serde_json::Value;
 
 use super::RecordError;
 
-/// What all Secrets of releases carry.
+/// The label selector of all Secrets of releases.
 pub const RELEASES: &str = "owner=operator-controller,type in (index,chunk)";
-/// More bytes than a release may have, unpacked.
+/// Read limit for an unpacked release, in bytes; no release reaches it.
 const RELEASE_BYTES: u64 = 256 << 20;
-/// More chunks than a release may have.
+/// Read limit for the chunks of a release; no release reaches it.
 const CHUNKS: usize = 32;
 
-/// Reads the releases of one extension among Secrets of releases; those of an extension of its name that is gone do not count.
+/// Reads the releases of one extension among Secrets of releases. Those of a deleted extension of the same name do not count.
 ///
 /// # Errors
 /// A release is incomplete or damaged.
@@ -77,7 +77,7 @@ fn revision(index: &Secret, chunks: &BTreeMap<(String, String), &Secret>) -> Res
         "superseded" => State::Superseded,
         "failed" => State::Failed,
         "uninstalled" => return Ok(None),
-        // What is being done is not done yet.
+        // An operation that is under way is not complete yet.
         _ => State::Pending,
     };
     let number =

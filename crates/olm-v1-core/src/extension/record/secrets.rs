@@ -24,16 +24,16 @@ const OWNER: &str = "operator-controller";
 const CHUNK_LABEL: &str = "lifecycle.mainstay.dev/chunk";
 const CHUNK_BYTES: usize = 1_000_000;
 const CHUNKS: usize = 10;
-/// How many bytes a record may have, compressed.
+/// Maximum size of a compressed record, in bytes.
 pub(super) const ROOM: usize = CHUNKS * CHUNK_BYTES;
 const RECORD_BYTES: u64 = 256 << 20;
 const DATA_KEY: &str = "record";
 /// The digest of the manifests, for people who look at the Secret.
 const DIGEST: &str = "lifecycle.mainstay.dev/manifest-digest";
-/// The phases with their objects' number: `crds=1,workloads=2`.
+/// The phases with the number of their objects: `crds=1,workloads=2`.
 const PHASES: &str = "lifecycle.mainstay.dev/phases";
 
-/// The history that the Secrets of one extension tell.
+/// Reads the history from the Secrets of one extension.
 pub fn read(secrets: &[Secret]) -> Result<History, RecordError> {
     let mut firsts = Vec::new();
     let mut further: BTreeMap<String, &Secret> = BTreeMap::new();
@@ -131,17 +131,18 @@ fn phases_text(record: &Record) -> String {
     record.phases().iter().map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(",")
 }
 
-/// The change of a revision's first Secret that gives it this state and these notes.
+/// The patch of a revision's first Secret that sets this state and these notes.
 pub fn patch(state: State, notes: &Notes) -> Value {
     serde_json::json!({"metadata": {"labels": {STATE_LABEL: state.as_str()}, "annotations": notes.patch()}})
 }
 
-/// Whether a revision's first Secret says that it is in this state.
+/// Returns true if a revision's first Secret has this state.
 pub fn is_in(secret: &Value, state: State) -> bool {
     secret["metadata"]["labels"][STATE_LABEL] == state.as_str()
 }
 
-/// The name of a revision's first Secret. An extension's name may have 253 characters, which leaves no room: then it is cut, and a hash keeps it unique.
+/// The name of a revision's first Secret. An extension's name may have 253 characters, which leaves no room for the suffix: then it is cut, and
+/// a hash keeps it unique.
 pub fn secret_name(extension: &str, revision: u32) -> String {
     const NAME: usize = 200;
     if extension.len() <= NAME {
@@ -152,7 +153,7 @@ pub fn secret_name(extension: &str, revision: u32) -> String {
     format!("olm.v1.{cut}.{hash}.v{revision}")
 }
 
-/// Whether a Secret is the first one of a record of this extension: the one that makes the record count.
+/// Returns true if a Secret is the first one of a record of this extension. Without the first one, a record does not count.
 pub fn begins(secret: &Value, uid: &str) -> bool {
     let labels = &secret["metadata"]["labels"];
     labels[EXTENSION_LABEL] == uid && labels[CHUNK_LABEL].is_null()
