@@ -88,7 +88,7 @@ pub enum WriteError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Nothing was sent: another process may be leading by now.
+    /// The request was not sent, because another process may be leading by now.
     #[error("cannot {verb} {object}")]
     NotLeading {
         /// The operation.

@@ -106,11 +106,11 @@ pub enum Patch {
 /// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted afterwards.
+    /// Dependents are deleted afterwards.
     #[default]
     Background,
-    /// They are deleted first.
+    /// Dependents are deleted first.
     Foreground,
-    /// They stay.
+    /// Dependents stay.
     Orphan,
 }

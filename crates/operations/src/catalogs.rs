@@ -117,12 +117,12 @@ impl CatalogSnapshot {
         Ok(Self { catalogs })
     }
 
-    /// The catalogs.
+    /// Returns the catalogs.
     pub fn catalogs(&self) -> &[ServedCatalog] {
         &self.catalogs
     }
 
-    /// The catalogs as the planner reads them.
+    /// Returns the catalogs as the planner reads them.
     pub fn facts(&self) -> Vec<CatalogFact> {
         let content = |catalog: &ServedCatalog| match &catalog.content {
             Ok(content) => CatalogContent::Held(Arc::new(Shared(content.index.clone()))),
@@ -183,7 +183,7 @@ impl CatalogSnapshot {
     }
 }
 
-/// Upstream's message for a catalog that does not serve.
+/// Returns upstream's message for a catalog that does not serve.
 fn not_served(name: &str) -> String {
     format!("catalog \"{name}\" is not being served")
 }

@@ -98,7 +98,7 @@ pub enum InstallerPermissions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CrdSafety {
-    /// They stop the upgrade.
+    /// Lossy changes stop the upgrade.
     Strict,
     /// The plan names them and the objects, and the upgrade goes on, for these bundles and no later ones.
     Warn,

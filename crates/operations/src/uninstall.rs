@@ -57,7 +57,7 @@ pub struct Removal {
 /// The objects of a removed extension that were kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing of importance.
+    /// No objects of importance.
     Nothing,
     /// Its CRDs and custom resources.
     Definitions,

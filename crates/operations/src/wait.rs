@@ -25,15 +25,15 @@ const READERS: usize = 8;
 /// A state to wait for.
 #[derive(Clone, Debug)]
 pub enum Awaited {
-    /// Of an extension: a bundle is installed.
+    /// An extension has a bundle installed.
     Installed,
-    /// Of an extension: a bundle is installed, and its objects are ready.
+    /// An extension has a bundle installed, and its objects are ready.
     Healthy,
     /// The object is gone.
     Deleted,
-    /// Of a catalog: it serves its content.
+    /// A catalog serves its content.
     Serving,
-    /// Of an extension: a version of this range is installed and ready; as written, and read.
+    /// An extension has a version of this range installed and ready. The range is given as written, and parsed.
     Version(String, ExtensionRange),
 }
 

@@ -14,36 +14,37 @@ use crate::errors::{Exit, Failure};
 /// The files of a bundle by path.
 pub type Files = mainstay_catalog_refs::BundleFiles;
 
-/// The bundle of a directory or an image, to install it.
+/// Opens the bundle of a directory or an image for installation.
 pub fn open(place: &str) -> Result<Bundle, Failure> {
     read(place, &files(place)?)
 }
 
-/// The files of a bundle below `manifests` and `metadata`, of a directory or an image wherever it lies.
+/// Reads the files of a bundle below `manifests` and `metadata`, from a directory or an image in any place.
 pub fn files(place: &str) -> Result<Files, Failure> {
     let opened = async { mainstay_catalog_refs::open_bundle(place, &catalogs::client).await };
     crate::runtime::block_on(async { opened.await.map_err(|error| catalogs::failure(&format!("bundle {place}"), &error)) })
 }
 
-/// All files of a bundle directory or image, by path; those beside manifests and metadata too: validators count them.
+/// Reads all files of a bundle directory or image, by path. Files beside manifests and metadata are included, because validators count
+/// them.
 pub fn whole(place: &str) -> Result<Files, Failure> {
     let path = Path::new(place);
     // A layout of images is a directory, too.
     if path.is_dir() && !path.join("oci-layout").is_file() { whole_directory(path) } else { files(place) }
 }
 
-/// All files of a bundle directory that the user names, by path.
+/// Reads all files of a bundle directory that the user names, by path.
 pub fn whole_directory(path: &Path) -> Result<Files, Failure> {
     whole_bundle(path, Links::Anywhere).map_err(|error| Failure::failed(format!("bundle {}", path.display()), &error))
 }
 
-/// The bundle in these files, to install it.
+/// Reads the bundle in these files for installation.
 pub fn read(place: &str, files: &Files) -> Result<Bundle, Failure> {
     Ok(images::read_bundle(place, files)?)
 }
 
-/// The bundle in these files, with all that a catalog says of it. What cannot be read to install it is refused here too, so that every command
-/// has one verdict about a bundle.
+/// Reads the bundle in these files, with all that a catalog says of it. Content that cannot be read for installation is refused here too,
+/// so that every command has one verdict about a bundle.
 pub fn read_for_catalog(subject: &str, files: &Files) -> Result<Bundle, Failure> {
     let parts = files.iter().filter(|(path, _)| path.starts_with("manifests/") || path.starts_with("metadata/"));
     let bundle = Bundle::read_for_catalog(parts.map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(subject, &error))?;
@@ -53,17 +54,17 @@ pub fn read_for_catalog(subject: &str, files: &Files) -> Result<Bundle, Failure>
     }
 }
 
-/// The files below `manifests` and `metadata`.
+/// Reads the files below `manifests` and `metadata`.
 pub fn directory(path: &Path) -> Result<Files, Failure> {
     bundle_directory(path).map_err(|error| catalogs::failure(&format!("bundle {}", path.display()), &error))
 }
 
-/// How deep bundles are looked for.
+/// Maximum depth of the search for bundles.
 const DEPTH: usize = 8;
-/// How many files and folders are looked at for it.
+/// Maximum number of files and folders of the search for bundles.
 const ENTRIES: usize = 200_000;
 
-/// What lies in a tree of bundle directories, sorted by path.
+/// The content of a tree of bundle directories, sorted by path.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Directories with `manifests` and `metadata`.
@@ -72,7 +73,7 @@ pub struct Found {
     pub files: Vec<PathBuf>,
 }
 
-/// Looks for bundles below a directory. Links to folders are not gone through, so that the walk ends.
+/// Searches for bundles below a directory. Links to folders are not followed, so that the search ends.
 pub fn find(root: &Path) -> Result<Found, Failure> {
     let mut found = Found::default();
     let mut seen = 0;
@@ -91,7 +92,7 @@ pub fn find(root: &Path) -> Result<Found, Failure> {
                 return Err(refuse(format!("{}: more than {ENTRIES} files and folders", entry.path().display())));
             }
             if entry.file_type().map_err(failed)?.is_dir() {
-                // What a version control system keeps is no tree of bundles.
+                // The data of a version control system is no tree of bundles.
                 if entry.file_name() == OsStr::new(".git") {
                     continue;
                 }

@@ -9,15 +9,15 @@ use mainstay_operations::images::reference_failure;
 use crate::errors::Failure;
 use crate::{images, progress, runtime};
 
-/// A catalog, indexed.
+/// An indexed catalog.
 pub struct Catalog {
-    /// What it is called in answers.
+    /// Its name in answers.
     pub name: String,
     /// Its index.
     pub index: Index<Vec<u8>>,
 }
 
-/// Opens catalogs; two that would have one name get numbers.
+/// Opens catalogs; two with the same name get numbers.
 pub fn open_all(places: &[String]) -> Result<Vec<Catalog>, Failure> {
     let mut all: Vec<Catalog> = Vec::new();
     for place in places {
@@ -36,22 +36,22 @@ pub fn open_all(places: &[String]) -> Result<Vec<Catalog>, Failure> {
     Ok(all)
 }
 
-/// Opens what a command names; `accept` says what it takes.
+/// Opens the catalog that a command names; `accept` lists the accepted kinds.
 pub fn open(place: &str, accept: &[Kind]) -> Result<Opened, Failure> {
     open_with(place, &Access::new(&client, accept))
 }
 
-/// [`open`] with settings of one's own.
+/// Opens a catalog as [`open`] does, with other settings.
 pub fn open_with(place: &str, access: &Access<'_>) -> Result<Opened, Failure> {
     runtime::block_on(async { mainstay_catalog_refs::open(place, access).await.map_err(|error| failure(place, &error)) })
 }
 
-/// The user's client, when it turns out to be needed.
+/// Creates the user's client, when it turns out to be needed.
 pub fn client() -> Result<Client, BoxError> {
     images::config().map_err(|failure| BoxError::from(failure.to_line())).and_then(|config| Ok(progress::shown(Client::new(config)?)))
 }
 
-/// A failure with the exit code and the hint that its kind deserves.
+/// Returns the failure of an error, with the exit code and the hint of its kind.
 pub fn failure(subject: &str, error: &Error) -> Failure {
     reference_failure(subject, error).into()
 }
@@ -64,7 +64,7 @@ fn index(place: &str, source: &dyn Source) -> Result<Catalog, Failure> {
     Ok(Catalog { name: name(place), index })
 }
 
-/// `./catalogs/team.json.gz` is `team`, `registry/org/catalog:v1` is `catalog`.
+/// Returns the name of a catalog: `./catalogs/team.json.gz` is `team`, `registry/org/catalog:v1` is `catalog`.
 fn name(place: &str) -> String {
     let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or(place);
     let stem = last.split(['@', ':']).next().unwrap_or(last);

@@ -1,4 +1,4 @@
-//! Which cluster a command speaks to (MS-CLI-02), made so that nobody changes production by accident.
+//! Selection of the cluster that a command talks to (MS-CLI-02). It keeps users from changing production by accident.
 //!
 //! ```text
 //!   --kubeconfig, --context   ─┐
@@ -36,16 +36,16 @@ pub struct ClusterArgs {
     pub act_as: Option<String>,
 }
 
-/// Where a cluster was found.
+/// The place of the selected cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// A kubeconfig file, or `$KUBECONFIG`'s files where there is none.
+    /// A kubeconfig file; `None` means the files of `$KUBECONFIG`.
     Kubeconfig(Option<PathBuf>),
-    /// This process runs in it.
+    /// The cluster that this process runs in.
     InCluster,
 }
 
-/// What selection looks at besides the command line.
+/// The inputs of the selection besides the command line.
 #[derive(Clone, Debug, Default)]
 struct Surroundings {
     embedded_wanted: bool,
@@ -56,7 +56,7 @@ struct Surroundings {
 }
 
 impl ClusterArgs {
-    /// Finds the cluster and makes a client; nothing is asked of it yet.
+    /// Finds the cluster and creates a client; no request is sent yet.
     pub async fn open(&self) -> Result<Session, Failure> {
         let registries = Arc::new(UserRegistries);
         Ok(match choose(self, &surroundings()?)? {
@@ -67,7 +67,7 @@ impl ClusterArgs {
         })
     }
 
-    /// [`ClusterArgs::open`] for commands that change something: says first which cluster it is.
+    /// Opens a session as [`ClusterArgs::open`] does, for commands that change something: names the cluster first.
     pub async fn open_to_change(&self) -> Result<Session, Failure> {
         let session = self.open().await?;
         note(format!("cluster: {} ({})", session.context, session.server));
@@ -75,7 +75,7 @@ impl ClusterArgs {
     }
 }
 
-/// The user's own kubeconfig, `~/.kube/config`.
+/// Returns the user's own kubeconfig, `~/.kube/config`.
 pub fn default_path() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| !home.as_os_str().is_empty()).map(|home| home.join(".kube/config"))
 }

@@ -1,4 +1,4 @@
-//! How a command fails: what happened to which object, why, what would work, and the exit code (MS-CLI-06).
+//! Failures of a command: the object, the event, its cause, a hint, and the exit code (MS-CLI-06).
 
 use std::error::Error;
 
@@ -12,15 +12,15 @@ use crate::screen::{self, Kind};
 /// Exit codes (MS-CLI-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did not work, or the input is bad.
+    /// The command failed, or its input is bad.
     Failed = 1,
-    /// The command line does not say what is wanted.
+    /// The command line is invalid or incomplete.
     Usage = 2,
-    /// Something that was named does not exist.
+    /// A named object does not exist.
     NotFound = 3,
-    /// It cannot be done as asked: unsatisfiable, unsafe or forbidden.
+    /// The request cannot be met as it is: unsatisfiable, unsafe or forbidden.
     Impossible = 4,
-    /// It took too long.
+    /// The command took too long.
     TimedOut = 5,
 }
 
@@ -48,13 +48,13 @@ impl From<Exit> for FailureKind {
     }
 }
 
-/// Why a command ends without having done what it was asked: a failure as operations tell it, with what this command line makes of it.
+/// The reason why a command ends without its result: a failure of an operation, with its presentation on this command line.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
     told: mainstay_diagnostics::Failure,
-    /// Whether the answer on stdout has said everything already.
+    /// True if the answer on stdout has said everything already.
     silent: bool,
 }
 
@@ -65,37 +65,37 @@ impl From<mainstay_diagnostics::Failure> for Failure {
 }
 
 impl Failure {
-    /// A failure of `subject`, the object first: `catalog ./x`, `package foo`.
+    /// Creates a failure of `subject`, the object first: `catalog ./x`, `package foo`.
     pub fn new(exit: Exit, subject: impl Into<String>, message: impl Into<String>) -> Self {
         mainstay_diagnostics::Failure::new(exit.into(), subject, message).into()
     }
 
-    /// What failed, with the chain of errors below it as causes.
+    /// Creates a failure from an error; the chain of errors below it becomes its causes.
     pub fn of(exit: Exit, subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
         mainstay_diagnostics::Failure::of(exit.into(), subject, error).into()
     }
 
-    /// Bad input or an operation that failed.
+    /// Creates a failure for bad input or for an operation that failed.
     pub fn failed(subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
         Self::of(Exit::Failed, subject, error)
     }
 
-    /// The answer "no": stdout has said it, only the exit code is left to say.
+    /// Creates the answer "no": stdout has said it, and only the exit code is left.
     pub fn no() -> Self {
         Self::silent(Exit::Impossible)
     }
 
-    /// Only an exit code: stdout has said everything.
+    /// Creates a failure that is only an exit code: stdout has said everything.
     pub fn silent(exit: Exit) -> Self {
         Self { silent: true, ..Self::new(exit, "", "") }
     }
 
-    /// The failure without what this command line makes of it.
+    /// Returns the failure without its presentation on this command line.
     pub fn into_told(self) -> mainstay_diagnostics::Failure {
         self.told
     }
 
-    /// The same with another exit code.
+    /// Sets another exit code.
     #[must_use]
     pub fn exits(self, exit: Exit) -> Self {
         Self { exit, told: self.told.with_kind(exit.into()), ..self }
@@ -107,23 +107,23 @@ impl Failure {
         Self { told: self.told.because(cause), ..self }
     }
 
-    /// Adds what would work.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<Hint>) -> Self {
         Self { told: self.told.hint(hint), ..self }
     }
 
-    /// The message alone.
+    /// Returns the message alone.
     pub fn message(&self) -> &str {
         self.told.message()
     }
 
-    /// What would work.
+    /// Returns the hints.
     pub fn hints(&self) -> &[Hint] {
         self.told.hints()
     }
 
-    /// The message and its causes on one line.
+    /// Returns the message and its causes on one line.
     pub fn to_line(&self) -> String {
         self.told.to_line()
     }
@@ -132,7 +132,7 @@ impl Failure {
         self.told.finding()
     }
 
-    /// `{"error": {"message", "causes", "hints"}}`, as machine output has it (MS-CLI-09).
+    /// Returns `{"error": {"message", "causes", "hints"}}`, as machine output has it (MS-CLI-09).
     pub fn to_json(&self) -> Value {
         let mut error = json!({"message": self.finding().message});
         if !self.finding().causes.is_empty() {
@@ -144,7 +144,7 @@ impl Failure {
         json!({"error": error})
     }
 
-    /// Writes it to stderr as upstream's tools begin their errors, without its subject: their texts name it themselves.
+    /// Writes the failure to stderr as upstream's tools begin their errors, without its subject: their texts name it themselves.
     pub fn report_as_upstream(&self) {
         if self.silent {
             return;
@@ -162,12 +162,12 @@ impl Failure {
         }
     }
 
-    /// Writes it to stderr, unless stdout has said everything.
+    /// Writes the failure to stderr, unless stdout has said everything.
     pub fn report(&self) {
         if self.silent {
             return;
         }
-        // A finding's text is escaped already, and only what it says itself stands at the beginning of a line.
+        // A finding's text is escaped already, and only the program's own text begins a line.
         for line in printable::finding(&said_once(self.finding())).to_text().lines() {
             let line = if let Some(rest) = line.strip_prefix("error:") {
                 format!("{}{rest}\n", "error:".red().bold())
@@ -181,12 +181,12 @@ impl Failure {
     }
 }
 
-/// Errors of the operating system as this program says them; Rust's begin with a capital letter and end with a number.
+/// Errors of the operating system in this program's words; Rust's begin with a capital letter and end with a number.
 const SYSTEM: [&str; 6] =
     ["No such file or directory", "Permission denied", "Is a directory", "Not a directory", "Connection refused", "File exists"];
 
-/// The finding with everything said once and in one wording: its message does not repeat the object that the subject names, and no cause repeats
-/// the message.
+/// Returns the finding without repetition and in one wording: its message does not repeat the object that the subject names, and no cause
+/// repeats the message.
 fn said_once(finding: &Finding) -> Finding {
     let mut once = finding.clone();
     once.message = in_one_wording(&finding.message);
@@ -221,19 +221,19 @@ fn in_one_wording(text: &str) -> String {
     text
 }
 
-/// A warning on stderr.
+/// Writes a warning to stderr.
 pub fn warn(subject: &str, message: &str) {
     let text = printable::finding(&Finding::new(Severity::Warning, "warning", subject, message)).to_text();
     let rest = text.strip_prefix("warning:").unwrap_or(&text);
     screen::err(&format!("{}{rest}", "warning:".yellow()), Kind::Drawn);
 }
 
-/// A line for people on stderr.
+/// Writes a line for people to stderr.
 pub fn note(text: impl AsRef<str>) {
     screen::err(&format!("{}\n", text.as_ref()), Kind::Text);
 }
 
-/// The same, painted by this program; text of others in it was escaped before.
+/// Writes a line that this program painted to stderr; text of others in it was escaped before.
 pub fn note_drawn(text: impl AsRef<str>) {
     screen::err(&format!("{}\n", text.as_ref()), Kind::Drawn);
 }

@@ -1,4 +1,4 @@
-//! Registries as this user reaches them: credentials, mirrors, and what images hold.
+//! Registries with the user's settings: credentials, mirrors, and the content of images.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use crate::errors::{Exit, Failure};
 /// The label that names the folder of a catalog's files (OLM1-CAT-06).
 pub const CATALOG_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
-/// How much of pulled images is kept for the next command.
+/// Size limit of the cache of pulled images, in bytes.
 const CACHE_BYTES: u64 = 4 << 30;
 
-/// A client with the user's credentials and mirrors.
+/// Creates a client with the user's credentials and mirrors.
 pub fn client() -> Result<Client, Failure> {
     Client::new(config()?).map_err(|error| failure("registry client", &error))
 }
 
-/// The user's credentials, mirrors, authorities, and cache.
+/// Returns the user's credentials, mirrors, certificate authorities and cache.
 pub fn config() -> Result<ClientConfig, Failure> {
     let config = settings().load().map_err(|error| failure("settings of container tools", &error))?;
     Ok(ClientConfig { cache: cache()?, ..config })
 }
 
-/// Where the user's settings are.
+/// Returns the user's settings.
 pub fn settings() -> Settings {
     Settings::of(variable, Path::new("/etc"))
 }
@@ -35,39 +35,40 @@ fn variable(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
 }
 
-/// Bundle and catalog images hold no programs; one platform makes them the same everywhere.
+/// Returns the platform of bundle and catalog images. They hold no programs, so one platform makes them the same everywhere.
 pub fn data_platform() -> Platform {
     Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
 }
 
-/// Where a built image goes.
+/// The target of a built image.
 pub enum Target {
-    /// To a registry.
+    /// A registry.
     Push(String),
-    /// Into an OCI layout directory.
+    /// An OCI layout directory.
     Layout(PathBuf),
-    /// Into a file, as an OCI layout in a tar archive.
+    /// A file: an OCI layout in a tar archive.
     OciArchive(PathBuf),
-    /// Into a file, as `docker load` reads it, under a name if there is one.
+    /// A file in the format of `docker load`, under a name if there is one.
     DockerArchive(PathBuf, Option<String>),
 }
 
-/// What an image is built on, and for which machines.
+/// The base of an image, and its platforms.
 #[derive(Debug, Clone, Default)]
 pub struct Foundation {
-    /// The image below, by reference; nothing means from scratch.
+    /// The base image, by reference; `None` means from scratch.
     pub base: Option<String>,
-    /// One image for each of them; several become an index. Without any: what holds only data is the same everywhere, and on a base it is
-    /// Linux on this machine's architecture.
+    /// The platforms, one image for each; several become an index. Empty means the platform of [`data_platform`] without a base, and Linux
+    /// on this machine's architecture on a base.
     pub platforms: Vec<Platform>,
 }
 
-/// Builds an image and puts it where it should go; gives the reference by digest, or the digest for what is no registry.
+/// Builds an image and delivers it to its target. Returns the reference by digest, or only the digest if the target is no registry.
 pub async fn deliver(builder: &ImageBuilder, target: &Target, on_progress: Option<OnTransfer>) -> Result<String, Failure> {
     deliver_on(&Foundation::default(), builder, target, on_progress).await
 }
 
-/// The same on a base, and for several platforms. The base's layers are mounted by the registry where that is possible, else copied.
+/// Builds and delivers an image on a base, and for several platforms. The registry mounts the base's layers if it can; otherwise they are
+/// copied.
 pub async fn deliver_on(
     foundation: &Foundation,
     builder: &ImageBuilder,
@@ -156,7 +157,7 @@ impl Target {
     }
 }
 
-/// A failure with the exit code and the hint that its kind deserves.
+/// Returns the failure of an error, with the exit code and the hint of its kind.
 pub fn failure(subject: &str, error: &Error) -> Failure {
     operations::failure(subject, error).into()
 }
@@ -170,7 +171,7 @@ impl Registries for UserRegistries {
     }
 }
 
-/// Where blobs are kept for the next command: `MAINSTAY_CACHE_DIR`, or the user's cache folder. Nowhere when neither is known.
+/// Returns the cache of blobs for later commands: `MAINSTAY_CACHE_DIR`, or the user's cache folder. `None` if neither is known.
 fn cache() -> Result<Option<BlobCache>, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("MAINSTAY_CACHE_DIR")
@@ -180,7 +181,7 @@ fn cache() -> Result<Option<BlobCache>, Failure> {
     crate::private::own_cache(&folder.join("images"))?;
     match BlobCache::open(folder.join("images"), CACHE_BYTES) {
         Ok(cache) => Ok(Some(cache)),
-        // A home that cannot be written to, as in many containers, is no reason not to pull.
+        // A home that cannot be written to, as in many containers, is no reason to refuse a pull.
         Err(Error::Io { path, source }) if is_read_only(&source) => {
             tracing::info!(path = %path.display(), error = %source, "images are not kept for the next command");
             Ok(None)

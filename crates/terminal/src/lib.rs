@@ -1,7 +1,7 @@
-//! What the faces on a terminal share: how they write, fail, show progress, find a cluster, and reach registries.
+//! The shared parts of programs on a terminal: output, failures, progress, cluster selection, and access to registries.
 //!
-//! A program on a terminal (`mainstay`, `opm`) reads its own words and calls libraries; whatever leaves it passes here, so that no command can
-//! forget to escape the text of others ([`screen`]), and every failure looks the same ([`errors`]).
+//! A program on a terminal (`mainstay`, `opm`) reads its own arguments and calls libraries. All its output passes here, so that no command
+//! can forget to escape the text of others ([`screen`]), and every failure looks the same ([`errors`]).
 //!
 //! ```text
 //!   errors, output, progress ──► printable ──► screen ──► stdout, stderr

@@ -1,4 +1,4 @@
-//! What goes to stdout: aligned tables for people, JSON and YAML for programs (MS-CLI-06).
+//! Output to stdout: aligned tables for people, JSON and YAML for programs (MS-CLI-06).
 
 use std::io::ErrorKind;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ mod jsonpath;
 
 pub use jsonpath::JsonPath;
 
-/// How results are written.
+/// The format of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// An aligned table or a few lines.
@@ -25,7 +25,7 @@ pub enum Format {
     Json,
     /// YAML.
     Yaml,
-    /// `kind/name`, one a line.
+    /// `kind/name`, one per line.
     Name,
     /// The values at a path.
     JsonPath(JsonPath),
@@ -49,7 +49,7 @@ impl FromStr for Format {
     }
 }
 
-/// Takes the formats that a command's help names, and no other: one that is taken is written.
+/// Returns a parser that accepts only the formats that a command's help names, so that every accepted format is written.
 pub fn among(named: &'static str) -> impl Fn(&str) -> Result<Format, String> + Clone + Send + Sync + 'static {
     move |text| {
         let format = text.parse()?;
@@ -60,18 +60,18 @@ pub fn among(named: &'static str) -> impl Fn(&str) -> Result<Format, String> + C
 }
 
 impl Format {
-    /// Whether people read it.
+    /// Returns whether the format is for people.
     pub fn is_table(&self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
-/// Prints text for people; what a terminal would obey in it is shown.
+/// Prints text for people, with control characters escaped.
 pub fn print(text: &str) -> Result<(), Failure> {
     printed(screen::out(text, Kind::Text))
 }
 
-/// Prints what this program painted or drew; text of others in it was escaped before.
+/// Prints text that this program painted or drew; text of others in it was escaped before.
 pub fn drawn(text: &str) -> Result<(), Failure> {
     printed(screen::out(text, Kind::Drawn))
 }
@@ -81,19 +81,19 @@ pub fn json(text: &str) -> Result<(), Failure> {
     printed(screen::out(text, Kind::Json))
 }
 
-/// Prints YAML documents: data that reads back the same, and of which everything is seen.
+/// Prints YAML documents that read back the same, with every hidden character escaped.
 pub fn yaml(documents: &[Value]) -> Result<(), Failure> {
     print(&printable_yaml(documents))
 }
 
-/// Lets `write` print data as it goes, byte for byte unless it is a terminal; what it writes is gathered to larger pieces.
+/// Lets `write` print data as it goes, in larger pieces, and byte for byte unless stdout is a terminal.
 pub fn stream(kind: impl Into<Kind>, write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<(), Failure> {
     printed(screen::data(kind.into(), write))
 }
 
 fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
     match outcome {
-        // Whoever reads has seen enough (`| head`).
+        // The reader has seen enough (`| head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::failed("standard output", &error)),
         Ok(()) => Ok(()),
@@ -105,7 +105,7 @@ pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
     print(&format!("{}\n", text.as_ref()))
 }
 
-/// A document in a format that programs read; tables are the caller's.
+/// Prints a document in a format for programs; tables are left to the caller.
 pub fn value(format: &Format, value: &Value) -> Result<(), Failure> {
     match format {
         Format::Yaml => yaml(std::slice::from_ref(value)),
@@ -121,7 +121,7 @@ pub fn value(format: &Format, value: &Value) -> Result<(), Failure> {
     }
 }
 
-/// `clusterextension.olm.operatorframework.io/name`, as kubectl writes it.
+/// Returns the name of an object as kubectl writes it: `clusterextension.olm.operatorframework.io/name`.
 fn object_name(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str().unwrap_or("object").to_lowercase();
     let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
@@ -139,7 +139,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these column titles.
+    /// Creates a table with these column titles.
     pub fn new(titles: &[&str]) -> Self {
         Self { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
     }
@@ -154,12 +154,12 @@ impl Table {
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
-    /// Whether there is no row but the titles.
+    /// Returns whether the table has no row but the titles.
     pub fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
-    /// The table as text, indented by `indent` blanks.
+    /// Returns the table as text, indented by `indent` blanks.
     pub fn render(&self, indent: usize) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let width =
@@ -178,7 +178,7 @@ impl Table {
         out
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub fn print(&self) -> Result<(), Failure> {
         print(&self.render(0))
     }

@@ -1,7 +1,7 @@
-//! Text of others on a terminal: what would not be seen there, or would be obeyed, is shown as its code.
+//! Escaping of foreign text for a terminal: characters that would be invisible, or that a terminal would obey, are shown as their codes.
 //!
-//! Names, paths and messages come from catalogs, bundles, registries and clusters. A terminal obeys control characters in them, and people read
-//! something else than is written where characters turn the direction of text or take no room.
+//! Names, paths and messages come from catalogs, bundles, registries and clusters. A terminal obeys control characters in them. Characters
+//! that turn the direction of text or take no room make people read other text than is written.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use mainstay_diagnostics::{Cause, Finding, Hint};
 use mainstay_graph::Picture;
 use serde_json::Value;
 
-/// Whether a character is obeyed instead of shown, or not seen at all: controls, marks of direction, and what takes no room. Line ends and
-/// tabulators are controls, too.
+/// Returns whether a character is obeyed instead of shown, or not seen at all: controls, marks of direction, and characters that take no
+/// room. Line ends and tabulators are controls, too.
 pub const fn is_hidden(letter: char) -> bool {
     matches!(letter,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -21,17 +21,17 @@ pub const fn is_hidden(letter: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Text of one or more lines as people may see it: hidden characters as `\u{1b}`, but for line ends and tabulators.
+/// Escapes text of one or more lines: hidden characters become `\u{1b}`, except line ends and tabulators.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| is_hidden(letter) && !matches!(letter, '\n' | '\t'))
 }
 
-/// The same on one line: line ends and tabulators are shown as their codes, too.
+/// Escapes text of one line: line ends and tabulators become codes, too.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
-/// A text whose later lines stand below its first, indented: what it repeats of others begins no line of its own.
+/// Indents all lines of a text but the first, so that no foreign line in it looks like one of the program's own.
 pub fn hanging(text: &str, indent: usize) -> Cow<'_, str> {
     if text.contains('\n') { Cow::Owned(text.replace('\n', &format!("\n{:indent$}", ""))) } else { Cow::Borrowed(text) }
 }
@@ -45,7 +45,7 @@ fn escaped(text: &str, wanted: impl Fn(char) -> bool) -> Cow<'_, str> {
     while let Some(letter) = letters.next() {
         match letter {
             letter if !wanted(letter) => out.push(letter),
-            // A line end of another system is one.
+            // CR LF is one line end.
             '\r' if letters.peek() == Some(&'\n') && !wanted('\n') => {}
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
@@ -59,8 +59,8 @@ fn escaped(text: &str, wanted: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// JSON text whose hidden characters are written as `\u001b`: the same document, and every byte of it can be seen. Outside of strings JSON has
-/// none but line ends and blanks.
+/// Escapes hidden characters of JSON text as `\u001b`: the document stays the same, and all of it can be seen. Outside of strings JSON has
+/// no hidden characters but line ends and blanks.
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     let wanted = |letter: char| is_hidden(letter) && !matches!(letter, '\n' | '\t' | '\r');
     if !text.chars().any(wanted) {
@@ -80,8 +80,8 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// YAML documents of which everything is seen. Where a text of theirs has hidden characters, which Go's library would print, its document is
-/// written as the JSON that YAML is, too: it reads back as the same value.
+/// Writes YAML documents without hidden characters. A document that has any, which Go's library would print, is written as JSON, which is
+/// YAML too: it reads back as the same value.
 pub fn printable_yaml(documents: &[Value]) -> String {
     let seen = |text: &str| !text.chars().any(|letter| is_hidden(letter) && letter != '\n');
     let plain = mainstay_yaml::to_multi_string(documents);
@@ -100,7 +100,7 @@ pub fn printable_yaml(documents: &[Value]) -> String {
         }
         for letter in format!("{document:#}\n").chars() {
             match letter {
-                // JSON's pairs of surrogates are two characters to YAML.
+                // JSON's surrogate pairs are two characters to YAML.
                 letter if is_hidden(letter) && u32::from(letter) > 0xffff => {
                     let _ = write!(out, "\\U{:08x}", u32::from(letter));
                 }
@@ -114,7 +114,7 @@ pub fn printable_yaml(documents: &[Value]) -> String {
     out
 }
 
-/// A finding as text: whatever it says of others is escaped, and stands at the beginning of no line.
+/// Returns a finding with escaped text, in which foreign text begins no line.
 pub fn finding(finding: &Finding) -> Finding {
     fn shown(cause: &Cause) -> Cause {
         Cause { message: printable(&cause.message).into_owned(), causes: cause.causes.iter().map(shown).collect() }
@@ -132,7 +132,7 @@ pub fn finding(finding: &Finding) -> Finding {
     clean
 }
 
-/// A picture whose texts may reach a terminal or a browser.
+/// Returns a picture whose texts may reach a terminal or a browser.
 pub fn picture(mut picture: Picture) -> Picture {
     let each = |text: &mut String| {
         if let Cow::Owned(shown) = printable(text) {

@@ -1,8 +1,8 @@
-//! Files and directories for their owner alone: data directories, caches, notes of clusters, logs (KAPI-SRV-09).
+//! Files and directories that only their owner can read: data directories, caches, notes of clusters, logs (KAPI-SRV-09).
 //!
-//! What this program makes there gets its mode when it is made: [`by_default`] sets the mask of commands that write nothing else. What an
-//! earlier version left readable is mended by [`own`] when the directory is used, from the top down, without following a link: once a
-//! directory is closed to others, nobody can exchange what lies in it.
+//! Files of this program get their mode when they are created: [`by_default`] sets the mask of commands that write nothing else. If an
+//! earlier version left files readable, [`own`] repairs them when the directory is used, from the top down, without following links: once a
+//! directory is closed to others, nobody else can exchange its content.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File};
@@ -15,36 +15,36 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, fchmod, fst
 
 use crate::errors::{Exit, Failure, warn};
 
-/// What is left of a mode when others may do nothing.
+/// The permissions that remain in a mode when others have none.
 const OWNER: u32 = 0o700;
-/// What lies in the data directory of a cluster.
+/// The entries in the data directory of a cluster.
 const CLUSTER: [&str; 7] = ["kubeconfig", "lock", "log", "olm-v1", "pki", "store", "store.redb"];
-/// How deep directories are followed; nothing of ours lies deeper.
+/// Maximum depth of directories that are followed; none of ours are deeper.
 const DEEPEST: usize = 64;
 
-/// Lets everything that this process makes be for its owner alone, whatever the caller's mask is.
+/// Restricts everything that this process creates to its owner, independent of the caller's mask.
 pub fn by_default() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Opens a file of ours to append to; a link in its place is refused.
+/// Opens a file of this program to append to it; refuses a link in its place.
 pub fn append(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// Makes the data directory of a cluster where there is none, and refuses one of another user. What others may read of the cluster is taken
-/// from them, and that is said. Where something else lies beside the cluster, that and the directory stay as they are.
+/// Creates the data directory of a cluster unless it exists, and refuses one of another user. Removes the permissions of others to read it,
+/// with a note. If it holds anything but the cluster, the directory and that entry keep their modes.
 pub fn own_data(directory: &Path) -> Result<(), Failure> {
     own(directory, |name| CLUSTER.contains(&name) || name.starts_with("kubeconfig."))
 }
 
-/// The same for the directory of `registry serve`.
+/// Does the same for the directory of `registry serve`.
 pub fn own_images(directory: &Path) -> Result<(), Failure> {
     own(directory, |name| matches!(name, "blobs" | "repositories.json"))
 }
 
-/// The same for a directory that holds nothing else by its nature.
+/// Does the same for a directory that holds nothing else by its nature.
 pub fn own_all(directory: &Path) -> Result<(), Failure> {
     own(directory, |_| true)
 }
@@ -52,7 +52,7 @@ pub fn own_all(directory: &Path) -> Result<(), Failure> {
 fn own(directory: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::failed(format!("directory {}", directory.display()), error);
     DirBuilder::new().recursive(true).mode(OWNER).create(directory).map_err(|error| failed(&error))?;
-    // The directory itself may be a link: its user named it.
+    // The directory itself may be a link, because the user named it.
     let opened = File::open(directory).map_err(|error| failed(&error))?;
     let owner = opened.metadata().map_err(|error| failed(&error))?.uid();
     let us = rustix::process::geteuid().as_raw();
@@ -68,7 +68,7 @@ fn own(directory: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
         .into_iter()
         .find(|name| !name.to_str().is_some_and(&ours));
     let Some(beside) = beside else { return close(opened, directory, us) };
-    // Others that can write to it could exchange what is ours, however closed that is, unless it is a directory like /tmp.
+    // Users who can write to the directory could exchange our files despite the mode of these, unless it is a directory like /tmp.
     let mode = opened.metadata().map_err(|error| failed(&error))?.mode();
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         let problem = "can be written to by other users; nothing was changed";
@@ -88,9 +88,9 @@ fn own(directory: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Closes a cache of this user to others, where it is there and they can read it; that is said.
+/// Closes a cache of this user to others, with a note, if it exists and they can read it.
 pub fn own_cache(directory: &Path) -> Result<(), Failure> {
-    // One that is not there is made closed; one that cannot be read is of no use to its user either, who hears of it elsewhere.
+    // A missing cache is created closed. An unreadable one is of no use to its user either, and another error reports it.
     let Ok(opened) = File::open(directory) else { return Ok(()) };
     let us = rustix::process::geteuid().as_raw();
     match opened.metadata() {
@@ -113,7 +113,7 @@ fn close(opened: File, path: &Path, us: u32) -> Result<(), Failure> {
 /// An error with the file or directory that it is about.
 type Trouble = (PathBuf, std::io::Error);
 
-/// A directory that is still to be looked at. It is opened when its turn comes, so that no more are open at once than lie in one another.
+/// A directory that waits for its repair. It is opened when its turn comes, so that only as many are open at once as are nested.
 struct Waiting {
     parent: Rc<OwnedFd>,
     name: CString,
@@ -121,16 +121,16 @@ struct Waiting {
     depth: usize,
 }
 
-/// Takes from others what they may do with an open file, or directory and everything below it; gives how many entries that were. What belongs to
-/// another user, and what is neither file nor directory, stays as it is.
+/// Removes the permissions of others on an open file, or on a directory and everything below it; returns the number of changed entries.
+/// Entries of another user, and those that are neither file nor directory, stay as they are.
 fn mend(top: OwnedFd, path: &Path, us: u32) -> Result<usize, Trouble> {
     let mut waiting = Vec::new();
     let mut mended = mend_one(top, path, 0, us, &mut waiting)?;
     while let Some(next) = waiting.pop() {
-        // Its parent is closed to others by now, so that the name still stands for what was looked at.
+        // Its parent is closed to others by now, so that the name still stands for the same entry.
         match openat(&*next.parent, &next.name, READING | OFlags::DIRECTORY, Mode::empty()) {
             Ok(opened) => mended += mend_one(opened, &next.path, next.depth, us, &mut waiting)?,
-            // A process that is at it has removed it.
+            // Another process has removed or replaced it.
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {}
             Err(error) => return Err(at(&next.path)(error)),
         }
@@ -138,7 +138,7 @@ fn mend(top: OwnedFd, path: &Path, us: u32) -> Result<usize, Trouble> {
     Ok(mended)
 }
 
-/// Flags to open entries with that only get another mode.
+/// Flags to open entries that only get another mode.
 const READING: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 fn at(path: &Path) -> impl Fn(rustix::io::Errno) -> Trouble {
@@ -146,7 +146,7 @@ fn at(path: &Path) -> impl Fn(rustix::io::Errno) -> Trouble {
     move |error| (path.clone(), std::io::Error::from(error))
 }
 
-/// Mends an open file, or directory with the files in it; what directories it holds waits.
+/// Repairs an open file, or a directory with the files in it; its directories are added to `waiting`.
 fn mend_one(opened: OwnedFd, path: &Path, depth: usize, us: u32, waiting: &mut Vec<Waiting>) -> Result<usize, Trouble> {
     let found = fstat(&opened).map_err(at(path))?;
     if found.st_uid != us {
@@ -178,13 +178,13 @@ fn mend_one(opened: OwnedFd, path: &Path, depth: usize, us: u32, waiting: &mut V
         } else if kind.is_file() && found.st_mode & 0o7077 != 0 {
             match openat(&*directory, name, READING, Mode::empty()) {
                 Ok(opened) => mended += usize::from(narrow(&opened).map_err(at(&child))?),
-                // Not even its owner may read it. The directory is closed by now, so that the name still stands for what was looked at.
+                // Not even its owner may read it. The directory is closed by now, so that the name still stands for the same entry.
                 Err(rustix::io::Errno::ACCESS) => {
                     let mode = Mode::from_raw_mode(found.st_mode & OWNER);
                     chmodat(&*directory, name, mode, AtFlags::empty()).map_err(at(&child))?;
                     mended += 1;
                 }
-                // Gone, or a link by now; a link has no mode of its own.
+                // The entry is gone, or is a link by now; a link has no mode of its own.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => {}
                 Err(error) => return Err(at(&child)(error)),
             }
@@ -193,7 +193,7 @@ fn mend_one(opened: OwnedFd, path: &Path, depth: usize, us: u32, waiting: &mut V
     Ok(mended)
 }
 
-/// Takes what others may do; tells whether that was anything.
+/// Removes the permissions of others; returns whether there were any.
 fn narrow(opened: &OwnedFd) -> Result<bool, rustix::io::Errno> {
     let mode = fstat(opened)?.st_mode;
     if mode & 0o7077 == 0 {

@@ -13,13 +13,13 @@ use mainstay_operations::OnTransfer;
 use crate::errors::{Exit, Failure, note};
 use crate::printable::printable_line;
 
-/// Transfers that end sooner are not worth a line.
+/// Transfers shorter than this are not shown.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Whether no progress is told, for the whole process.
+/// True if no progress is shown, for the whole process.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Tells no progress from now on.
+/// Stops showing progress from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -28,14 +28,14 @@ fn quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// What is being done, step by step.
+/// Progress of an operation, step by step.
 pub struct Progress {
     bar: Option<ProgressBar>,
     last: String,
 }
 
 impl Progress {
-    /// Begins.
+    /// Starts showing progress.
     pub fn start() -> Self {
         let bar = (std::io::stderr().is_terminal() && !quiet()).then(|| {
             let bar = spinner();
@@ -45,7 +45,7 @@ impl Progress {
         Self { bar, last: String::new() }
     }
 
-    /// Something is going on; the same text again is not said again.
+    /// Shows the current activity; the same text is not repeated.
     pub fn doing(&mut self, what: &str) {
         let what = what.lines().next().unwrap_or_default();
         if self.last == what || quiet() {
@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// Told how far a transfer is; nothing where nobody would see it.
+    /// Returns the observer that shows a transfer; `None` if stderr is no terminal.
     pub fn transfer(&self, what: &str) -> Option<OnTransfer> {
         let (bar, what) = (self.bar.clone()?, what.to_owned());
         let what = printable_line(&what).into_owned();
@@ -93,7 +93,7 @@ fn spinner() -> ProgressBar {
     bar
 }
 
-/// The same client that shows long transfers on a terminal, while they last; elsewhere the very same.
+/// Returns a client that shows long transfers while they last, on a terminal; elsewhere the client as it is.
 pub fn shown(client: Client) -> Client {
     if !std::io::stderr().is_terminal() || quiet() {
         return client;
@@ -102,7 +102,7 @@ pub fn shown(client: Client) -> Client {
     client.with_progress(Arc::new(move |now| line.lock().unwrap_or_else(PoisonError::into_inner).told(&now)))
 }
 
-/// The line of the transfers that go on.
+/// The line of the running transfers.
 #[derive(Default)]
 struct Line {
     transfers: Transfers,
@@ -134,7 +134,7 @@ impl Drop for Line {
     }
 }
 
-/// How far all blobs are that are on their way.
+/// Progress of all running transfers.
 #[derive(Default)]
 struct Transfers {
     blobs: BTreeMap<Digest, (u64, u64)>,
@@ -142,7 +142,7 @@ struct Transfers {
 }
 
 impl Transfers {
-    /// Bytes so far and in all; nothing when it just began, or when all has come.
+    /// Records a report; returns the bytes so far and in all, or `None` if the transfers began a moment ago, or are complete.
     fn told(&mut self, now: &Transferred, at: Instant) -> Option<(u64, u64)> {
         self.blobs.insert(now.digest.clone(), (now.done, now.total));
         let (done, total) = self.blobs.values().fold((0, 0), |(done, total), blob| (done + blob.0, total + blob.1));
@@ -155,7 +155,7 @@ impl Transfers {
     }
 }
 
-/// Asks on a terminal; elsewhere `--yes` must have been given.
+/// Asks for confirmation on a terminal; elsewhere `--yes` is required.
 pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());

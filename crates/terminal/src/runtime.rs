@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::errors::{Exit, Failure};
 
-/// Runs a future on two to four workers.
+/// Runs a future on two to four worker threads.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     mainstay_serve::raise_file_limit();
     let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
@@ -16,13 +16,13 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T
         .build()
         .map_err(|error| Failure::failed("async runtime", &error))?;
     let outcome = runtime.block_on(future);
-    // What still runs (a transfer that was given up) must not hold the program.
+    // Running tasks (a transfer that was given up) must not delay the end of the program.
     runtime.shutdown_background();
     outcome
 }
 
-/// Asks the kernel for small pages: the allocator wants huge ones for its arenas, which costs an idle cluster a quarter of its memory, and
-/// a validation of a catalog most of it.
+/// Asks the kernel for small pages. The allocator wants huge ones for its arenas, which costs an idle cluster a quarter of its memory, and
+/// the validation of a catalog most of it.
 pub fn decline_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -30,7 +30,7 @@ pub fn decline_huge_pages() {
     }
 }
 
-/// Runs a future until Ctrl-C; `interrupted` then says what was done and how to go on (MS-CLI-08).
+/// Runs a future until Ctrl-C; `interrupted` then says what was done and how to continue (MS-CLI-08).
 pub async fn until_interrupt<T>(
     future: impl Future<Output = Result<T, Failure>>,
     interrupted: impl FnOnce() -> Vec<String>,

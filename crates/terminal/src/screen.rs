@@ -1,5 +1,5 @@
-//! The one place through which this program writes to stdout and stderr. Whatever is not ours is escaped here, so that no command can forget
-//! it: names, paths and messages of catalogs, bundles, registries and clusters are shown, never obeyed (MS-CLI-06).
+//! The only access of this program to stdout and stderr. Foreign text is escaped here, so that no command can forget it: names, paths and
+//! messages of catalogs, bundles, registries and clusters are shown, never obeyed (MS-CLI-06).
 //!
 //! ```text
 //!   tables, lines, notes, errors ── Text ───► hidden characters as \u{1b}
@@ -15,14 +15,14 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printable::{printable, printable_json};
 
-/// How text is made fit for a screen.
+/// The escaping of text for a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Everything that is hidden is escaped.
+    /// Escapes everything that is hidden.
     Text,
-    /// The same; sequences of colour, which only this program writes, stay.
+    /// Escapes the same, but keeps colour sequences, which only this program writes.
     Drawn,
-    /// A JSON document, or several, a line each.
+    /// A JSON document, or several, one per line.
     Json,
 }
 
@@ -42,19 +42,19 @@ pub fn out(text: &str, kind: Kind) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes to stderr. There is no place left to complain when it is closed.
+/// Writes to stderr. An error is ignored, because no place is left to report it.
 pub fn err(text: &str, kind: Kind) {
     let _ = anstream::stderr().write_all(fit(text, kind).as_bytes());
 }
 
-/// Lets `write` print data of others as it goes, gathered to larger pieces: byte for byte, unless somebody looks at it on a terminal.
+/// Lets `write` print foreign data as it goes, in larger pieces: byte for byte, unless stdout is a terminal.
 pub fn data(kind: Kind, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let stdout = io::stdout();
     if !stdout.is_terminal() {
         let mut gathered = BufWriter::with_capacity(256 << 10, stdout.lock());
         let outcome = write(&mut gathered).and_then(|()| gathered.flush());
         if outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            // What is still gathered has nowhere to go either.
+            // The buffered data cannot be written either.
             drop(gathered.into_parts());
         }
         return outcome;
@@ -64,19 +64,19 @@ pub fn data(kind: Kind, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     lines.finish()
 }
 
-/// The columns of the terminal; none where there is none.
+/// Returns the columns of the terminal; `None` without a terminal.
 pub fn columns() -> Option<usize> {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Whether colours are seen on stderr.
+/// Returns whether stderr shows colours.
 pub fn colours_on_stderr() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// Text as it may reach a screen.
+/// Returns text as it may reach a screen.
 fn fit(text: &str, kind: Kind) -> Cow<'_, str> {
     match kind {
         Kind::Text => printable(text),
@@ -85,7 +85,7 @@ fn fit(text: &str, kind: Kind) -> Cow<'_, str> {
     }
 }
 
-/// Hidden characters are escaped but for sequences that set a colour: `ESC [ numbers m`.
+/// Escapes hidden characters, except for sequences that set a colour: `ESC [ numbers m`.
 fn drawn(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return printable(text);
@@ -109,7 +109,7 @@ fn drawn(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Data on a terminal, line by line.
+/// Writer of data on a terminal, line by line.
 struct Lines<W: Write> {
     held: Vec<u8>,
     kind: Kind,
@@ -140,7 +140,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Where the log goes: stderr, an event a line.
+/// Writer of the log: to stderr, one event per line.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLines(pub Kind);
 
@@ -153,7 +153,7 @@ impl<'w> MakeWriter<'w> for LogLines {
 }
 
 impl Write for LogLines {
-    /// The subscriber writes an event at a time; a line end within it is not ours.
+    /// Writes one event, as the subscriber hands it over; a line end within it is foreign text.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let body = text.strip_suffix('\n').unwrap_or(&text);

@@ -104,7 +104,7 @@ async fn available(session: &Session, place: &ObjectRef, limit: Duration) -> Res
     }
 }
 
-/// The failure for a webhook that nothing answers and that refuses the pods.
+/// Returns the failure for a webhook that nothing answers and that refuses the pods.
 fn stopped(name: &str, bundle: &str, refusal: &webhooks::Refusal, said: &str) -> Failure {
     let message = format!("the pods of {bundle} cannot be created: {} cannot be asked, since its pods are simulated", refusal.whose());
     let failure = Failure::new(FailureKind::Impossible, format!("clusterextension {name}"), message).because(said);

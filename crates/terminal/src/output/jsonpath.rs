@@ -20,7 +20,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Reads a template; what is not understood is refused rather than guessed.
+    /// Parses a template; unknown syntax is refused rather than guessed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -44,7 +44,7 @@ impl JsonPath {
         Ok(Self(parts))
     }
 
-    /// The text with every path replaced by its values, several separated by blanks.
+    /// Returns the text with every path replaced by its values; several values are separated by blanks.
     pub fn evaluate(&self, value: &Value) -> String {
         let mut out = String::new();
         for part in &self.0 {
@@ -85,7 +85,7 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
             let mut end = after.len();
             while let Some((at, letter)) = letters.next() {
                 match letter {
-                    // A dot in a name is written \. as kubectl has it.
+                    // A dot in a name is written `\.`, as in kubectl.
                     '\\' => name.extend(letters.next().map(|(_, letter)| letter)),
                     '.' | '[' => {
                         end = at;
