@@ -17,7 +17,7 @@ use mainstay_diagnostics::chain;
 use mainstay_image_source::pull_secrets::{PullSecretError, PullSecretProblem, PullSecrets};
 use mainstay_oci::Credentials;
 
-/// A pull secret of a catalog that cannot be used. The text names all causes.
+/// An unusable pull secret of a catalog. The text names all causes.
 #[derive(Debug)]
 pub struct CatalogSecretError(pub PullSecretError);
 
@@ -43,7 +43,7 @@ pub fn pull_secret(catalog: &ClusterCatalog) -> Option<String> {
 }
 
 impl CatalogSecrets {
-    /// Pull secrets in `namespace`, read by `client`.
+    /// Creates the pull secrets of `namespace`, which `client` reads.
     pub fn new(client: Client, namespace: String) -> Self {
         Self(PullSecrets::new(client, namespace))
     }

@@ -1,7 +1,7 @@
 //! The objects that run parts of this program on a cluster (MS-CLI-04).
 //!
 //! ```text
-//!   olm_v1, cluster_operator ──► Programs ──┬──► accounts and rights: their own manifests
+//!   olm_v1, cluster_operator ──► Programs ──┬──► accounts and permissions: their own manifests
 //!                                           ├──► program: Deployment, disruption budget, network policy, metrics
 //!                                           └──► certificates: by this command, cert-manager or the service CA
 //! ```

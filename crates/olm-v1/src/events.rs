@@ -76,7 +76,7 @@ impl Events {
 /// A change of a condition, in the form of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// A warning if it needs attention.
+    /// The kind of the event: a warning if it needs attention.
     pub kind: EventKind,
     /// The reason, in CamelCase.
     pub reason: String,

@@ -4,7 +4,7 @@
 //!   reconcile ── ask ──► a job: one for what is asked, in the lane of its origin, with a deadline
 //!       ▲                 │
 //!       │                 ├── ends at once ─► its result, as if it had been done here
-//!       └──── woken ◄─────┘ takes longer   ─► `Running`: the worker goes on with others; whoever asked is woken at the end
+//!       └──── woken ◄─────┘ takes longer   ─► `Running`: the worker goes on with others; the end wakes the caller
 //! ```
 //!
 //! So a stalled registry or endless content holds no worker. It occupies a worker for a moment, then one of the few places of its own lane until it

@@ -175,7 +175,8 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
     all
 }
 
-/// Returns the role to read a program's metrics, and the program's permission to review tokens and access (MS-OPS-01). The names are upstream's.
+/// Returns the role that permits reading a program's metrics, and the program's permission to review tokens and access (MS-OPS-01). The names are
+/// upstream's.
 pub fn metrics_access(program: &str, account: &str, namespace: &str) -> Vec<Value> {
     let ask = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]});
     let role = format!("{program}-proxy-role");

@@ -100,7 +100,7 @@ pub enum SetupError {
     /// The authorities of catalogd cannot be read.
     #[error("the authorities of catalogd cannot be used")]
     Authorities(#[source] mainstay_oci::Error),
-    /// The auth file cannot be placed.
+    /// The auth file of the global pull secret cannot be written.
     #[error(transparent)]
     PullSecret(#[from] GlobalPullSecretError),
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_catalog_store::CatalogStore;
 use mainstay_runtime::metrics::{Metrics, Size};
 
-/// The deepest level of folders inside an image that is measured.
+/// The deepest level of folders inside an image that is measured; deeper folders count as empty.
 const DEPTH: usize = 64;
 
 /// Adds the stored catalogs and the bundles unpacked below `unpacked` to the metrics.

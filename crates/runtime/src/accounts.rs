@@ -43,7 +43,7 @@ pub enum AccountError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The server refused a token.
+    /// The token request failed.
     #[error("no token for service account {account}")]
     Token {
         /// The account.

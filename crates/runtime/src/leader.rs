@@ -282,7 +282,7 @@ pub enum Ended {
 
 /// Works while every Lease is held. Leases are taken one after the other, in the given order, since processes with different orders would wait for
 /// each other for ever. All Leases are watched from the beginning, so that those of a dead process are taken over together. A lost Lease cancels the
-/// work's token, and aborts the work before another process could begin. Leases are released after the work has ended.
+/// work's token; work that does not stop in time is aborted before another process could begin. Leases are released after the work has ended.
 pub async fn lead<W: Future<Output = ()>>(
     candidates: Vec<Candidate>,
     stop: &CancellationToken,

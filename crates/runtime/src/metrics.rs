@@ -163,7 +163,7 @@ impl Metrics {
         self.events_dropped.get_or_create(&Reporter { controller: controller.to_owned() }).inc();
     }
 
-    /// Counts a read of a serving certificate's files, and its failure.
+    /// Counts a read of a serving certificate's files, and a failed one also as a failure.
     pub fn certificate_read(&self, succeeded: bool) {
         self.certificates_read.inc();
         if !succeeded {

@@ -21,7 +21,7 @@ impl<T> Default for View<T> {
     }
 }
 
-/// The objects parsed last. A version that is seen again is the same value: `Arc::ptr_eq` tells if it has changed.
+/// The objects parsed last. A version that is seen again is the same value: `Arc::ptr_eq` shows if it has changed.
 pub struct Parsed<T> {
     parse: fn(&DynamicObject) -> Result<T, serde_json::Error>,
     held: Mutex<Held<T>>,

@@ -25,7 +25,7 @@ pub enum Error {
     /// The text is not PEM.
     #[error("{what} is no usable PEM: {detail}")]
     Pem {
-        /// The subject that was read.
+        /// The name of the text that was read.
         what: &'static str,
         /// The problem.
         detail: String,

@@ -1,8 +1,8 @@
 //! The connections of a listener: their users, the choice of one to cut when all places are taken, and idle limits.
 //!
 //! A new connection always gets a place, since its user is unknown yet and may be the administrator. When all places are taken it takes that of
-//! another one, in this order: strangers (connections without a request under a proven name) before users; in each group the one with the most open
-//! connections; of those the connection that has been quiet for longest. Connections with reserved places are never cut.
+//! another one, in this order: strangers (connections without a request under a proven name) before users; in each group the address or user with
+//! the most open connections; of those the connection that has been quiet for longest. Connections with reserved places are never cut.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -190,7 +190,7 @@ fn victim(open: &[View]) -> Option<u64> {
     open.iter().filter(|view| !view.reserved).min_by_key(order).map(|view| view.id)
 }
 
-/// The multiple of the permitted total at which readers are cut, too.
+/// The multiple of the permitted total above which connections that read are cut, too.
 const FAR: usize = 4;
 
 /// All open connections of a listener.

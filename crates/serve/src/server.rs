@@ -88,7 +88,7 @@ const RESETS: usize = 64;
 
 /// Bytes that a client may send of one stream's body before it is read.
 const WINDOW: u32 = 256 * 1024;
-/// The interval at which idle and unread connections are searched.
+/// The interval of the search for idle and unread connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// The time that an idle connection has for a graceful close.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -131,7 +131,7 @@ struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// The end of a listener.
+/// The result of a listener's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Every request in flight was answered.

@@ -36,7 +36,7 @@ pub trait CatalogImages: Send + Sync {
 
 /// The parts that the controller works with.
 pub struct Catalogs {
-    /// Writes as the controller.
+    /// The writer with the controller's identity.
     pub writer: Writer,
     /// Clock and randomness.
     pub env: Env,

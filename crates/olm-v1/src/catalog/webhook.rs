@@ -1,7 +1,7 @@
 //! The webhook that labels each catalog with its name (OLM1-CAT-03).
 //!
 //! ```text
-//!   API server ──AdmissionReview──► router ── few at once, small, in time ──► answer ──► a JSON patch, where the label is missing or wrong
+//!   API server ──AdmissionReview──► router ── few at once, small, in time ──► answer ──► a JSON patch, if the label is missing or wrong
 //! ```
 //!
 //! It needs nothing but the request. So every replica serves it, and a change of the leader goes unnoticed by clients that write catalogs.

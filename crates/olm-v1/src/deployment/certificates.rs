@@ -38,7 +38,7 @@ impl Serving {
 /// The issuer of the serving certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificates {
-    /// `deploy` makes them; these are given.
+    /// Certificates that `deploy` makes.
     Given {
         /// The authorities to trust, the newest first, as PEM.
         authorities: String,

@@ -28,7 +28,7 @@ use crate::jobs::{Jobs, Terms};
 
 /// The parts that the controller works with.
 pub struct Extensions {
-    /// Writes as the controller itself.
+    /// The writer with the controller's own identity.
     pub writer: Writer,
     /// The clients that act as ServiceAccounts.
     pub accounts: Accounts,
@@ -96,7 +96,7 @@ pub enum ExtensionError {
         /// The cause.
         problem: String,
     },
-    /// The plan asked for facts more than the limit allows.
+    /// The plan asked for facts more often than the limit allows.
     #[error("clusterextension {name}: the plan did not come to an end")]
     Endless {
         /// The extension.

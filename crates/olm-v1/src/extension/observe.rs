@@ -46,7 +46,7 @@ pub trait CatalogSource: Send + Sync {
     /// Returns every ClusterCatalog with its content, if known. `who` is woken when pending content has arrived.
     async fn catalogs(&self, who: &Key) -> Stocked;
 
-    /// Sets the callback that wakes callers.
+    /// Sets the callback that wakes the callers of `catalogs`.
     fn wake_by(&self, wake: Box<dyn Fn(Key) + Send + Sync>);
 
     /// Forgets everything for which `who` waits.

@@ -27,7 +27,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const LIFE: Duration = Duration::from_secs(45 * 60);
 /// The pause after no identity could watch, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// The identities that are tried in a row without a pause.
+/// Identities that may fail in a row without a pause; after them each further one waits a moment.
 const AT_ONCE: u32 = 8;
 
 /// The identity that watches.

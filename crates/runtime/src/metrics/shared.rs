@@ -54,7 +54,7 @@ impl Drop for Sent {
     }
 }
 
-/// Records if this process holds a Lease.
+/// Records in the metrics if this process holds a Lease.
 pub(crate) fn leads(lease: &str, holds: bool) {
     LEADING.get_or_create(&Lease { name: lease.to_owned() }).set(i64::from(holds));
 }

@@ -120,7 +120,7 @@ impl Extensions {
         self.catalogs.forget(key);
     }
 
-    /// Holds what is installed, then gathers the facts that the plan asks for until it is complete. Chooses the account that executes it.
+    /// Holds what is installed, then gathers facts until the plan is complete. Chooses the account that executes it.
     async fn decide(
         self: &Arc<Self>,
         extension: Arc<ClusterExtension>,
