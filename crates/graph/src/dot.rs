@@ -78,7 +78,7 @@ fn colour(tone: Tone) -> &'static str {
     }
 }
 
-/// A quoted string of the language: only quotes, backslashes and line ends mean something in it.
+/// A quoted string of the language: only quotes, backslashes and line ends have a meaning in it.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,18 +1,18 @@
-//! Why a picture can not be drawn.
+//! Errors of drawing a picture.
 
-/// Why a picture can not be drawn.
+/// Reason why a picture cannot be drawn.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// More than can be drawn in a way that anybody could read.
+    /// More nodes or edges than a readable drawing can hold.
     #[error("panel {panel}: {what} number {count}, {limit} can be drawn; choose a part, for example one channel")]
     TooLarge {
         /// Name of the panel.
         panel: String,
         /// Nodes or edges.
         what: &'static str,
-        /// How many there are.
+        /// Their number in the panel.
         count: usize,
-        /// How many there may be.
+        /// The most that can be drawn.
         limit: usize,
     },
     /// An edge leads to a node or has a kind that the panel does not have.

@@ -1,6 +1,6 @@
 //! Parallel lanes for lines that run beside the nodes: two lines whose spans touch never share one, and short ones are nearer.
 
-/// Gives each span (lowest and highest place, both inclusive) a lane from 0; returns the lanes and how many there are.
+/// Gives each span (lowest and highest place, both inclusive) a lane from 0; returns the lanes and their number.
 pub(crate) fn lanes(spans: &[(usize, usize)]) -> (Vec<usize>, usize) {
     let mut by_length: Vec<usize> = (0..spans.len()).collect();
     by_length.sort_by_key(|at| (spans[*at].1 - spans[*at].0, spans[*at].0, *at));

@@ -1,4 +1,4 @@
-//! Where everything stands: a layered layout in the manner of Sugiyama, newest above.
+//! The positions of boxes and lines: a layered layout in the manner of Sugiyama, newest above.
 //!
 //! ```text
 //!   layers     which layer, at most a few nodes wide          short edges: curves between the boxes
@@ -22,21 +22,21 @@ pub(crate) use tracks::CORNER;
 use layers::Grid;
 use tracks::{Direction, Track, Tracks};
 
-/// Edges over more layers than this are led beside the boxes, not between them.
+/// The most layers that an edge between the boxes spans. Longer edges are led beside the boxes.
 const SHORT: usize = 6;
-/// Between two layers where no track runs and all lines are upright.
+/// Distance between two layers if no track runs between them and all lines are upright.
 const LAYER_GAP: f64 = 30.0;
-/// What may be added to it.
+/// The most that may be added to it.
 const MORE_GAP: f64 = 34.0;
-/// Between ends of curves at one side of a box.
+/// Distance between ends of curves at one side of a box.
 const PORT_GAP: f64 = 14.0;
 
 /// A place in a drawing; x grows to the right, y downward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// From the left.
+    /// Distance from the left.
     pub x: f64,
-    /// From above.
+    /// Distance from the top.
     pub y: f64,
 }
 
@@ -59,7 +59,7 @@ pub struct Rect {
     pub height: f64,
 }
 
-/// How a line goes from point to point.
+/// Form of a line between its points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bend {
     /// A curve that is vertical at each point.
@@ -73,9 +73,9 @@ pub enum Bend {
 pub struct Stroke {
     /// Its points.
     pub points: Vec<Point>,
-    /// How it gets from one to the next.
+    /// Its form from one point to the next.
     pub bend: Bend,
-    /// Whether its last point has an arrowhead.
+    /// True if its last point has an arrowhead.
     pub head: bool,
 }
 
@@ -88,9 +88,9 @@ pub struct Route {
     pub from: Vec<usize>,
     /// Nodes where its heads are.
     pub to: Vec<usize>,
-    /// What is to be said of its edges.
+    /// Remarks on its edges.
     pub notes: Vec<String>,
-    /// Whether it leads from an upper to a lower node.
+    /// True if it leads from an upper to a lower node.
     pub downward: bool,
     /// Its lines.
     pub strokes: Vec<Stroke>,
@@ -99,9 +99,9 @@ pub struct Route {
 /// A panel with coordinates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
-    /// Width of all.
+    /// Total width.
     pub width: f64,
-    /// Height of all.
+    /// Total height.
     pub height: f64,
     /// The boxes, in the order of the nodes.
     pub nodes: Vec<Rect>,
@@ -154,14 +154,14 @@ pub fn layout(picture: &Picture, panel: &Panel, sizes: &[(f64, f64)]) -> Layout 
     Layout { width: right + tracks.width_right(), height: y, nodes, routes }
 }
 
-/// Room between a layer and the one below it: curves that go far aside need more of it.
+/// The distance between a layer and the one below it: curves that go far aside need more of it.
 fn gap(grid: &Grid, row: usize, columns: &[f64]) -> f64 {
     let aside = |cell: &usize| grid.below[*cell].iter().map(|below| (columns[*below] - columns[*cell]).abs()).fold(0.0, f64::max);
     let farthest = grid.rows[row].iter().map(aside).fold(0.0, f64::max);
     LAYER_GAP + (farthest / 12.0).min(MORE_GAP)
 }
 
-/// How each edge is drawn.
+/// The edges of a panel by way of drawing.
 struct Lines {
     /// Edges drawn between the boxes.
     curves: Vec<usize>,
@@ -202,12 +202,12 @@ impl Lines {
     }
 }
 
-/// Curves that end at a box: where their other end is, and which path it is.
+/// Curves that end at a box: the position of their other end, and the path.
 type Ends = HashMap<usize, Vec<(f64, usize)>>;
 
 /// Curves between the boxes; their ends share the sides of the boxes.
 fn curves(panel: &Panel, grid: &Grid, nodes: &[Rect], pass: impl Fn(usize) -> [Point; 2]) -> Vec<Route> {
-    // What leaves at the upper side and arrives at the lower side of each box, by where it comes from or goes to.
+    // Lines leaving the upper side and arriving at the lower side of each box, by the position of their other end.
     let (mut leaving, mut arriving) = (Ends::new(), Ends::new());
     let x_of = |cell: usize| nodes.get(cell).map_or_else(|| pass(cell)[0].x, |node| node.x + node.width / 2.0);
     for (at, (_, path)) in grid.paths.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Layered drawings of directed graphs, for terminals and pages. Knows no subject: nodes have names and marks, edges have kinds.
 //!
 //! ```text
-//!   Picture (panels of nodes and edges, as the caller says them)
-//!      |  order     who stands above whom; edges that would go down are set aside
+//!   Picture (panels of nodes and edges, as the caller gives them)
+//!      |  order     the vertical order; edges that would go down are set aside
 //!      |  rails     fans of edges with common ends become one line that many enter and leave
 //!      |  layout    layers, crossings, coordinates, routes
 //!      +--> text (rows, as `git log --graph`)     order, rails

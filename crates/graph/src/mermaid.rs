@@ -1,11 +1,11 @@
-//! A picture as a Mermaid flow chart, for pages that draw those.
+//! A picture as a Mermaid flow chart, for pages that draw Mermaid.
 
 use std::fmt::{self, Write as _};
 
 use crate::error::Error;
 use crate::model::{Line, Mark, Node, Picture};
 
-/// Marks, the most telling first: a box has one class.
+/// Marks, the most telling first: a box has only one class.
 const TELLING: [Mark; 7] = [Mark::Installed, Mark::Start, Mark::Blocked, Mark::Next, Mark::Reachable, Mark::Deprecated, Mark::Head];
 
 /// Writes a picture, each panel a sub-graph.
@@ -60,7 +60,7 @@ fn label(node: &Node) -> String {
     lines.join("<br/>")
 }
 
-/// Text inside quotes: whatever means something to Mermaid or HTML becomes an entity.
+/// Text inside quotes: characters with a meaning to Mermaid or HTML become entities.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

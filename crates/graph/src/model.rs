@@ -1,4 +1,4 @@
-//! What is drawn: panels of nodes and edges.
+//! The content of a drawing: panels of nodes and edges.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ pub(crate) const MAX_EDGES: usize = 200_000;
 /// A picture of one or more graphs that belong together.
 #[derive(Debug, Clone, Default)]
 pub struct Picture {
-    /// What it shows, one line.
+    /// Its subject, one line.
     pub title: String,
-    /// What a person should know before reading it, one or more sentences; may be empty.
+    /// An introduction for the reader, one or more sentences; may be empty.
     pub description: String,
     /// The kinds of edges, in the order of the legend.
     pub kinds: Vec<Kind>,
@@ -27,9 +27,9 @@ pub struct Picture {
 pub struct Panel {
     /// Its name.
     pub name: String,
-    /// What is to be said of the whole graph; may be empty.
+    /// Remarks on the whole graph; may be empty.
     pub notes: Vec<String>,
-    /// Nodes from the lowest to the highest: where edges leave it open, this order decides who stands above whom.
+    /// Nodes from the lowest to the highest: this order decides whatever the edges leave open.
     pub nodes: Vec<Node>,
     /// Edges.
     pub edges: Vec<Edge>,
@@ -44,7 +44,7 @@ pub struct Node {
     pub label: String,
     /// The rest, each a line of its own; may be empty.
     pub details: Vec<String>,
-    /// What is special about it.
+    /// Its special traits.
     pub marks: Marks,
 }
 
@@ -57,7 +57,7 @@ pub struct Edge {
     pub to: usize,
     /// Position of its kind in [`Picture::kinds`].
     pub kind: usize,
-    /// What is to be said of this edge alone; may be empty.
+    /// A remark on this edge alone; may be empty.
     pub note: String,
 }
 
@@ -66,11 +66,11 @@ pub struct Edge {
 pub struct Kind {
     /// Its name, for the legend and for programs.
     pub name: String,
-    /// How it is drawn.
+    /// Its stroke.
     pub line: Line,
     /// Its colour.
     pub tone: Tone,
-    /// Whether edges with common ends may be drawn as one line.
+    /// Merging of edges with common ends into one line.
     pub merge: Merge,
 }
 
@@ -85,16 +85,16 @@ pub enum Line {
     Dotted,
 }
 
-/// A colour by what it is for; pages and terminals have their own values.
+/// A colour by purpose; pages and terminals have their own values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// The usual way.
+    /// The usual update.
     Main,
-    /// A way beside it.
+    /// An alternative to it.
     Second,
-    /// One more.
+    /// One more alternative.
     Third,
-    /// With care.
+    /// An edge that needs care.
     Warning,
 }
 
@@ -109,38 +109,38 @@ impl Tone {
     }
 }
 
-/// Whether edges of a kind are drawn together.
+/// Merging of the edges of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
     /// Each edge is a line of its own.
     Apart,
-    /// Edges with common ends share a line where that says nothing wrong.
+    /// Edges with common ends share a line if that line stands for no other edge.
     Fans,
 }
 
-/// Something special about a node.
+/// A special trait of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mark {
-    /// It is the newest, nothing leads on from it.
+    /// It is the newest; no edge leads on from it.
     Head,
-    /// It is what runs now.
+    /// It is installed now.
     Installed,
-    /// It does not run, but is what is asked about: ways begin here.
+    /// It is not installed, but is the subject of the question: paths begin here.
     Start,
-    /// One step leads to it from what runs now.
+    /// One step leads to it from the installed node.
     Next,
-    /// It can be reached from what runs now.
+    /// It can be reached from the installed node.
     Reachable,
-    /// It is better left.
+    /// It should be avoided.
     Deprecated,
-    /// It can not be had.
+    /// It is unavailable.
     Blocked,
     /// It belongs to another panel, and is here because edges begin at it.
     Elsewhere,
 }
 
 impl Mark {
-    /// All marks, in the order they are shown in.
+    /// All marks, in display order.
     pub const ALL: [Self; 8] =
         [Self::Head, Self::Installed, Self::Start, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked, Self::Elsewhere];
 
@@ -175,17 +175,17 @@ impl Marks {
         Self(self.0 | (1 << mark as u8))
     }
 
-    /// Whether the mark is there.
+    /// Returns true if the mark is set.
     pub fn has(self, mark: Mark) -> bool {
         self.0 & (1 << mark as u8) != 0
     }
 
-    /// The marks that are there.
+    /// The marks that are set.
     pub fn iter(self) -> impl Iterator<Item = Mark> {
         Mark::ALL.into_iter().filter(move |mark| self.has(*mark))
     }
 
-    /// The marks as words. What is one step away can be reached, so that is said only once; who is elsewhere says where in its details.
+    /// The marks as words. A node one step away can be reached, so `reachable` is left out; a node of another panel says so in its details.
     pub(crate) fn words(self) -> Vec<&'static str> {
         let said = |mark: &Mark| !(*mark == Mark::Reachable && self.has(Mark::Next) || *mark == Mark::Elsewhere);
         self.iter().filter(said).map(Mark::name).collect()
@@ -205,7 +205,7 @@ impl fmt::Debug for Marks {
 }
 
 impl Picture {
-    /// Checks that edges lead somewhere and that there are not too many; every drawing begins with it.
+    /// Checks that every edge has its nodes and kind, and that there are not too many; every drawing begins with it.
     pub(crate) fn check(&self) -> Result<(), Error> {
         for panel in &self.panels {
             for (what, count, limit) in [("nodes", panel.nodes.len(), MAX_NODES), ("edges", panel.edges.len(), MAX_EDGES)] {

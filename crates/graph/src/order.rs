@@ -1,7 +1,7 @@
-//! Who stands above whom: a line of all nodes in which edges point upward, and the few edges that can not.
+//! The vertical order of nodes: a line of all nodes in which edges point upward, and the few edges that cannot.
 //!
-//! Nodes come in the order of the caller (versions, say). Where edges demand another one, they win; where edges form a cycle, the one
-//! that goes against the caller's order is set aside.
+//! Nodes come in the order of the caller (versions, for example). Edges that demand another order win. If edges form a cycle, the one that
+//! goes against the caller's order is set aside.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -13,14 +13,14 @@ use crate::model::{Edge, Panel};
 pub struct Order {
     /// Positions of nodes, lowest first.
     pub line: Vec<usize>,
-    /// For each node its place in `line`.
+    /// The place of each node in `line`.
     pub place: Vec<usize>,
-    /// For each edge, whether it points upward. The others close a cycle, or begin and end at one node.
+    /// One flag for each edge, true if it points upward. The others close a cycle, or begin and end at one node.
     pub upward: Vec<bool>,
 }
 
 impl Order {
-    /// The same upside down: what points upward here pointed downward.
+    /// The same order upside down: edges that point upward in the result pointed downward before.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let last = self.line.len().saturating_sub(1);
@@ -32,13 +32,13 @@ impl Order {
     }
 }
 
-/// Finds the order.
+/// Computes the order of a panel's nodes.
 pub fn order(panel: &Panel) -> Order {
     let nodes = panel.nodes.len();
     let mut upward: Vec<bool> = panel.edges.iter().map(|edge| edge.from != edge.to).collect();
     let components = components(nodes, &panel.edges);
     for (edge, upward) in panel.edges.iter().zip(&mut upward) {
-        // Inside a cycle the caller's order decides; it has none itself.
+        // Inside a cycle the caller's order decides; the cycle has none of its own.
         if components[edge.from] == components[edge.to] && edge.from > edge.to {
             *upward = false;
         }

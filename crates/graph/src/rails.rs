@@ -1,7 +1,7 @@
 //! Fans of edges as rails.
 //!
 //! When many versions may update to each of many others, a line for each pair hides everything. A rail is one line beside the nodes that
-//! some enter and some leave: whoever enters may leave at every exit above. It stands for exactly the edges of the picture, none more:
+//! some nodes enter and some leave: a node that enters has an edge to every exit above. A rail stands for exactly the edges of the picture:
 //!
 //! ```text
 //!    c ◄╮       c can be reached from a and b,
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::model::Panel;
 use crate::order::Order;
 
-/// How many rails a fan is compared with. More would be slow for pictures that nobody can read anyway.
+/// The most rails that a fan is compared with. More would be slow, for pictures that are unreadable anyway.
 const RAILS_TRIED: usize = 48;
 
 /// One line that stands for an edge from each of its entries to each exit above.
@@ -26,7 +26,7 @@ pub struct Rail {
     pub entries: Vec<usize>,
     /// Nodes where the rail can be left, lowest first.
     pub exits: Vec<usize>,
-    /// What is to be said of its edges, each text once.
+    /// Remarks on its edges, each text once.
     pub notes: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn rails(panel: &Panel, order: &Order, edges: &[usize]) -> Vec<Rail> {
             }
             left.remove_all(&rail.entries);
             for source in left.places().collect::<Vec<_>>() {
-                // Whoever enters can leave at every exit above; that must be true of the edges, too.
+                // A rail has an edge from each entry to every exit above; the fan must have these edges, too.
                 if rail.exits.iter().all(|(exit, fan)| *exit <= source || fan.sources.contains(source)) {
                     rail.entries.insert(source);
                     left.remove(source);

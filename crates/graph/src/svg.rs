@@ -1,4 +1,4 @@
-//! A picture as one self-contained SVG: no script, no reference to anything outside, light or dark as the reader's page is.
+//! A picture as one self-contained SVG: no script, no reference to anything outside; light or dark like the page around it.
 
 mod style;
 mod words;
@@ -11,9 +11,9 @@ use crate::model::{Kind, Line, Mark, Node, Panel, Picture};
 use style::STYLE;
 use words::{escape, shorten, width, wrap};
 
-/// Around everything.
+/// Space around the whole drawing.
 const MARGIN: f64 = 28.0;
-/// Inside a box, left and right.
+/// Space inside a box, left and right.
 const PADDING: f64 = 12.0;
 /// Height of a box's first line, and of each further one.
 const LABEL_LINE: f64 = 20.0;
@@ -24,13 +24,13 @@ const DETAIL: f64 = 11.0;
 const BADGE: f64 = 10.0;
 /// The longest line of text in a box.
 const MAX_TEXT: f64 = 420.0;
-/// A panel is at least this wide, so that there is room for what stands above it.
+/// The least width of a panel, so that its heading has room.
 const LEAST_PANEL: f64 = 280.0;
-/// Bold letters are wider than others.
+/// Width of bold letters relative to others.
 const BOLD: f64 = 1.15;
-/// Between two panels.
+/// Distance between two panels.
 const PANEL_GAP: f64 = 44.0;
-/// Panels do not stand beside each other beyond this width.
+/// The width that panels beside each other do not exceed.
 const PAGE: f64 = 1900.0;
 /// Length of an arrowhead.
 const HEAD: f64 = 8.0;
@@ -71,7 +71,7 @@ pub fn svg(picture: &Picture) -> Result<String, Error> {
     Ok(out)
 }
 
-/// What the picture says, for those who can not see it.
+/// The picture in words, for readers who cannot see it.
 fn summary(picture: &Picture) -> String {
     let mut words = picture.description.replace('\n', " ");
     for panel in &picture.panels {
@@ -89,7 +89,7 @@ fn summary(picture: &Picture) -> String {
     words
 }
 
-/// What is written so far, and how far down.
+/// The SVG written so far, and the height it takes.
 #[derive(Default)]
 struct Body {
     out: String,
@@ -102,7 +102,7 @@ impl Body {
     }
 }
 
-/// Explains lines and marks; returns how far right it reaches.
+/// Draws the legend of lines and marks; returns its right edge.
 fn legend(body: &mut Body, picture: &Picture) -> f64 {
     let mut x = MARGIN;
     let y = body.y;
@@ -124,7 +124,7 @@ fn legend(body: &mut Body, picture: &Picture) -> f64 {
     x
 }
 
-/// Panels from left to right, and on a new line where the page is full.
+/// Panels from left to right, with a new line when the page is full.
 struct Flow {
     x: f64,
     top: f64,
@@ -132,7 +132,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Draws a panel; returns how far right it reaches.
+    /// Draws a panel; returns its right edge.
     fn draw(&mut self, body: &mut Body, picture: &Picture, panel: &Panel) -> f64 {
         let natural: Vec<(f64, f64)> = panel.nodes.iter().map(size).collect();
         // Boxes of one width make straight columns.
@@ -171,7 +171,7 @@ fn size(node: &Node) -> (f64, f64) {
     (label.max(details).max(60.0).ceil() + 2.0 * PADDING, LABEL_LINE + DETAIL_LINE * node.details.len() as f64 + 12.0)
 }
 
-/// The marks that are written as words; being within reach or elsewhere is shown by the look of the box.
+/// The marks that are written as words; the look of the box shows the marks for reachable and elsewhere.
 fn badges(node: &Node) -> impl Iterator<Item = Mark> {
     node.marks.iter().filter(|mark| !matches!(mark, Mark::Reachable | Mark::Elsewhere))
 }
@@ -233,7 +233,7 @@ fn badge(out: &mut String, mark: Mark, x: f64, y: f64) -> f64 {
     wide
 }
 
-/// Lines with a ground of the page's colour below, so that crossings can be told from joints.
+/// Draws lines on a ground of the page's colour, so that crossings can be told from joints.
 fn lines(out: &mut String, picture: &Picture, panel: &Panel, layout: &Layout) {
     for route in &layout.routes {
         let kind = &picture.kinds[route.kind];
@@ -255,7 +255,7 @@ fn lines(out: &mut String, picture: &Picture, panel: &Panel, layout: &Layout) {
     }
 }
 
-/// `replaces: 1.0.0 to 1.1.0`, and what else is to be said.
+/// The description of a route: `replaces: 1.0.0 to 1.1.0`, and its notes.
 fn about(kind: &Kind, panel: &Panel, route: &Route) -> String {
     let names = |nodes: &[usize]| match nodes {
         [] => String::new(),

@@ -21,7 +21,7 @@ use gutter::Gutter;
 pub use paint::{Charset, Colour, TextStyle};
 use paint::{Ink, Pen};
 
-/// Lines in a row that no panel goes beyond, however wide the terminal is.
+/// The most lines beside a row, however wide the terminal is.
 const MOST_LANES: usize = 40;
 
 /// Draws a picture.
@@ -47,7 +47,7 @@ pub fn text(picture: &Picture, style: &TextStyle) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Draws a panel; tells whether there are lines beside the rows.
+/// Draws a panel; returns true if there are lines beside the rows.
 fn draw(out: &mut String, picture: &Picture, panel: &Panel, pen: &Pen<'_>) -> bool {
     let style = pen.0;
     if !panel.name.is_empty() {
@@ -135,7 +135,7 @@ impl Columns {
         }
     }
 
-    /// Writes label, name, marks and the rest, as far as the width goes.
+    /// Writes label, name, marks and the rest, as long as they fit the width.
     fn describe(&self, row: &mut String, node: &Node, mut room: usize, pen: &Pen<'_>) {
         let mut put = |text: &str, padded: usize, ink: Ink| {
             if room == 0 || text.is_empty() && padded == 0 {
@@ -160,7 +160,7 @@ impl Columns {
     }
 }
 
-/// Explains what occurs.
+/// Writes the legend of the kinds that occur.
 fn legend(out: &mut String, picture: &Picture, lines: bool, pen: &Pen<'_>) {
     let kinds = picture.kinds_in_use();
     if kinds.is_empty() {

@@ -1,8 +1,8 @@
-//! The order inside the layers, with few crossings: each layer in turn is sorted by where its neighbours stand, up and down again.
+//! The order inside the layers, with few crossings: each layer in turn is sorted by the places of its neighbours, up and down again.
 
 use super::layers::Grid;
 
-/// How often all layers are sorted.
+/// Number of times that all layers are sorted.
 const SWEEPS: usize = 12;
 
 /// Reorders the rows of a grid.
@@ -42,7 +42,7 @@ fn note_places(rows: &[Vec<usize>], place: &mut [usize]) {
     }
 }
 
-/// Where the neighbours stand on average; a cell without neighbours stays where it is.
+/// The average place of the neighbours; a cell without neighbours stays in its place.
 fn middle(neighbours: &[usize], place: &[usize], own: usize) -> f64 {
     if neighbours.is_empty() {
         return own as f64;
@@ -50,7 +50,7 @@ fn middle(neighbours: &[usize], place: &[usize], own: usize) -> f64 {
     neighbours.iter().map(|neighbour| place[*neighbour] as f64).sum::<f64>() / neighbours.len() as f64
 }
 
-/// How many pairs of lines cross, counted layer by layer.
+/// The number of pairs of lines that cross, counted layer by layer.
 pub(super) fn crossings(grid: &Grid, place: &[usize]) -> usize {
     grid.rows
         .windows(2)
@@ -63,7 +63,7 @@ pub(super) fn crossings(grid: &Grid, place: &[usize]) -> usize {
         .sum()
 }
 
-/// Pairs whose second parts are in the wrong order (a Fenwick tree of what came before).
+/// The number of pairs whose second parts are in the wrong order (a Fenwick tree of the ends before).
 fn inversions(ends: &[(usize, usize)], width: usize) -> usize {
     let mut tree = vec![0_usize; width + 1];
     let mut total = 0;

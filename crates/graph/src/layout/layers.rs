@@ -1,4 +1,4 @@
-//! Which layer each node is in, and the points where long edges pass the layers between.
+//! The layer of each node, and the points where long edges pass the layers between.
 
 use crate::model::Panel;
 use crate::order::Order;
@@ -33,7 +33,7 @@ pub(super) fn layers(panel: &Panel, order: &Order) -> Vec<usize> {
         let from = below[node].iter().map(|lower| layer[*lower] + 1).max().unwrap_or_default();
         layer[node] = free(&mut count, from);
     }
-    // What has nothing below it may rise to just below what it leads to: an edge is better short.
+    // A node with nothing below it may rise to just below the node that it leads to: short edges are better.
     for &node in order.line.iter().rev() {
         let Some(highest) = above[node].iter().map(|upper| layer[*upper]).min() else { continue };
         if !below[node].is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn layers(panel: &Panel, order: &Order) -> Vec<usize> {
     layer
 }
 
-/// Layers that have become empty fall away.
+/// Removes layers that have become empty.
 fn without_gaps(layer: &mut [usize]) {
     let mut used: Vec<usize> = layer.to_vec();
     used.sort_unstable();
@@ -59,7 +59,7 @@ fn without_gaps(layer: &mut [usize]) {
     }
 }
 
-/// Something in a layer.
+/// A cell of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     /// A node.
@@ -68,17 +68,17 @@ pub(super) enum Cell {
     Pass(usize),
 }
 
-/// Layers from the lowest, and who is joined with whom between them.
+/// Layers from the lowest, and the connections between them.
 pub(super) struct Grid {
     /// All cells: nodes first, then passes.
     pub(super) cells: Vec<Cell>,
     /// Cells of each layer, from the left.
     pub(super) rows: Vec<Vec<usize>>,
-    /// For each cell the cells below it.
+    /// The cells below each cell.
     pub(super) below: Vec<Vec<usize>>,
-    /// For each cell the cells above it.
+    /// The cells above each cell.
     pub(super) above: Vec<Vec<usize>>,
-    /// For each drawn edge its cells, from the lower end to the upper.
+    /// The cells of each drawn edge, from the lower end to the upper.
     pub(super) paths: Vec<(usize, Vec<usize>)>,
 }
 

@@ -1,13 +1,13 @@
-//! Where cells stand from left to right.
+//! The horizontal positions of cells.
 //!
-//! Every cell would like to stand where its neighbours stand; cells of a layer keep their order and their distance. For one layer, the
-//! best answer to that is an isotonic regression, found by pooling neighbours that push each other; layers are visited up and down.
+//! Every cell is drawn toward its neighbours in other layers; cells of a layer keep their order and their distance. For one layer, the best
+//! solution is an isotonic regression, found by pooling neighbours that push each other; layers are visited up and down.
 
 use super::layers::{Cell, Grid};
 
-/// Between two cells.
+/// Least distance between two cells.
 const GAP: f64 = 28.0;
-/// How often all layers are visited.
+/// Number of visits to all layers.
 const ROUNDS: usize = 32;
 
 /// The middle of each cell, the leftmost edge at 0.
@@ -73,12 +73,12 @@ struct Pool {
     cells: usize,
 }
 
-/// Where a cell would like to stand, and how much. Long edges should be straight, so their points pull hardest.
+/// The position that suits a cell best, and its weight. Long edges should be straight, so their points pull hardest.
 fn wish(grid: &Grid, cell: usize, x: &[f64]) -> (f64, f64) {
     let pull = |other: usize| match (grid.cells[cell], grid.cells[other]) {
         (Cell::Pass(_), Cell::Pass(_)) => 8.0,
         (Cell::Node(_), Cell::Node(_)) => 4.0,
-        // Boxes that follow each other should stand in a column, whatever passes by.
+        // Boxes that follow each other should stand in a column, whatever lines pass.
         _ => 0.3,
     };
     let (mut sum, mut weight) = (0.0, 0.0);

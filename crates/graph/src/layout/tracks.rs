@@ -8,15 +8,15 @@ use super::{Bend, Point, Rect, Route, Stroke};
 use crate::lanes::lanes;
 use crate::rails::Rail;
 
-/// From the boxes to the first track.
+/// Distance from the boxes to the first track.
 const MARGIN: f64 = 22.0;
-/// Between two tracks.
+/// Distance between two tracks.
 const LANE: f64 = 13.0;
-/// Between two lines in a gap.
+/// Distance between two lines in a gap.
 const SLOT: f64 = 10.0;
 /// Radius of corners; also how far a branch runs along its track.
 pub(crate) const CORNER: f64 = 8.0;
-/// Between two ends at one side of a box.
+/// Distance between two ends at one side of a box.
 const PORT: f64 = 10.0;
 
 /// A line beside the boxes.
@@ -25,7 +25,7 @@ pub(super) struct Track {
     pub(super) direction: Direction,
 }
 
-/// Where a track leads.
+/// Direction of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direction {
     /// With the order.
@@ -34,17 +34,17 @@ pub(super) enum Direction {
     Down,
 }
 
-/// What a node does with a track.
+/// Role of a node on a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Enters,
     Leaves,
 }
 
-/// Position of a track, a node on it, and what the node does with it.
+/// Position of a track, a node on it, and the node's role.
 type End = (usize, usize, Role);
 
-/// An end at the side of a box: its role, its rank among those, its track.
+/// An end at the side of a box: its role, its rank among ends of that role, its track.
 type Ranked = (Role, usize, usize);
 
 /// All tracks.
@@ -86,7 +86,7 @@ impl Tracks {
         Self { all: tracks, lane, lanes_left, lanes_right, gaps, gap_top: BTreeMap::new() }
     }
 
-    /// Says where a gap begins; returns where it ends.
+    /// Records the upper side of a gap; returns its lower side.
     pub(super) fn start_gap(&mut self, gap: usize, top: f64, least: f64) -> f64 {
         self.gap_top.insert(gap, top);
         let slots = self.gaps.get(&gap).map_or(0, Vec::len);
@@ -101,7 +101,7 @@ impl Tracks {
         if self.lanes_right == 0 { 0.0 } else { MARGIN + LANE * self.lanes_right as f64 }
     }
 
-    /// The lines, when it is known where the boxes stand.
+    /// The lines, once the places of the boxes are known.
     pub(super) fn routes(&self, nodes: &[Rect], left: f64, right: f64) -> Vec<Route> {
         let x = |at: usize| match self.all[at].direction {
             Direction::Up => right + MARGIN + LANE * self.lane[at] as f64,
@@ -159,7 +159,7 @@ impl Tracks {
         self.all.iter().enumerate().map(route).collect()
     }
 
-    /// Where on the side of its box each end is: what leaves the box above, what arrives below, so that few lines cross.
+    /// The position of each end on the side of its box: leaving lines above, arriving ones below, so that few lines cross.
     fn side_ports(&self, nodes: &[Rect]) -> BTreeMap<End, f64> {
         let in_gap: BTreeSet<End> = self.gaps.values().flatten().copied().collect();
         let mut sides: BTreeMap<(usize, Direction), BTreeSet<Ranked>> = BTreeMap::new();
@@ -187,7 +187,7 @@ impl Tracks {
         let found = self.gaps.iter().find_map(|(gap, ends)| Some((gap, ends.iter().position(|end| *end == (at, node, role))?)));
         let y = found.map_or(0.0, |(gap, slot)| self.gap_top[gap] + SLOT * (slot as f64 + 1.0) + 5.0);
         let node = &nodes[node];
-        // Left of the middle for what arrives, right of it for what leaves; curves have the middle.
+        // Left of the middle for arriving lines, right of it for leaving ones; curves have the middle.
         let (port, side) = match role {
             Role::Enters => (node.x + node.width * 0.75, node.y),
             Role::Leaves => (node.x + node.width * 0.25, node.y + node.height),

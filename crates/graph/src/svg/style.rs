@@ -1,4 +1,4 @@
-//! The look of a page. Colours are said twice, for light and dark; no variables, since many viewers do not know them.
+//! The look of a page. Colours are given twice, for light and dark, without variables, since many viewers do not support them.
 
 /// The style sheet.
 pub(super) const STYLE: &str = "\

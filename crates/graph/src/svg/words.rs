@@ -1,4 +1,4 @@
-//! Text in a page: how wide it will be, roughly, and how it is written so that it stays text.
+//! Text in a page: its approximate width, and its escaping.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ pub(super) fn wrap(text: &str, most: f64, size: f64) -> Vec<String> {
     lines
 }
 
-/// The text for XML. What XML can not hold at all is left out.
+/// Escapes the text for XML. Characters that XML cannot hold are left out.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

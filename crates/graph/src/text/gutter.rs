@@ -1,4 +1,4 @@
-//! The lines beside the rows: each in a lane of two columns, the first for what crosses, the second for the line itself.
+//! The lines beside the rows, each in a lane of two columns: the first for crossing lines, the second for the line itself.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::rails::Rail;
 
 /// All lines of a panel.
 pub(super) struct Gutter<'p> {
-    /// For each lane its lines, with the places of their lowest and highest row.
+    /// The lines of each lane, with the places of their lowest and highest row.
     lanes: Vec<Vec<Line<'p>>>,
 }
 
@@ -23,7 +23,7 @@ struct Line<'p> {
 }
 
 impl<'p> Gutter<'p> {
-    /// Gives each rail a lane; those for which there is no room are returned.
+    /// Gives each rail a lane; returns the rails that have no room.
     pub(super) fn new(picture: &'p Picture, order: &Order, rails: Vec<Rail>, at_most: usize) -> (Self, Vec<Rail>) {
         let spans: Vec<(usize, usize)> = rails.iter().map(|rail| rail.span(order)).collect();
         let (lane_of, count) = lanes(&spans);
@@ -53,7 +53,7 @@ impl<'p> Gutter<'p> {
     pub(super) fn row(&self, place: usize, pen: &Pen<'_>) -> String {
         let cells: Vec<Option<Cell<'_>>> = self.lanes.iter().map(|lines| cell(lines, place)).collect();
         let farthest = cells.iter().rposition(|cell| cell.as_ref().is_some_and(Cell::joins));
-        // What crosses a lane is painted as the farthest line that it leads to.
+        // A crossing is painted as the farthest line that it leads to.
         let crossing = farthest.and_then(|at| cells[at].as_ref()).map_or(Ink::Plain, Cell::ink);
         let mut out = String::new();
         for (at, cell) in cells.iter().enumerate() {
@@ -113,14 +113,14 @@ impl Cell<'_> {
         Ink::tone(self.line.kind.tone)
     }
 
-    /// The piece of the line where the node joins it; `beyond` when the row reaches out to lanes farther right.
+    /// The piece of the line at the joint with the node; `beyond` when the row reaches out to lanes farther right.
     fn joint(&self, beyond: bool, pen: &Pen<'_>) -> &'static str {
         match (self.place == self.line.high, self.place == self.line.low, beyond) {
             (true, _, false) => pen.either("\u{256e}", "."),
             (true, _, true) => pen.either("\u{252c}", "."),
             (_, true, false) => pen.either("\u{256f}", "'"),
             (_, true, true) => pen.either("\u{2534}", "'"),
-            // Whoever only leaves the line does not lead on with it.
+            // A node that only leaves the line does not continue it.
             (false, false, _) if !self.enters => pen.vertical(self.line.kind.line),
             (false, false, false) => pen.either("\u{2524}", "+"),
             (false, false, true) => pen.either("\u{253c}", "+"),

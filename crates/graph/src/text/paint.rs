@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use crate::model::{Line, Mark, Node, Tone};
 
-/// How text is drawn.
+/// Width, characters and colours of drawn text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextStyle {
     /// Columns of the terminal.
     pub width: usize,
     /// Characters for lines.
     pub charset: Charset,
-    /// Whether there are colours (ANSI sequences).
+    /// Use of colours (ANSI sequences).
     pub colour: Colour,
 }
 
@@ -30,7 +30,7 @@ pub enum Charset {
     Ascii,
 }
 
-/// Whether there are colours.
+/// Use of colours in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     /// Text alone.
@@ -39,7 +39,7 @@ pub enum Colour {
     Ansi,
 }
 
-/// What a piece of text is painted as.
+/// Role of a piece of text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
@@ -104,7 +104,7 @@ impl Pen<'_> {
         format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code())
     }
 
-    /// The text, cut when it is too long.
+    /// The text, shortened if it is too long.
     pub(super) fn fit<'t>(&self, text: &'t str, room: usize) -> Cow<'t, str> {
         if text.chars().count() <= room {
             return Cow::Borrowed(text);
