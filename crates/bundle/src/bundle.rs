@@ -1,4 +1,4 @@
-//! A bundle that has been read.
+//! A parsed bundle.
 
 use std::collections::BTreeMap;
 
@@ -28,15 +28,15 @@ pub struct Bundle {
     pub others: Vec<Value>,
     /// The objects that a catalog embeds: the first of every manifest file, as written, in the order of file names.
     pub objects: Vec<Value>,
-    /// What `metadata/dependencies.yaml` asks for.
+    /// The requirements in `metadata/dependencies.yaml`.
     pub dependencies: Vec<Property>,
-    /// What `metadata/properties.yaml` declares.
+    /// The properties in `metadata/properties.yaml`.
     pub properties: Vec<Property>,
-    /// What the CSV's annotation `olm.properties` declares.
+    /// The properties in the CSV's annotation `olm.properties`.
     pub csv_properties: Vec<Property>,
-    /// What was passed over, in words.
+    /// One sentence for each part that was passed over.
     pub warnings: Vec<String>,
-    /// Why the bundle cannot be installed, where it was read for a catalog in spite of that.
+    /// The reason why the bundle cannot be installed, if it was read for a catalog in spite of that.
     pub refusal: Option<ReadError>,
 }
 
@@ -63,7 +63,7 @@ impl Property {
     }
 }
 
-/// What a catalog's channels need to know of a bundle.
+/// The facts of a bundle that a catalog's channels rest on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The package.
@@ -87,7 +87,7 @@ pub struct Facts {
 }
 
 impl Bundle {
-    /// What a catalog's channels need to know of the bundle.
+    /// Returns the facts of the bundle that a catalog's channels rest on.
     pub fn facts(&self) -> Facts {
         let filled = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
         let annotation = |key: &str| self.csv.annotations.get(key).and_then(|text| filled(text));

@@ -1,4 +1,4 @@
-//! The catalog entry of a bundle: what `opm render` gives (OLM1-BUILD-05).
+//! The catalog entry of a bundle, as `opm render` prints it (OLM1-BUILD-05).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::go;
 /// Group, kind and version of an API.
 type Api = (String, String, String);
 
-/// What an entry carries of the bundle's manifests.
+/// The form in which an entry carries the bundle's manifests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Content {
     /// One `olm.bundle.object` for each manifest.
     #[default]
     Objects,
-    /// One `olm.csv.metadata` with what people see of the CSV.
+    /// One `olm.csv.metadata` with the parts of the CSV that users see.
     CsvMetadata,
 }
 
@@ -72,14 +72,14 @@ impl Bundle {
         Ok(problems)
     }
 
-    /// The first icon of the CSV as base64, and its media type, where a catalog can hold it. Blanks of folded lines do not count.
+    /// The first icon of the CSV as base64, and its media type, if a catalog can hold it. Blanks of folded lines do not count.
     pub fn icon(&self) -> Option<(String, String)> {
         let icon = &self.csv.object["spec"]["icon"][0];
         let data: String = icon["base64data"].as_str()?.split_whitespace().collect();
         Some((go::base64(&data)?, icon["mediatype"].as_str().unwrap_or_default().to_owned()))
     }
 
-    /// Parts of the bundle that a catalog goes without.
+    /// Parts of the bundle that are missing in a catalog.
     pub fn listing_losses(&self) -> Vec<String> {
         let icon = &self.csv.object["spec"]["icon"][0]["base64data"];
         let lost = icon.is_string() && self.icon().is_none();
@@ -114,7 +114,7 @@ impl Bundle {
                     let [group, kind, version] = self.members(index, property, "GVK", ["group", "kind", "version"])?;
                     provided.insert((group, kind, version));
                 }
-                // The file's own word on the package counts before the annotations.
+                // The package in the file itself goes before that of the annotations.
                 "olm.package" => {
                     let [name, version, release] = self.members(index, property, "Package", ["packageName", "version", "release"])?;
                     package = package_text(&name, &version, &release);
@@ -147,7 +147,7 @@ impl Bundle {
         Ok(listed)
     }
 
-    /// Members of a property's value, which are texts; absent ones are empty. `goal` is what upstream reads it into.
+    /// Members of a property's value, which are texts; absent ones are empty. `goal` is the type that upstream reads it into.
     fn members<const N: usize>(&self, index: usize, property: &Property, goal: &str, names: [&str; N]) -> Result<[String; N], ReadError> {
         let refuse = |problem: String| {
             let name = go::to_string(&self.csv.name.as_str().into());
@@ -190,7 +190,7 @@ impl Bundle {
         images.into_iter().map(|(image, name)| json!({"name": name, "image": image})).collect()
     }
 
-    /// What people see of the CSV: the value of `olm.csv.metadata`.
+    /// The parts of the CSV that users see: the value of `olm.csv.metadata`.
     pub fn csv_metadata(&self) -> Value {
         self.csv.catalog_metadata()
     }
@@ -258,7 +258,7 @@ impl Bundle {
 }
 
 impl Csv {
-    /// What people see of the CSV: the value of `olm.csv.metadata`.
+    /// The parts of the CSV that users see: the value of `olm.csv.metadata`.
     pub fn catalog_metadata(&self) -> Value {
         let spec = &self.object["spec"];
         let mut metadata = json!({
@@ -300,7 +300,7 @@ fn catalog(problem: String) -> ReadError {
     ReadError::Catalog { problem }
 }
 
-/// The value of `olm.package`, with a release only where there is one.
+/// The value of `olm.package`, with a release only if there is one.
 fn package_text(name: &str, version: &str, release: &str) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     let release = if release.is_empty() { String::new() } else { format!(",\"release\":{}", quoted(release)) };

@@ -1,4 +1,4 @@
-//! What is wrong with a bundle, in upstream's order and words (OLM1-INST-16).
+//! The checks of a bundle, in upstream's order and words (OLM1-INST-16).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,13 +189,13 @@ fn conversions(bundle: &Bundle) -> impl Iterator<Item = &WebhookDefinition> {
     bundle.csv.webhooks.iter().filter(|webhook| webhook.kind == WebhookKind::Conversion)
 }
 
-/// What occurs more than once, sorted.
+/// The items that occur more than once, sorted.
 fn repeated<T: Ord + Copy>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| !seen.insert(*item)).collect()
 }
 
-/// Why a name is no RFC 1123 subdomain, sorted; empty when it is one.
+/// The reasons why a name is not an RFC 1123 subdomain, sorted; empty if it is one.
 pub(crate) fn dns1123_subdomain(name: &str) -> Vec<&'static str> {
     let mut reasons = Vec::new();
     if !name.split('.').all(dns1123) {
@@ -209,7 +209,7 @@ pub(crate) fn dns1123_subdomain(name: &str) -> Vec<&'static str> {
     reasons
 }
 
-/// Why a name is no RFC 1123 label, in Kubernetes' order; empty when it is one.
+/// The reasons why a name is not an RFC 1123 label, in Kubernetes' order; empty if it is one.
 pub(crate) fn dns1123_label(name: &str) -> Vec<&'static str> {
     let mut reasons = Vec::new();
     if name.len() > 63 {

@@ -28,35 +28,35 @@ const DEPLOYMENT: [(&str, &str); 9] = [
     ("volumeMounts", "array"),
     ("volumes", "array"),
 ];
-/// Lists whose items must say these.
+/// The members that each item of these lists must have.
 const REQUIRED: [(&str, &[&str]); 3] = [("env", &["name"]), ("volumes", &["name"]), ("volumeMounts", &["mountPath", "name"])];
-/// The parts of an affinity with the lists that make it say something.
+/// The parts of an affinity, with the lists that give them a meaning.
 const AFFINITIES: [&str; 3] = ["nodeAffinity", "podAffinity", "podAntiAffinity"];
 
-/// A configuration that the bundle does not take. The texts are upstream's.
+/// A configuration that does not fit the bundle. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid ClusterExtension configuration: invalid configuration: {problem}")]
 pub struct ConfigError {
     problem: String,
 }
 
-/// A configuration that the bundle takes.
+/// A configuration that fits the bundle.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// The only namespace that the operator watches.
     pub watch_namespace: Option<String>,
-    /// What its Deployments get beyond what the bundle says.
+    /// Changes to the operator's Deployments.
     pub deployment: Option<DeploymentConfig>,
 }
 
-/// Changes to every Deployment of a bundle, in the form in which Go's types write them.
+/// Changes to every Deployment of a bundle, in the form in which Go's types are written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeploymentConfig {
     fields: Map<String, Value>,
 }
 
 impl Config {
-    /// Reads `spec.config.inline` as this bundle takes it, all faults at once.
+    /// Reads `spec.config.inline` for this bundle; an error lists all faults at once.
     pub fn read(inline: &Value, csv: &Csv, gates: &Gates) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut config = Self::default();
@@ -105,7 +105,7 @@ impl DeploymentConfig {
         if !problems.is_empty() {
             return Err(problems);
         }
-        // Read where a Deployment has it, so that Go's own types say what it is.
+        // Read in its place in a Deployment, so that Go's own types apply.
         let field = |key: &str| given.get(key).cloned().unwrap_or(Value::Null);
         let container = json!({"name": "", "env": field("env"), "envFrom": field("envFrom"), "volumeMounts": field("volumeMounts"),
             "resources": field("resources")});
@@ -157,7 +157,7 @@ impl DeploymentConfig {
     }
 }
 
-/// Items of a list, those of the same name replaced.
+/// Adds items to a list, in place of those with the same name.
 fn by_name(holder: &mut Value, key: &str, given: Option<&Value>) {
     let Some(given) = given.and_then(Value::as_array).filter(|given| !given.is_empty()) else { return };
     let mut items = list(holder, key);
@@ -170,7 +170,7 @@ fn by_name(holder: &mut Value, key: &str, given: Option<&Value>) {
     holder[key] = Value::Array(items);
 }
 
-/// Items of a list that are not there yet.
+/// Adds the items of a list that are not there yet.
 fn added(holder: &mut Value, key: &str, given: Option<&Value>) {
     let Some(given) = given.and_then(Value::as_array).filter(|given| !given.is_empty()) else { return };
     let mut items = list(holder, key);
@@ -182,7 +182,7 @@ fn added(holder: &mut Value, key: &str, given: Option<&Value>) {
     holder[key] = Value::Array(items);
 }
 
-/// The list below a key; empty where there is none.
+/// The list below a key; empty if there is none.
 fn list(holder: &Value, key: &str) -> Vec<Value> {
     holder[key].as_array().cloned().unwrap_or_default()
 }
@@ -209,11 +209,11 @@ fn affine(pod: &mut Value, given: &Value) {
     }
 }
 
-/// Whether a part of an affinity asks for nothing.
+/// Returns whether a part of an affinity has no terms.
 fn says_nothing(part: &Value) -> bool {
     let empty = |value: &Value| value.as_array().is_none_or(Vec::is_empty);
     let required = &part["requiredDuringSchedulingIgnoredDuringExecution"];
-    // That of nodes is a mapping with terms, those of pods are lists.
+    // The required terms of nodes are a mapping with a list, those of pods are a list.
     empty(&part["preferredDuringSchedulingIgnoredDuringExecution"]) && empty(required) && empty(&required["nodeSelectorTerms"])
 }
 

@@ -1,4 +1,4 @@
-//! A bundle as the data of a ConfigMap, which classic OLM unpacks from (CATLG-48, `opm alpha bundle extract`).
+//! A bundle as the data of a ConfigMap, from which classic OLM unpacks it (CATLG-48, `opm alpha bundle extract`).
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::validators::gzip_base64;
 
 /// The annotation that names the image the content came from.
 pub const SOURCE_IMAGE: &str = "olm.sourceImage";
-/// The annotation that says how the content is encoded, and its one value.
+/// The annotation of the content's encoding, and its only value.
 pub const ENCODING: (&str, &str) = ("olm.contentEncoding", "gzip+base64");
 /// The file whose entries become annotations of the ConfigMap.
 const ANNOTATIONS: &str = "annotations.yaml";
 
-/// How the content is put into the ConfigMap.
+/// The form of the content in the ConfigMap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// As text, in `data`.
@@ -23,16 +23,16 @@ pub enum Encoding {
     Gzip,
 }
 
-/// What goes into the ConfigMap.
+/// The content of the ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The annotations; nothing when the bundle has no file of them, and then those of the ConfigMap stay.
+    /// The annotations. `None` if the bundle has no file of them; then those of the ConfigMap stay.
     pub annotations: Option<BTreeMap<String, String>>,
     /// `data`.
     pub data: BTreeMap<String, String>,
     /// `binaryData`, before the base64 that every ConfigMap has.
     pub binary_data: BTreeMap<String, Vec<u8>>,
-    /// Files whose names cannot be keys, and the keys they got.
+    /// Files whose names cannot be keys, and the keys they have instead.
     pub translated: Vec<(String, String)>,
 }
 
@@ -42,7 +42,7 @@ pub enum ConfigMapError {
     /// More bytes than allowed.
     #[error("bundle files exceeded {limit} bytes limit")]
     TooLarge {
-        /// How many are allowed.
+        /// The allowed bytes.
         limit: u64,
     },
     /// The annotations cannot be read.
@@ -50,7 +50,7 @@ pub enum ConfigMapError {
     Annotations {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -92,7 +92,7 @@ pub fn content<'a>(
     Ok(content)
 }
 
-/// The six annotations that say what the bundle is; those that the file does not have are empty.
+/// The six annotations that describe the bundle; those that the file does not have are empty.
 fn annotations(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, ConfigMapError> {
     let refuse = |problem: String| ConfigMapError::Annotations { file: name.to_owned(), problem };
     let tree = Tree::gather([(name, bytes)], Limits::default()).map_err(|error| refuse(error.to_string()))?;
@@ -102,7 +102,7 @@ fn annotations(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Con
     Ok(keys.into_iter().map(|key| (key.to_owned(), found.remove(key).unwrap_or_default())).collect())
 }
 
-/// A file's name as a key: letters, digits, `-`, `_` and `.` stay.
+/// A file's name as a key: only letters, digits, `-`, `_` and `.` stay.
 fn key(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }).collect()
 }

@@ -17,7 +17,7 @@ pub struct Csv {
     pub labels: BTreeMap<String, String>,
     /// `spec.version` as written.
     pub version: String,
-    /// `spec.release`: of two bundles of one version, which is newer; mostly empty.
+    /// `spec.release`, which orders two bundles of one version; mostly empty.
     pub release: String,
     /// `spec.replaces`.
     pub replaces: String,
@@ -31,7 +31,7 @@ pub struct Csv {
     pub install_modes: Vec<InstallMode>,
     /// `spec.install.spec.deployments`.
     pub deployments: Vec<Deployment>,
-    /// `spec.install.spec.permissions`: rights in the target namespaces.
+    /// `spec.install.spec.permissions`: permissions in the target namespaces.
     pub permissions: Vec<Permissions>,
     /// `spec.install.spec.clusterPermissions`.
     pub cluster_permissions: Vec<Permissions>,
@@ -56,7 +56,7 @@ pub struct Csv {
 pub struct InstallMode {
     /// `AllNamespaces`, `OwnNamespace`, `SingleNamespace`, `MultiNamespace`; authors misspell it, so it is text.
     pub mode: String,
-    /// Whether the operator supports it.
+    /// True if the operator supports it.
     pub supported: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Deployment {
     pub spec: Value,
 }
 
-/// Rights of one service account.
+/// The permissions of one service account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Permissions {
     /// The account; empty means the namespace's `default`.
@@ -147,7 +147,7 @@ pub struct WebhookDefinition {
     pub kind: WebhookKind,
     /// The deployment that answers.
     pub deployment: String,
-    /// The service's port; nothing or 0 stands for 443.
+    /// The service's port; `None` or 0 means 443.
     pub container_port: Option<i64>,
     /// The pod's port, a number or a name.
     pub target_port: Option<Value>,
@@ -165,7 +165,7 @@ impl WebhookDefinition {
         self.container_port.filter(|port| *port > 0).unwrap_or(443)
     }
 
-    /// The port at which the API server calls. Upstream gives 0 where the bundle names none, which no API server takes.
+    /// The port at which the API server calls. If the bundle names none, upstream gives 0, which no API server accepts.
     pub fn client_port(&self) -> i64 {
         self.container_port.filter(|port| *port != 0).unwrap_or(443)
     }
@@ -181,7 +181,7 @@ pub struct RelatedImage {
 }
 
 impl Csv {
-    /// Reads the manifest of a CSV. Its status, which some authors leave in, must be one, and counts for nothing then.
+    /// Reads the manifest of a CSV. A status, which some authors leave in, must have the type of a status and is then dropped.
     pub fn parse(manifest: &Value) -> Result<Self, Mismatch> {
         let mut object = conform("operators.ClusterServiceVersion", manifest)?;
         if let Some(fields) = object.as_object_mut() {
@@ -190,7 +190,7 @@ impl Csv {
         if manifest["spec"]["version"].is_null()
             && let Some(spec) = object["spec"].as_object_mut()
         {
-            // Go's zero, 0.0.0, is a version that nobody wrote.
+            // Go's zero, 0.0.0, is not what the author wrote.
             spec.remove("version");
         }
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
@@ -237,12 +237,12 @@ impl Csv {
         modes
     }
 
-    /// Whether the install mode is supported.
+    /// Returns whether the install mode is supported.
     pub fn supports(&self, mode: &str) -> bool {
         self.install_modes.iter().any(|entry| entry.supported && entry.mode == mode)
     }
 
-    /// The images of the operator's containers, sorted. Of another strategy than `deployment` upstream knows none.
+    /// The images of the operator's containers, sorted. Of any install strategy but `deployment`, upstream knows none.
     pub fn operator_images(&self) -> Vec<String> {
         let mut images = Vec::new();
         if self.object["spec"]["install"]["strategy"] != "deployment" {

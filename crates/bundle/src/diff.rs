@@ -1,4 +1,4 @@
-//! What changed between two bundles, in words: facts of the CSV, CRDs with the verdict of the upgrade check, rights gained and lost, images,
+//! The changes between two bundles, in words: facts of the CSV, CRDs with the verdict of the upgrade check, permissions gained and lost, images,
 //! webhooks, deployments and the other objects.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! As JSON: `{"from", "to", "breaking", "changes": [{"section", "change": added|removed|changed, "subject", "detail", "old", "new",
-//! "breaking"}]}`; `old` and `new` are absent where nothing stands for them.
+//! "breaking"}]}`; `old` and `new` are absent if the thing has no such value.
 
 mod facts;
 mod fields;
@@ -26,14 +26,14 @@ use crate::bundle::Bundle;
 
 pub use rights::rule_in_words;
 
-/// What happened to a thing.
+/// The sort of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     /// It is new.
     Added,
     /// It is gone.
     Removed,
-    /// It is another than before.
+    /// It differs.
     Changed,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for Sort {
     }
 }
 
-/// The parts of a bundle, in the order they are told.
+/// The parts of a bundle, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// Facts of the CSV and the annotations.
     Bundle,
     /// Custom resource definitions, owned and required.
     Crds,
-    /// Rights of the operator's service accounts.
+    /// Permissions of the operator's service accounts.
     Rights,
     /// Images.
     Images,
@@ -85,17 +85,17 @@ impl fmt::Display for Section {
 pub struct Change {
     /// The part of the bundle.
     pub section: Section,
-    /// What happened.
+    /// The sort of the change.
     pub sort: Sort,
     /// The thing: `Deployment beacon-operator`, `minKubeVersion`.
     pub subject: String,
-    /// What is different; may be empty.
+    /// The difference in words; may be empty.
     pub detail: String,
-    /// What it was.
+    /// The old value.
     pub old: Option<Value>,
-    /// What it is.
+    /// The new value.
     pub new: Option<Value>,
-    /// Whether what works with the old bundle may fail with the new one.
+    /// True if something that works with the old bundle may fail with the new one.
     pub breaking: bool,
 }
 
@@ -141,12 +141,12 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Whether some change may break what works.
+    /// Returns whether some change may break what works with the old bundle.
     pub fn breaks(&self) -> bool {
         self.changes.iter().any(|change| change.breaking)
     }
 
-    /// The shape that this module's text describes.
+    /// The differences in the JSON form that this module's text describes.
     pub fn to_json(&self) -> Value {
         let changes: Vec<Value> = self.changes.iter().map(Change::to_json).collect();
         json!({"from": self.from, "to": self.to, "breaking": self.breaks(), "changes": changes})
@@ -172,7 +172,7 @@ fn by_name<'a, T>(old: &'a [T], new: &'a [T], name: impl Fn(&T) -> String, mut c
             names.push(name);
             (None, None)
         });
-        // Of several with one name the first counts.
+        // Of several with one name, the first counts.
         let place = if is_new { &mut pair.1 } else { &mut pair.0 };
         place.get_or_insert(item);
     }

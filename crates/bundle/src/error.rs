@@ -1,8 +1,8 @@
-//! What can go wrong with a bundle.
+//! The errors of reading, rendering and installing a bundle.
 
 use crate::go::Mismatch;
 
-/// Files that are no bundle. Texts that upstream records are upstream's.
+/// The reason why files are not a bundle. Texts that upstream records are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// A file that a bundle must have is absent.
@@ -20,10 +20,10 @@ pub enum ReadError {
         /// The directory.
         path: String,
     },
-    /// No CSV among the manifests.
+    /// There is no CSV among the manifests.
     #[error("no ClusterServiceVersion found in \"manifests\"")]
     NoCsv,
-    /// More than one CSV among the manifests.
+    /// There is more than one CSV among the manifests.
     #[error("found {} ClusterServiceVersions in \"manifests\" ({}): a bundle holds exactly one", .names.len(), .names.join(", "))]
     SeveralCsvs {
         /// Their names.
@@ -38,11 +38,11 @@ pub enum ReadError {
     /// More or larger files than a bundle may have.
     #[error("{what}: {found}, and a bundle may have at most {limit}")]
     Limit {
-        /// What is counted.
+        /// The counted thing.
         what: String,
-        /// How much there is.
+        /// The number or size found.
         found: usize,
-        /// How much there may be.
+        /// The largest number or size allowed.
         limit: usize,
     },
     /// A manifest that holds no Kubernetes objects.
@@ -50,7 +50,7 @@ pub enum ReadError {
     Objects {
         /// The file.
         path: String,
-        /// What is wrong, with the line where it is known.
+        /// The problem, with its line if it is known.
         problem: String,
     },
     /// A metadata file that cannot be read.
@@ -58,7 +58,7 @@ pub enum ReadError {
     Metadata {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A field of an object that does not have the type its kind asks for.
@@ -70,19 +70,19 @@ pub enum ReadError {
         kind: String,
         /// The object's name.
         name: String,
-        /// The field and what it should be.
+        /// The field and the type that it should have.
         mismatch: Box<Mismatch>,
     },
     /// The CSV's own list of properties cannot be read.
     #[error("failed to unmarshal csv.metadata.annotations['olm.properties']: {problem}")]
     CsvProperties {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The catalog's rules are not met.
     #[error("{problem}")]
     Catalog {
-        /// What is wrong, in `opm`'s words.
+        /// The problem, in `opm`'s words.
         problem: String,
     },
 }
@@ -101,7 +101,7 @@ pub enum RenderError {
     TargetNamespaces {
         /// The namespaces asked for, separated by blanks.
         given: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
     /// A manifest of a kind that is not installed.
@@ -137,10 +137,10 @@ pub enum Refusal {
     /// The bundle owns API services.
     #[error("unsupported bundle: apiServiceDefintions are not supported")]
     ApiServices,
-    /// The bundle has webhooks, and no provider of certificates is on.
+    /// The bundle has webhooks, and no provider of certificates is enabled.
     #[error("unsupported bundle: webhookDefinitions are not supported")]
     Webhooks,
-    /// The bundle wants a narrower install mode than the gates allow.
+    /// The bundle needs a narrower install mode than the gates allow.
     #[error("unsupported bundle: bundle does not support AllNamespaces install mode")]
     NotAllNamespaces,
     /// The bundle supports no install mode that a ClusterExtension can ask for.
@@ -156,7 +156,7 @@ pub enum Refusal {
         /// The property's type.
         property: String,
     },
-    /// The watch namespace is no name of a namespace.
+    /// The watch namespace is not a valid name of a namespace.
     #[error("invalid watch namespace '{namespace}': {reasons}")]
     WatchNamespace {
         /// The namespace asked for.

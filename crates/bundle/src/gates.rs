@@ -1,4 +1,4 @@
-//! What the ClusterExtension controller refuses before it renders, and how it asks for an install mode.
+//! The bundles that the ClusterExtension controller refuses before it renders, and its request for an install mode.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use crate::bundle::Bundle;
 use crate::check::dns1123_label;
 use crate::error::Refusal;
 
-/// Properties by which a bundle depends on others.
+/// Properties that declare a bundle's dependencies.
 const DEPENDENCIES: [&str; 3] = ["olm.gvk.required", "olm.package.required", "olm.constraint"];
 
-/// The feature gates that widen what is installed (OLM1-GEN-08).
+/// The feature gates that allow more bundles to be installed (OLM1-GEN-08).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// Some provider of webhook certificates is on.
+    /// A provider of webhook certificates is enabled.
     pub webhooks: bool,
     /// `SingleOwnNamespaceInstallSupport`.
     pub single_own_namespace: bool,
@@ -20,7 +20,7 @@ pub struct Gates {
     pub deployment_config: bool,
 }
 
-/// The first reason to refuse the bundle (OLM1-INST-03).
+/// Refuses a bundle that the controller does not install, for the first reason that applies (OLM1-INST-03).
 pub fn check(bundle: &Bundle, gates: &Gates) -> Result<(), Refusal> {
     if !bundle.csv.owned_api_services.is_empty() {
         return Err(Refusal::ApiServices);
@@ -47,7 +47,7 @@ pub fn check_dependencies<'a>(bundle: &str, properties: impl IntoIterator<Item =
     Ok(())
 }
 
-/// The target namespaces that a watch namespace asks for (OLM1-INST-11); nothing given stands for the bundle's default.
+/// The target namespaces that a watch namespace asks for (OLM1-INST-11); `None` stands for the bundle's default.
 pub fn target_namespaces(watch_namespace: Option<&str>) -> Result<Option<Vec<String>>, Refusal> {
     let Some(namespace) = watch_namespace.filter(|namespace| !namespace.is_empty()) else { return Ok(None) };
     let reasons = dns1123_label(namespace);

@@ -1,5 +1,5 @@
-//! What `opm alpha bundle generate` writes: the annotations and the Dockerfile of a bundle, and the package and channels where nobody names
-//! them (CATLG-48).
+//! The output of `opm alpha bundle generate`: the annotations and the Dockerfile of a bundle, and the package and channels if the user does not
+//! name them (CATLG-48).
 //!
 //! ```text
 //!   PACKAGE.package.yaml, VERSION/*.yaml ── Package::read ── channels whose heads lead to the bundle ─┐
@@ -17,7 +17,7 @@ use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
 use crate::read::{Limits, Tree};
 use crate::validators::with_kind;
 
-/// What the annotations say.
+/// The content of the annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// `registry+v1`, `plain` or `helm`.
@@ -52,7 +52,7 @@ impl Description {
         crate::labels::annotations_yaml(&entries)
     }
 
-    /// The text of the Dockerfile; the two folders as seen from where it lies.
+    /// The text of the Dockerfile, with the paths of the two folders relative to it.
     pub fn dockerfile(&self, base_image: &str, manifests: &str, metadata: &str) -> String {
         let mut text = format!("FROM {base_image}\n\n");
         for (key, value) in self.entries() {
@@ -66,7 +66,7 @@ impl Description {
         text
     }
 
-    /// What an annotations file that is there already lacks or says otherwise, in opm's words.
+    /// The entries that an existing annotations file lacks or has otherwise, in opm's words.
     pub fn differences(&self, existing: &str) -> Result<Vec<String>, String> {
         let document = mainstay_yaml::parse(existing).map_err(|error| error.to_string())?;
         let found = crate::validators::texts(&document["annotations"])?;
@@ -79,7 +79,7 @@ impl Description {
     }
 }
 
-/// The type of what a folder of manifests holds, by its files' names and contents; `folder` is how messages call it.
+/// The type of a folder of manifests, by its files' names and contents; `folder` is its name in messages.
 pub fn media_type<'a>(folder: &str, files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<&'static str, String> {
     let files = files.into_iter().map(|(name, bytes)| (format!("manifests/{name}"), bytes));
     let tree = Tree::gather(files, Limits::default()).map_err(|error| error.to_string())?;
@@ -94,10 +94,10 @@ pub type Files = Vec<(String, Vec<u8>)>;
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// Its default channel: the one it names, or the only one.
+    /// Its default channel: the one it names, or its only one.
     pub default_channel: String,
     heads: Vec<(String, String)>,
-    /// What each CSV replaces or skips.
+    /// The bundles that each CSV replaces or skips.
     edges: BTreeMap<String, Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Every image that a bundle names, and where.
+//! The images that a bundle names, and the places that name them.
 
 use std::collections::BTreeMap;
 
@@ -62,19 +62,19 @@ pub struct ImageUse {
     pub image: String,
     /// The places, each once.
     pub named: Vec<Named>,
-    /// What a disconnected cluster needs: whether it is listed where mirroring tools look.
+    /// True if the image is listed where mirroring tools look, as a disconnected cluster needs it.
     pub mirrored: bool,
 }
 
 impl ImageUse {
-    /// The tag, where one is named.
+    /// The tag, if there is one.
     pub fn tag(&self) -> Option<&str> {
         let name = self.image.split('@').next().unwrap_or_default();
         let last = name.rsplit('/').next().unwrap_or_default();
         last.split_once(':').map(|(_, tag)| tag)
     }
 
-    /// The digest, where one is named.
+    /// The digest, if there is one.
     pub fn digest(&self) -> Option<&str> {
         self.image.split_once('@').map(|(_, digest)| digest)
     }
@@ -84,7 +84,7 @@ impl ImageUse {
         repository(&self.image)
     }
 
-    /// `{image, repository, tag, digest, mirrored, named}`.
+    /// The image in its JSON form: `{image, repository, tag, digest, mirrored, named}`.
     pub fn to_json(&self) -> Value {
         let named: Vec<String> = self.named.iter().map(ToString::to_string).collect();
         json!({
@@ -106,7 +106,7 @@ pub(crate) fn repository(image: &str) -> &str {
 }
 
 impl Bundle {
-    /// Every image that the bundle names, sorted; `own` is the bundle's own image, where it has one. The entries of a catalog list the
+    /// Every image that the bundle names, sorted; `own` is the bundle's own image, if it has one. The entries of a catalog list the
     /// containers' images beside `spec.relatedImages`; variables are listed only if the author listed them, too.
     pub fn images(&self, own: Option<&str>) -> Vec<ImageUse> {
         let mut found: BTreeMap<String, Vec<Named>> = BTreeMap::new();

@@ -1,13 +1,13 @@
-//! The object kinds that a bundle may hold (the one table, OLM0-BUNDLE-06), and the resources they are served as.
+//! The object kinds that a bundle may hold (the one table, OLM0-BUNDLE-06), and the resources under which they are served.
 
 /// One kind of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// The kind's name; upstream looks at nothing else.
     pub name: &'static str,
-    /// The resource it is served as.
+    /// The resource under which it is served.
     pub resource: &'static str,
-    /// Whether the renderer gives it the install namespace.
+    /// True if the renderer gives it the install namespace.
     pub namespaced: bool,
 }
 
@@ -43,7 +43,7 @@ pub const SUPPORTED: [Kind; 23] = [
     kind("ConsoleYamlSample", "consoleyamlsamples", false),
 ];
 
-/// Kinds that rendering adds.
+/// Kinds that the renderer adds.
 const GENERATED: [Kind; 5] = [
     kind("Deployment", "deployments", true),
     kind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false),

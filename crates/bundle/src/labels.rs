@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::bundle::{Bundle, CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 
-/// Label that says of which type the bundle is.
+/// Label of the bundle's type.
 pub const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
 /// Label of the manifests directory.
 pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
@@ -12,7 +12,7 @@ pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1"
 pub const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
 impl Bundle {
-    /// The labels of the bundle's image: the annotations, and the two directories and the type where they are not named.
+    /// The labels of the bundle's image: the annotations, and the defaults for the two directories and the type if the annotations lack them.
     pub fn image_labels(&self) -> BTreeMap<String, String> {
         let mut labels = layout();
         labels.extend(self.annotations.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -20,7 +20,7 @@ impl Bundle {
     }
 }
 
-/// The annotations of a new bundle of that package and those channels.
+/// The annotations of a new bundle of this package and these channels.
 pub fn annotations(package: &str, channels: &[&str], default_channel: Option<&str>) -> BTreeMap<String, String> {
     let mut annotations = layout();
     annotations.insert(PACKAGE.to_owned(), package.to_owned());

@@ -1,7 +1,7 @@
-//! registry+v1 bundles: parse, validate, render, derive least rights.
+//! registry+v1 bundles: parse, validate, render, derive least permissions.
 //!
-//! A bundle is one version of one operator as files. This crate takes the files as bytes, from wherever they came, and answers what
-//! upstream's programs answer: the objects to apply (OLM v1's renderer), the catalog entry (`opm render`), and what is wrong with it.
+//! A bundle is one version of one operator as files. This crate takes the files as bytes, from any source, and answers as
+//! upstream's programs do: the objects to apply (OLM v1's renderer), the catalog entry (`opm render`), and the problems of the bundle.
 //!
 //! ```text
 //!   files ── Bundle::read ──┬─ check ─────────── findings, in upstream's order and words

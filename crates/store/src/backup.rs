@@ -20,7 +20,7 @@ use crate::{Embedded, Error, KeyValue, Range, Revision, Store};
 
 /// Keys that are read from a store at once.
 const PAGE: usize = 500;
-/// Keys of one piece take about so many bytes.
+/// Approximate bytes of keys in one piece.
 const PIECE: usize = 1 << 20;
 
 /// Makes the bytes of a backup, in order: [`Encoder::begin`], files, keys, [`Encoder::end`].
@@ -31,24 +31,24 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// A backup of this revision.
+    /// An encoder for a backup of this revision.
     pub fn new(revision: Revision) -> Self {
         Self { head: FileHead::new(revision, revision), offset: FILE_HEAD, keys: 0 }
     }
 
-    /// What it begins with.
+    /// Returns the first bytes of the backup.
     pub fn begin(&self) -> Vec<u8> {
         self.head.encode(Magic::Backup).to_vec()
     }
 
-    /// A file beside the keys; the name is a relative path.
+    /// Returns the piece for a file beside the keys; the name is a relative path.
     pub fn file(&mut self, name: &str, content: &[u8]) -> Vec<u8> {
         let mut frame = Frame::new(Kind::File, self.head.revision);
         frame.push_state(self.head.revision, &Record { deleted: false, key: name, value: content, created: 0, version: 0 });
         self.finish(frame)
     }
 
-    /// Keys, in order.
+    /// Returns the pieces for these keys, which come in order.
     pub fn keys(&mut self, keys: &[KeyValue]) -> Vec<u8> {
         let (mut out, mut frame) = (Vec::new(), Frame::new(Kind::State, self.head.revision));
         for kv in keys {
@@ -65,7 +65,7 @@ impl Encoder {
         out
     }
 
-    /// What it ends with; without that it is not whole.
+    /// Returns the last bytes of the backup; without them it is not whole.
     pub fn end(mut self) -> Vec<u8> {
         let count = self.keys as u32;
         let mut frame = Frame::new(Kind::End, self.head.revision);
@@ -81,8 +81,8 @@ impl Encoder {
     }
 }
 
-/// Reads every key of a store as of its latest revision, and hands over the bytes of a backup piece by piece; writes go on meanwhile.
-/// Whoever takes the pieces decides whether to go on.
+/// Reads every key of a store as of its latest revision, and hands over the bytes of a backup piece by piece; writes go on meanwhile. An error of
+/// `take` ends it.
 pub async fn write<F>(store: &dyn Store, files: &[(String, Vec<u8>)], mut take: impl FnMut(Bytes) -> F + Send) -> Result<(), Error>
 where
     F: Future<Output = Result<(), Error>> + Send,
@@ -109,18 +109,18 @@ where
 /// A piece of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// A file: its relative path, and what it holds.
+    /// A file: its relative path, and its content.
     File(String, Vec<u8>),
     /// Keys, in order.
     Keys(Vec<KeyValue>),
 }
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The revision that the keys are of.
+    /// The revision of the keys.
     pub revision: Revision,
-    /// How many keys.
+    /// The number of keys.
     pub keys: u64,
     /// Bytes of the backup.
     pub bytes: u64,
@@ -135,13 +135,13 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Opens it; nothing is checked yet.
+    /// Opens the file; nothing is checked yet.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::io(path, "opening", source))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Reads it whole: every checksum, every count.
+    /// Reads all of the file and checks every checksum and every count.
     pub fn verify(&self) -> Result<Contents, Error> {
         self.pieces(|piece, contents| {
             if let Piece::File(name, _) = piece {
@@ -159,8 +159,8 @@ impl Backup {
         })
     }
 
-    /// Makes a store of the keys, as of a revision that is not before the backup's: revisions that clients have seen since the backup
-    /// must not come again with another meaning.
+    /// Makes a store of the keys, as of a revision that is not before the backup's: revisions that clients have seen since the backup must not come
+    /// again with another meaning.
     pub fn restore(&self, folder: &Path, revision: Revision) -> Result<Contents, Error> {
         Embedded::create(folder, revision, |push| {
             self.pieces(|piece, _| match piece {

@@ -11,19 +11,20 @@
 //!                              0...1234.snapshot ◄────── compaction: forget, snapshot, remove      (store-compactor)
 //! ```
 //!
-//! * **Writing.** Whatever waits is compared with the index, becomes one frame, is appended to the segment of the log and synced, once
-//!   for all; only then do readers see it and writers hear of it. Space is reserved ahead, so that a sync has no file length to write.
-//! * **Reading.** The latest value of every key is held in memory, and shared with whoever reads it (a watch cache above holds no
+//! * **Writing.** All pending writes are compared with the index, become one frame, and are appended to the segment of the log and synced,
+//!   once for all; only then do readers see them and writers get their answers. Space is reserved ahead, so that a sync has no file length to write.
+//! * **Reading.** The latest value of every key is held in memory, and shared with its readers (a watch cache above holds no
 //!   second copy). Older values are read from the log, along a chain of places.
 //! * **Forgetting.** Compaction drops places of history; the files shrink when enough of them is garbage: a snapshot of every key as of
 //!   the compacted revision is written beside the log, and segments that end before it are removed. Writes go on meanwhile.
-//! * **Crashes.** Frames carry checksums. The last frame of the log may be torn, where nobody was told of it; it is cut off. Any other
-//!   damage is reported with file, offset and revision. What was told is known from a note beside the log, see `synced`. File names appear only when a file is whole (written, synced, renamed, folder
-//!   synced), and revisions without a gap show that no file is missing, so there is no manifest to go wrong.
+//! * **Crashes.** Frames carry checksums. The last frame of the log may be torn if it was not acknowledged; it is cut off. Any other damage is
+//!   reported with file, offset and revision. A note beside the log says what was acknowledged, see `synced`. File names appear only when a
+//!   file is whole (written, synced, renamed, folder synced), and revisions without a gap show that no file is missing, so there is no
+//!   manifest to go wrong.
 //! * **Failing disks.** After a failed write or sync the segment is abandoned, see `log`; a full disk fails writes until there is space.
 //!
 //! Why not a B-tree in one file: redb 4, which was here before, needs several page writes and two syncs for a commit and holds every
-//! value a second time in its page cache. `examples/measure.rs` measures; BENCHMARKS.md has the server's figures.
+//! value a second time in its page cache. `examples/measure.rs` measures; BENCHMARKS.md has the server's results.
 
 mod compactor;
 pub(crate) mod disk;
@@ -63,22 +64,22 @@ use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, W
 const RING: usize = 256;
 /// Writes that may wait for the writer; further writers wait to be let in.
 const QUEUE: usize = 1_024;
-/// How long a success, and a failure, of a write says that the next one will be the same.
+/// Time for which the success or failure of a write predicts the outcome of the next one.
 const PROVEN: Duration = Duration::from_secs(5);
 const REFUTED: Duration = Duration::from_secs(1);
 
-/// How the engine is set up.
+/// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// History younger than this is kept.
     pub keep_age: Duration,
-    /// History of at least so many revisions is kept.
+    /// At least so many revisions of history are kept.
     pub keep_revisions: u64,
-    /// How often history is compacted.
+    /// Interval of compaction.
     pub compact_every: Duration,
-    /// A segment of the log takes so many bytes.
+    /// Bytes of one segment of the log.
     pub segment_bytes: u64,
-    /// So many bytes of garbage (and at least as many as of what is kept) are worth a snapshot.
+    /// Bytes of garbage that are worth a snapshot, if the garbage also takes at least as many bytes as what is kept.
     pub garbage_bytes: u64,
 }
 
@@ -105,7 +106,7 @@ pub struct Embedded {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What readers, the writer and the compactor share.
+/// State that readers, the writer and the compactor share.
 pub(crate) struct Shared {
     disk: Arc<dyn Disk>,
     index: RwLock<Index>,
@@ -115,12 +116,12 @@ pub(crate) struct Shared {
     write_count: AtomicU64,
     /// Bytes of the segment that is written to.
     active_bytes: AtomicU64,
-    /// When the disk took the last write, or why it did not.
+    /// The time of the last write, and its outcome.
     health: Mutex<(Instant, Result<(), Error>)>,
 }
 
 impl Shared {
-    /// Whether the disk takes writes, as far as one of a moment ago says it.
+    /// Outcome of the latest write, if it is recent enough to predict the next one.
     fn health(&self) -> Option<Result<(), Error>> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         match &*health {
@@ -130,12 +131,12 @@ impl Shared {
         }
     }
 
-    /// Whether the last write failed.
+    /// Returns true if the last write failed.
     fn fails(&self) -> bool {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).1.is_err()
     }
 
-    /// As if the latest write were so long ago.
+    /// Pretends that the latest write was so long ago.
     #[cfg(test)]
     fn set_health_age(&self, age: Duration) {
         if let (Ok(mut health), Some(then)) = (self.health.lock(), Instant::now().checked_sub(age)) {
@@ -158,20 +159,20 @@ impl Shared {
 }
 
 impl Embedded {
-    /// Opens the folder, or creates it. After a crash it recovers by itself: what was not acknowledged may be missing, nothing else.
+    /// Opens the folder, or creates it. Recovers from a crash by itself: only what was not acknowledged may be missing.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         Self::on(Arc::new(Folder::open(path)?), options)
     }
 
-    /// Whether a folder holds a store.
+    /// Returns true if a folder holds a store.
     pub fn is_at(path: &Path) -> bool {
         let of_a_store = |name: &str| file::numbered(name, ".log").is_some() || file::numbered(name, ".snapshot").is_some();
         std::fs::read_dir(path)
             .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| of_a_store(&entry.file_name().to_string_lossy()))))
     }
 
-    /// Makes a new store of keys as of one revision, for a backup; the folder must hold none. `fill` hands over the keys in order. What is
-    /// read at earlier revisions counts as compacted. The store is there as a whole, or not at all.
+    /// Makes a new store of keys as of one revision, for a backup; the folder must hold none. `fill` hands over the keys in order. Earlier revisions
+    /// count as compacted. The store is there as a whole, or not at all.
     pub(crate) fn create<T>(
         path: &Path,
         revision: Revision,
@@ -183,7 +184,7 @@ impl Embedded {
         }
         let failed = |source| Error::io(path, "writing a snapshot", source);
         if folder.names().map_err(failed)?.iter().any(|name| name == synced::NAME) {
-            // Of a store that was here before, and says nothing of this one.
+            // The note of a store that was here before says nothing of this one.
             folder.remove(synced::NAME).map_err(failed)?;
         }
         let mut snapshot = snapshot::Snapshot::begin(&folder, revision, 0).map_err(failed)?;
@@ -257,7 +258,7 @@ impl Embedded {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Tells both threads to end; they do once what they have begun is done.
+    /// Tells both threads to stop; they do so once the work they have begun is done.
     fn end(&self) -> Vec<JoinHandle<()>> {
         self.shared.ending.store(true, Ordering::Release);
         self.compactions.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -362,7 +363,7 @@ impl Store for Embedded {
 }
 
 impl Drop for Embedded {
-    /// Lets go of the folder before the value is gone; waits at most for what is in flight.
+    /// Releases the folder before the value is gone; waits at most for what is in flight.
     fn drop(&mut self) {
         let threads = self.end();
         self.join(threads);

@@ -2,31 +2,31 @@ use std::path::{Path, PathBuf};
 
 use crate::{KeyValue, Revision};
 
-/// Why the store did not do as asked.
+/// Failures of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key is not as the writer expected; `found` is what it is.
+    /// The key is not in the state that the writer expected; `found` is its state.
     #[error("key {key} has changed")]
     Conflict {
         /// The key.
         key: String,
-        /// What is there; `None` when nothing is.
+        /// The key's value; `None` if the key does not exist.
         found: Option<Box<KeyValue>>,
     },
     /// The revision's history was dropped.
     #[error("revision {asked} has been compacted (oldest: {oldest})")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         asked: Revision,
-        /// What is still there.
+        /// The oldest retained revision.
         oldest: Revision,
     },
     /// The revision has not happened yet.
     #[error("revision {asked} is in the future (latest: {latest})")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         asked: Revision,
-        /// What is there.
+        /// The latest revision.
         latest: Revision,
     },
     /// Another process, or another store in this one, holds the folder.
@@ -34,7 +34,7 @@ pub enum Error {
     Locked {
         /// The folder.
         path: PathBuf,
-        /// The process, where it has said so.
+        /// The ID of that process, if it is known.
         holder: Option<u32>,
     },
     /// The file's content is not what was written.
@@ -42,7 +42,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         problem: String,
     },
     /// The file was written by another version of the program.
@@ -66,7 +66,7 @@ pub enum Error {
     Backup {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The problem.
         problem: String,
     },
     /// A file stands where the store's folder should be: a store of an earlier version, or something else.
@@ -75,7 +75,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A key or a value is larger than any that is stored.
+    /// A key or a value above its size limit.
     #[error("the value of {key} is too large: at most {limit} bytes are stored")]
     TooLarge {
         /// The key.
@@ -94,35 +94,35 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The storage cluster was not reached, or did not do as asked.
+    /// The storage cluster was not reached, or refused or failed the request.
     #[error("{problem}")]
     Remote {
-        /// What it, or the way to it, said.
+        /// The message of the cluster or of the connection to it.
         problem: String,
-        /// What became of the request.
+        /// The outcome of the request.
         fate: Fate,
     },
-    /// The storage cluster can not be used as it was described.
+    /// The storage cluster cannot be used with this configuration.
     #[error("storage {what}: {problem}")]
     Setup {
-        /// The part of the description.
+        /// The part of the configuration.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The store was closed, or its writer ended after a failure that the log names.
+    /// The store was closed, or its writer stopped after a failure that is in the log.
     #[error("the store is closed")]
     Closed,
 }
 
 impl Error {
-    /// A failure of a file, or a full disk.
+    /// An error for a failed file operation or a full disk.
     pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match source.kind() {
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// The same failure for another who waited for it.
+    /// The same failure for another caller that waited for it.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::Full { path } => Self::Full { path: path.clone() },
@@ -143,14 +143,14 @@ impl Error {
     }
 }
 
-/// What became of a request to a storage cluster that failed.
+/// The outcome of a failed request to a storage cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing happened; the cluster may be able to later.
     Unavailable,
-    /// Nothing happened; the cluster has too much to do.
+    /// Nothing happened; the cluster is overloaded.
     Busy,
-    /// Nothing happened, nor will it.
+    /// Nothing happened, and a repetition will not help.
     Refused,
     /// A write may or may not have happened.
     Unknown,

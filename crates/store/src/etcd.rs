@@ -34,13 +34,13 @@ pub use options::{Options, Prefix, Tls};
 
 use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, Watch};
 
-/// Keys of the first page of a list; later ones are sized by what came.
+/// Keys of the first page of a list; later pages are sized by the bytes of the earlier ones.
 const FIRST_PAGE: usize = 200;
-/// About how many bytes a page is to have.
+/// Approximate bytes of a page.
 const PAGE_BYTES: usize = 4 << 20;
 /// Most keys in a page.
 const LARGEST_PAGE: usize = 5_000;
-/// Below the prefix, the key that is written so that watches tell a position; no object has such a key.
+/// The key below the prefix that is written so that watches tell a position; no object has such a key.
 const MARK: &str = "/position";
 
 /// A store in an etcd cluster.
@@ -48,7 +48,7 @@ pub struct Etcd {
     shared: Arc<Shared>,
 }
 
-/// What the store, its watches and its compaction have in common.
+/// State that the store, its watches and its compaction share.
 struct Shared {
     members: Members,
     prefix: Prefix,
@@ -56,7 +56,7 @@ struct Shared {
     compacted: AtomicU64,
     writes: AtomicU64,
     closing: CancellationToken,
-    /// One mark at a time: who waits for another's is served by it.
+    /// Held for one mark at a time; a caller that waited for another's mark is served by it.
     marking: tokio::sync::Mutex<Revision>,
 }
 
@@ -125,7 +125,7 @@ impl Store for Etcd {
 
     async fn writable(&self) -> Result<(), Error> {
         let status: StatusResponse = self.shared.members.call(&STATUS, &StatusRequest {}, Effect::Read).await?;
-        // Alarms, and the want of a leader; while there are any, nothing is written.
+        // Alarms, and a missing leader; while there are any, nothing is written.
         match status.errors.as_slice() {
             [] => Ok(()),
             errors => Err(Error::Remote { problem: format!("etcd: {}", errors.join("; ")), fate: crate::Fate::Refused }),
@@ -211,7 +211,7 @@ impl Store for Etcd {
             return Err(Error::Closed);
         }
         if after > 0 {
-            // etcd waits for a revision of the future, and tells a compaction only once it reads history: a read tells at once.
+            // etcd waits for a future revision, and reports a compaction only once it reads history: a read reports both at once.
             let key = self.shared.prefix.beginning(prefix)?;
             let probe = RangeRequest { key, limit: 1, revision: after as i64, count_only: true, ..RangeRequest::default() };
             self.shared.range(&probe).await.map_err(|error| self.shared.at(after, error))?;
@@ -296,10 +296,10 @@ impl Shared {
         self.compacted.fetch_max(revision, Ordering::Relaxed);
     }
 
-    /// Fills in what a refusal of a revision was about.
+    /// Adds the requested revision to an error about a revision.
     fn at(&self, asked: Revision, error: Error) -> Error {
         match error {
-            // How far it was compacted etcd does not say here: at least past what was asked for.
+            // etcd does not say here how far it was compacted: at least past the requested revision.
             Error::Compacted { .. } => Error::Compacted { asked, oldest: self.compacted.load(Ordering::Relaxed).max(asked + 1) },
             Error::Future { .. } => Error::Future { asked, latest: *self.revision.borrow() },
             other => other,

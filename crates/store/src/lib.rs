@@ -40,14 +40,14 @@ pub struct KeyValue {
     pub created: Revision,
     /// The revision that wrote this value.
     pub modified: Revision,
-    /// How many writes the key has seen since it was created, this one included.
+    /// Number of writes to the key since it was created, this one included.
     pub version: u64,
 }
 
-/// What a writer expects to find.
+/// The state of a key that a writer expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever.
+    /// Any state.
     Any,
     /// The key does not exist.
     Absent,
@@ -60,16 +60,16 @@ pub enum Expect {
 pub enum Event {
     /// The key was created or overwritten.
     Put {
-        /// What it is now.
+        /// The new value.
         now: KeyValue,
-        /// What it was; `None` when created, or when compaction has dropped it.
+        /// The previous value; `None` when created, or when compaction has dropped it.
         before: Option<KeyValue>,
     },
     /// The key was deleted.
     Delete {
         /// The revision of the deletion.
         revision: Revision,
-        /// What it was.
+        /// The last value.
         before: KeyValue,
     },
 }
@@ -92,7 +92,7 @@ impl Event {
     }
 }
 
-/// Which keys a list wants.
+/// The keys that a list selects.
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     /// Keys that begin with this.
@@ -112,16 +112,16 @@ pub struct Listing {
     pub items: Vec<KeyValue>,
     /// The revision that the list shows.
     pub revision: Revision,
-    /// How many further keys the range holds (0 unless limited).
+    /// Number of further keys in the range (0 unless limited).
     pub remaining: u64,
 }
 
-/// What a compaction or a figure is about.
+/// Measurements of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Live keys.
     pub keys: u64,
-    /// Bytes of the file.
+    /// Bytes on disk.
     pub bytes: u64,
     /// The latest revision.
     pub revision: Revision,
@@ -139,23 +139,23 @@ pub trait Store: Send + Sync + 'static {
     /// The latest durable revision; changes with every commit.
     fn revision(&self) -> Receiver<Revision>;
 
-    /// Whether other processes write to it, too: what is agreed on in memory then counts for nothing.
+    /// Returns true if other processes write to the store, too; then nothing may be agreed on in memory alone.
     fn shared(&self) -> bool {
         false
     }
 
-    /// The latest revision of all, asked of the engine where others write to it, too: a read that follows sees everything that was
-    /// acknowledged to anybody before.
+    /// The latest revision of all. The engine is asked for it if others write to the store, too: a read that follows sees everything that was
+    /// acknowledged to any client before.
     async fn latest(&self) -> Result<Revision, Error> {
         Ok(*self.revision().borrow())
     }
 
-    /// Whether writes succeed: as the latest one did a moment ago, else by trying. A store that is only read from says so by an error.
+    /// Succeeds if writes do: as the latest one did a moment ago, else by trying. A store that is only read from reports that as an error.
     async fn writable(&self) -> Result<(), Error> {
         self.latest().await.map(|_| ())
     }
 
-    /// Makes open watches tell a position soon, where the latest changes lie outside of what they watch.
+    /// Makes open watches tell a position soon if the latest changes lie outside of what they watch.
     async fn tell_position(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -169,7 +169,7 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a value if the key is as expected; durable when it returns. [`Error::Conflict`] carries what is there instead.
     async fn put(&self, key: &str, value: Bytes, expect: Expect) -> Result<KeyValue, Error>;
 
-    /// Deletes the key if it is as expected; returns what it was and the revision of the deletion.
+    /// Deletes the key if it is as expected; returns its last value and the revision of the deletion.
     async fn delete(&self, key: &str, expect: Expect) -> Result<(KeyValue, Revision), Error>;
 
     /// Every change after `after` of keys that begin with `prefix`, in order, without loss or repetition.
@@ -178,7 +178,7 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets what was overwritten or deleted at or before `revision`.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 
-    /// Figures for metrics.
+    /// Measurements for metrics.
     async fn figures(&self) -> Result<Figures, Error>;
 
     /// Finishes the writes in flight and closes; later writes fail with [`Error::Closed`].

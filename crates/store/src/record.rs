@@ -1,4 +1,4 @@
-//! How changes stand in files: records, in frames that are valid as a whole or not at all.
+//! The encoding of changes in files: records, in frames that are valid as a whole or not at all.
 //!
 //! ```text
 //!   frame    crc | magic | kind | first revision | count | length | records ... | padding to 8
@@ -21,12 +21,12 @@ pub(crate) const KEY_LIMIT: usize = 4_096;
 /// The largest value, in bytes.
 pub(crate) const VALUE_LIMIT: usize = 16 << 20;
 
-/// The most that a frame's records may take; what claims more was not written by this program.
+/// The most bytes of a frame's records; a larger length was not written by this program.
 const FRAME_LIMIT: usize = 64 << 20;
 const MAGIC: u32 = u32::from_le_bytes(*b"MSFR");
 const RECORD_HEAD: usize = 28;
 
-/// What a frame is for.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Writes that were committed together.
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Seal = 3,
     /// Keys of a snapshot.
     State = 4,
-    /// The end of a snapshot; `count` is how many keys it holds, modulo 2^32.
+    /// The end of a snapshot; `count` is the number of its keys, modulo 2^32.
     End = 5,
     /// A file beside the keys of a backup.
     File = 6,
@@ -60,7 +60,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The head in `bytes`, if they are one that was written at `offset` of the file with this salt.
+    /// Decodes the head in `bytes`; `None` unless it was written at `offset` of the file with this salt.
     pub fn decode(bytes: &[u8], salt: u64, offset: u64) -> Option<Self> {
         let head = bytes.first_chunk::<FRAME_HEAD>()?;
         if u32_at(head, 4) != MAGIC || u32_at(head, 0) != head_sum(head, salt, offset) {
@@ -84,7 +84,7 @@ fn head_sum(head: &[u8; FRAME_HEAD], salt: u64, offset: u64) -> u32 {
     sum.finalize()
 }
 
-/// A record as it stands in a file.
+/// A record as encoded in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub deleted: bool,
@@ -109,7 +109,7 @@ impl<'a> Record<'a> {
         out[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The record at the beginning of `bytes` and its length, or what is wrong with it.
+    /// Decodes the record at the beginning of `bytes`; returns it with its length, or the problem.
     pub fn decode(revision: Revision, bytes: &'a [u8]) -> Result<(Self, usize), &'static str> {
         let head = bytes.first_chunk::<RECORD_HEAD>().ok_or("is cut off")?;
         let (key, value) = (usize::from(u16_at(head, 6)), u32_at(head, 8) as usize);
@@ -131,12 +131,12 @@ fn record_sum(revision: Revision, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// A frame that is being put together.
+/// A frame under construction.
 pub(crate) struct Frame {
     kind: Kind,
     first: Revision,
     bytes: Vec<u8>,
-    /// Where each record begins in the frame, and its length.
+    /// The offset of each record in the frame, and its length.
     pub spans: Vec<(u32, u32)>,
 }
 
@@ -169,7 +169,7 @@ impl Frame {
         self.finish_counting(salt, offset, self.spans.len() as u32)
     }
 
-    /// The same with a count of its own.
+    /// The same as [`Self::finish`] with another count.
     pub fn finish_counting(&mut self, salt: u64, offset: u64, count: u32) -> &[u8] {
         let length = (self.bytes.len() - FRAME_HEAD) as u32;
         let mut head = [0; FRAME_HEAD];
@@ -186,7 +186,7 @@ impl Frame {
     }
 }
 
-/// The records of a frame's body with their revisions and where they begin in the frame.
+/// The records of a frame's body with their revisions and their offsets in the frame.
 pub(crate) fn records<'a>(head: &Head, body: &'a [u8]) -> Result<Vec<(Revision, Record<'a>, u32, u32)>, String> {
     let mut found = Vec::with_capacity((head.count as usize).min(body.len() / RECORD_HEAD + 1));
     let mut at = 0;

@@ -1,5 +1,4 @@
-//! Watching. Each engine brings its own source of changes; the embedded one reads its durable log first, then what is committed
-//! meanwhile.
+//! Watching. Each engine has its own source of changes; the embedded one reads its durable log first, then what is committed meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +9,15 @@ use tokio::sync::broadcast;
 use crate::embedded::Reader;
 use crate::{Error, Event, Revision};
 
-/// Where an engine's changes come from.
+/// An engine's source of changes.
 #[async_trait]
 pub(crate) trait Changes: Send {
     /// The next batch; see [`Watch::next`].
     async fn next(&mut self) -> Result<Batch, Error>;
 }
 
-/// A stream of changes. It never loses one: a reader that falls behind learns of everything it missed, or with
-/// [`Error::Compacted`] that history no longer reaches back so far.
+/// A stream of changes. It never loses one: a reader that falls behind gets everything it missed, or [`Error::Compacted`] if history no longer
+/// reaches back so far.
 pub struct Watch(Box<dyn Changes>);
 
 impl Watch {
@@ -26,18 +25,18 @@ impl Watch {
         Self(Box::new(changes))
     }
 
-    /// The next batch; [`Error::Closed`] when the store ends.
+    /// The next batch; [`Error::Closed`] when the store is closed.
     pub async fn next(&mut self) -> Result<Batch, Error> {
         self.0.next().await
     }
 }
 
-/// What one commit changed below the watched prefix; empty where it changed something else.
+/// The changes of one commit below the watched prefix; empty if it changed only other keys.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// In revision order.
     pub events: Vec<Arc<Event>>,
-    /// The watch has seen everything up to this revision.
+    /// The revision up to which the watch has seen everything.
     pub revision: Revision,
 }
 
@@ -58,9 +57,9 @@ pub(crate) struct Follow {
     pending: VecDeque<Batch>,
 }
 
-/// How many log entries one replay step reads.
+/// Log entries that one replay step reads.
 const REPLAY: usize = 1_000;
-/// About how many bytes of values it hands out.
+/// Approximate bytes of values that one replay step hands out.
 const REPLAY_BYTES: usize = 1 << 20;
 
 #[async_trait]

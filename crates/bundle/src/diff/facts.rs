@@ -19,7 +19,7 @@ pub(super) fn changes(old: &Bundle, new: &Bundle) -> Vec<Change> {
             (false, false) => Sort::Changed,
         };
         let value = |text: &str| (!text.is_empty()).then(|| Value::from(text));
-        // Long texts are told by how much of them changed.
+        // For long texts, only the amount of the change is shown.
         let short = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
         let detail = if old.len().max(new.len()) > 120 || old.contains('\n') || new.contains('\n') {
             // As sets: a description may have many thousands of lines.

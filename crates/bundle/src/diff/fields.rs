@@ -1,8 +1,8 @@
-//! Two trees, field by field. Lists of named things (containers, variables, ports) are compared by name.
+//! The differences of two trees, field by field. Lists of named things (containers, variables, ports) are compared by name.
 
 use serde_json::Value;
 
-/// More differences of one object are only counted.
+/// Differences of one object that are listed; more are only counted.
 const MOST: usize = 50;
 
 /// One field that differs.
@@ -10,9 +10,9 @@ const MOST: usize = 50;
 pub(super) struct Field {
     /// Its path.
     pub path: String,
-    /// What it was.
+    /// The old value.
     pub old: Option<Value>,
-    /// What it is.
+    /// The new value.
     pub new: Option<Value>,
 }
 
@@ -35,20 +35,20 @@ impl Field {
 /// The fields that differ.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// The first of them.
+    /// The first of the differing fields.
     pub listed: Vec<Field>,
-    /// How many more there are.
+    /// The number of differing fields that are not listed.
     pub more: usize,
 }
 
 impl Fields {
-    /// How many there are in all.
+    /// The number of all differing fields.
     pub(super) fn count(&self) -> usize {
         self.listed.len() + self.more
     }
 }
 
-/// The fields that differ: a fixed number of them, and how many more.
+/// Compares two trees: a fixed number of the fields that differ, and the number of the others.
 pub(super) fn compare(path: &str, old: &Value, new: &Value) -> Fields {
     let mut fields = Fields::default();
     walk(path, old, new, &mut fields);

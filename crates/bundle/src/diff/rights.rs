@@ -1,4 +1,4 @@
-//! Rights gained and lost, in words.
+//! Permissions gained and lost, in words.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(super) fn changes(old: &Bundle, new: &Bundle) -> Vec<Change> {
     changes
 }
 
-/// The rules of an account; what is no rule was refused when the CSV was read.
+/// The rules of an account; anything that is not a rule was refused when the CSV was read.
 fn rules(permissions: &[Permissions], account: &str) -> Vec<PolicyRule> {
     let of = permissions.iter().filter(|entry| entry.service_account == account);
     of.flat_map(|entry| parse_rules(&entry.entry).unwrap_or_default()).collect()

@@ -1,4 +1,4 @@
-//! Forgetting history, and making the files smaller, beside the writer.
+//! Compaction: drops history and makes the files smaller, beside the writer.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,12 +25,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// What they take.
+    /// Bytes of these files.
     pub fn bytes(&self) -> u64 {
         self.closed.iter().map(|segment| segment.bytes).sum::<u64>() + self.snapshot.as_ref().map_or(0, |(_, _, bytes)| *bytes)
     }
 
-    /// What a snapshot of a revision would remove.
+    /// Bytes that a snapshot of a revision would remove.
     fn upto(&self, revision: Revision) -> u64 {
         let closed = self.closed.iter().filter(|segment| segment.last <= revision).map(|segment| segment.bytes).sum::<u64>();
         closed + self.snapshot.as_ref().map_or(0, |(_, _, bytes)| *bytes)
@@ -41,7 +41,7 @@ impl Files {
 pub(super) type Requests = Sender<Request>;
 type Request = (Revision, oneshot::Sender<Result<(), Error>>);
 
-/// The way to the compactor.
+/// The channel to the compactor.
 pub(super) fn requests() -> (Requests, Receiver<Request>) {
     channel()
 }
@@ -54,7 +54,7 @@ pub(super) struct Compactor {
     pub next_file: Arc<AtomicU32>,
 }
 
-/// Revisions that are forgotten under one lock, so that nobody waits long for it.
+/// Revisions that are forgotten under one lock, so that readers and the writer do not wait long for it.
 const STEP: u64 = 2_000;
 
 impl Compactor {
@@ -100,13 +100,13 @@ impl Compactor {
             self.shared.index.write().unwrap_or_else(PoisonError::into_inner).compact(compacted);
         }
         if let Some(writer) = self.writer.upgrade() {
-            // A writer that has ended needs no note.
+            // A writer that has stopped needs no note.
             let _ = writer.blocking_send(Command::Compacted(upto));
         }
         Ok(())
     }
 
-    /// Writes a snapshot where enough of the files is garbage.
+    /// Writes a snapshot if enough of the files is garbage.
     fn shrink(&self) -> Result<(), Error> {
         let (compacted, kept) = {
             let index = self.shared.index();
@@ -136,7 +136,7 @@ impl Compactor {
                 index.files.remove(number);
             }
         }
-        // Readers that are at it have the files open.
+        // Readers in progress have the files open.
         for (name, _) in old {
             let removed = self.shared.disk.remove(&name);
             removed.map_err(|source| Error::io(&self.shared.disk.path(&name), "removing what is no longer needed", source))?;
@@ -144,7 +144,7 @@ impl Compactor {
         Ok(())
     }
 
-    /// `None` when the store ends meanwhile.
+    /// Writes a snapshot; `None` when the store is closed meanwhile.
     fn snapshot(&self, revision: Revision) -> Result<Option<Written>, Error> {
         let failed = |source| Error::io(&self.shared.disk.path(&snapshot_name(revision)), "writing a snapshot", source);
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);

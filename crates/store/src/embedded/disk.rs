@@ -1,4 +1,4 @@
-//! What the engine asks of a disk: a folder of files, written at places, synced. A seam, so that tests can cut the power.
+//! The engine's interface to a disk: a folder of files, written at offsets, synced. A seam, so that tests can cut the power.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use crate::Error;
 
-/// A folder of files. Creating, renaming and removing lasts only after [`Disk::sync`].
+/// A folder of files. Creating, renaming and removing is durable only after [`Disk::sync`].
 pub(crate) trait Disk: Send + Sync {
     /// The names of its files.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// A new, empty file; one of the same name is replaced.
+    /// Creates an empty file; one of the same name is replaced.
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// An existing file.
+    /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
     /// Gives a file another name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file; who has it open can still read it.
+    /// Removes a file; open handles can still read it.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Makes the folder itself last.
+    /// Makes the folder itself durable.
     fn sync(&self) -> io::Result<()>;
-    /// Where a file is, for people.
+    /// The path of a file, for messages.
     fn path(&self, name: &str) -> PathBuf;
 }
 
@@ -32,10 +32,9 @@ pub(crate) trait DiskFile: Send + Sync {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes everything.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes what was written last.
+    /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the space for this length beforehand, so that a later write into it neither fails for want of space nor has to change
-    /// the file's length.
+    /// Reserves the space for this length, so that a later write into it neither fails for lack of space nor has to change the file's length.
     fn reserve(&self, length: u64) -> io::Result<()>;
     /// Cuts the file off, or lengthens it by zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
@@ -57,7 +56,7 @@ impl Folder {
         if path.is_file() {
             return Err(Error::Foreign { path: path.to_owned() });
         }
-        // Whatever the mask is: nobody else reads what lies here.
+        // Private whatever the umask is: other users must not read what lies here.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("creating it"))?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("syncing the folder above"))?;
@@ -65,19 +64,19 @@ impl Folder {
         let name = path.join("lock");
         let opened = private().read(true).create(true).truncate(false).open(&name);
         let mut lock = opened.map_err(failed("opening the lock"))?;
-        // The folder itself: a file in it can be removed and made anew, and then two processes hold a lock each.
+        // The folder itself: a file in it can be removed and created again, and then two processes hold a lock each.
         let folder = File::open(path).map_err(failed("opening it"))?;
         for (file, must) in [(&folder, false), (&lock, true)] {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     let mut holder = String::new();
-                    // Only for the message; whoever has just begun has not written it yet.
+                    // Only for the message; a process that has just started has not written it yet.
                     let _ = (&lock).take(20).read_to_string(&mut holder);
                     return Err(Error::Locked { path: path.to_owned(), holder: holder.trim().parse().ok() });
                 }
                 Err(TryLockError::Error(source)) if must => return Err(Error::io(path, "locking", source)),
-                // Some file systems have no locks for folders; the file has to do there.
+                // Some file systems have no locks for folders; the lock of the file has to do there.
                 Err(TryLockError::Error(error)) => tracing::debug!(%error, path = %path.display(), "the folder cannot be locked"),
             }
         }
@@ -90,7 +89,7 @@ impl Folder {
     }
 }
 
-/// How files are made: for their owner alone, whatever the mask is.
+/// Options for new files: for their owner alone, whatever the umask is.
 fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true).mode(0o600);
@@ -152,7 +151,7 @@ impl DiskFile for File {
 
     fn reserve(&self, length: u64) -> io::Result<()> {
         match rustix::fs::fallocate(self, rustix::fs::FallocateFlags::empty(), 0, length) {
-            // A file system that can not reserve is written to all the same; its disk fills up while writing.
+            // On a file system that cannot reserve space, the file is written all the same; the disk then fills up while writing.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => Ok(()),
             outcome => outcome.map_err(Into::into),
         }

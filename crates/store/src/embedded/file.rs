@@ -18,10 +18,10 @@ use crate::{Error, Revision};
 pub(crate) const FILE_HEAD: u64 = 64;
 /// The format that this program writes and reads.
 pub(super) const FORMAT: u32 = 2;
-/// What a file is called until it is whole.
+/// The suffix of a file's name until it is whole.
 pub(super) const UNFINISHED: &str = ".new";
 
-/// What a file begins with.
+/// The magic number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Magic {
     /// A file of a store.
@@ -39,22 +39,22 @@ impl Magic {
     }
 }
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const WINDOW: usize = 1 << 20;
 
-/// What a file says of itself.
+/// The head of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHead {
     /// Mixed into the checksums of the file's frames.
     pub salt: u64,
     /// A segment's first revision; a snapshot's revision.
     pub revision: Revision,
-    /// History up to this revision was gone when the file was begun.
+    /// The revision up to which history was gone when the file was begun.
     pub compacted: Revision,
 }
 
 impl FileHead {
-    /// A head for a new file, with a salt that nobody can foresee.
+    /// A head for a new file, with an unpredictable salt.
     pub fn new(revision: Revision, compacted: Revision) -> Self {
         let salt = std::hash::RandomState::new().build_hasher().finish();
         Self { salt, revision, compacted }
@@ -98,14 +98,14 @@ pub(super) fn begin(disk: &dyn Disk, name: &str, head: &FileHead, reserve: u64) 
     match written {
         Ok(()) => Ok(file),
         Err(error) => {
-            // What is left over is removed at the next start as well; the first failure is the one to tell of.
+            // What is left over is removed at the next start as well; the first failure is the one to report.
             let _ = disk.remove(&unfinished);
             Err(error)
         }
     }
 }
 
-/// Gives a file that is whole its name, for good.
+/// Gives a complete file its final name, durably.
 pub(super) fn finish(disk: &dyn Disk, name: &str, file: &dyn DiskFile) -> io::Result<()> {
     let unfinished = format!("{name}{UNFINISHED}");
     let done = file.sync().and_then(|()| disk.rename(&unfinished, name)).and_then(|()| disk.sync());
@@ -121,15 +121,15 @@ pub(crate) struct Scan<'a> {
     path: PathBuf,
     magic: Magic,
     file: &'a dyn DiskFile,
-    /// What the head says.
+    /// The file's head.
     pub head: FileHead,
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     pub offset: u64,
     window: Vec<u8>,
     window_at: u64,
 }
 
-/// What stands at a place of a file.
+/// The result of reading at an offset of a file.
 pub(crate) enum Found {
     /// A frame with its records' bytes, which begins at this offset.
     Frame(Head, Vec<u8>, u64),
@@ -160,7 +160,7 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// The frame at the current offset, and goes on behind it. The records' checksums are not checked yet.
+    /// Reads the frame at the current offset, and moves behind it. The records' checksums are not checked yet.
     pub fn next(&mut self) -> Result<Found, Error> {
         let (offset, salt) = (self.offset, self.head.salt);
         let Some(head) = Head::decode(self.bytes(offset, FRAME_HEAD)?, salt, offset) else { return Ok(Found::Nothing) };
@@ -170,7 +170,7 @@ impl<'a> Scan<'a> {
         }
         let body = body.to_vec();
         if self.magic == Magic::Backup {
-            // No checksum covers the bytes that fill a frame up. A store is read on without them; a backup is whole or refused.
+            // No checksum covers the padding of a frame. A store is read on despite wrong padding; a backup is whole or refused.
             let fill = head.size() as usize - FRAME_HEAD - body.len();
             if *self.bytes(offset + (FRAME_HEAD + body.len()) as u64, fill)? != [0; ALIGN][..fill] {
                 return Ok(Found::Nothing);
@@ -180,7 +180,7 @@ impl<'a> Scan<'a> {
         Ok(Found::Frame(head, body, offset))
     }
 
-    /// Whether nothing but zeros follows from here on.
+    /// Returns true if nothing but zeros follows from here on.
     pub fn rest_is_zero(&mut self) -> Result<bool, Error> {
         let mut at = self.offset;
         loop {
@@ -195,7 +195,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The first frame from here on, whatever stands before it, and where it begins.
+    /// The first frame from here on, whatever precedes it, and its offset.
     pub fn find(&mut self) -> Result<Option<(Head, u64)>, Error> {
         let (salt, mut at) = (self.head.salt, self.offset);
         loop {
@@ -208,7 +208,7 @@ impl<'a> Scan<'a> {
             if bytes.len() < WINDOW {
                 return Ok(None);
             }
-            // A head may lie across the end of the window: windows overlap by one head.
+            // A head may cross the end of the window: windows overlap by one head.
             at += (WINDOW - FRAME_HEAD) as u64;
         }
     }
@@ -227,7 +227,7 @@ impl<'a> Scan<'a> {
         Ok(&self.window[begin..(begin + length).min(self.window.len())])
     }
 
-    /// The file is damaged.
+    /// An error that says that the file is damaged.
     pub fn corrupt(&self, problem: impl Into<String>) -> Error {
         let (path, problem) = (self.path.clone(), problem.into());
         match self.magic {

@@ -1,4 +1,4 @@
-//! What is held in memory: every key's latest value, and where older ones stand in the files.
+//! The index in memory: every key's latest value, and the places of older ones in the files.
 //!
 //! ```text
 //!   keys     key -> latest value, or that it was deleted lately
@@ -17,12 +17,12 @@ use bytes::Bytes;
 use super::disk::DiskFile;
 use crate::{Event, KeyValue, Revision};
 
-/// Where a record stands.
+/// The place of a record in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub offset: u64,
     pub file: u32,
-    /// Its bytes; the highest bit says that it is a deletion.
+    /// Its bytes; the highest bit marks a deletion.
     length: u32,
 }
 
@@ -33,7 +33,7 @@ impl Place {
         Self { offset, file, length }
     }
 
-    /// How many bytes the record takes.
+    /// Bytes of the record.
     pub fn length(&self) -> u32 {
         self.length & !DELETION
     }
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-/// A file that places are in.
+/// A file that places refer to.
 pub(super) struct OpenFile {
     pub name: String,
     pub file: Arc<dyn DiskFile>,
@@ -53,7 +53,7 @@ pub(super) struct OpenFile {
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     place: Place,
-    /// The record of the same key before this one; 0 where there is none.
+    /// The revision of the previous record of the same key; 0 if there is none.
     back: Revision,
 }
 
@@ -72,12 +72,12 @@ impl Live {
     }
 }
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    /// It is there.
+    /// The key exists.
     Live(Live),
-    /// It was deleted at this revision, which is after `compacted`.
+    /// The key was deleted at this revision, which is after `compacted`.
     Gone(Revision),
 }
 
@@ -90,18 +90,18 @@ impl State {
     }
 }
 
-/// What a key was at some revision.
+/// The state of a key at an earlier revision.
 pub(super) enum Then {
-    /// The value that it has now.
+    /// Its present value.
     Live(Live),
-    /// A value that stands in a file.
+    /// A value in a file.
     Stored(Revision, Place),
 }
 
-/// A key as it was.
+/// A key with its state at an earlier revision.
 pub(super) type Found = (Arc<str>, Then);
 
-/// Everything in memory. Readers see it under a lock that the writer takes for the moment of taking in a commit.
+/// Everything in memory. Readers see it under a lock that the writer takes for the moment in which it applies a commit.
 pub(super) struct Index {
     keys: BTreeMap<Arc<str>, State>,
     recent: VecDeque<Recent>,
@@ -114,14 +114,14 @@ pub(super) struct Index {
     pub revision: Revision,
     /// History up to here is gone; `recent` begins after it.
     pub compacted: Revision,
-    /// Keys that are there.
+    /// Number of live keys.
     pub live: u64,
     /// Bytes of the records in `base`.
     pub base_bytes: u64,
 }
 
 impl Index {
-    /// Nothing, as of a revision.
+    /// An empty index, as of a revision.
     pub fn new(revision: Revision) -> Self {
         Self {
             keys: BTreeMap::new(),
@@ -136,7 +136,7 @@ impl Index {
         }
     }
 
-    /// How a key stands now.
+    /// The key's present value, if it exists.
     pub fn state(&self, key: &str) -> Option<&Live> {
         match self.keys.get(key) {
             Some(State::Live(live)) => Some(live),
@@ -144,7 +144,7 @@ impl Index {
         }
     }
 
-    /// Takes in a key of a snapshot.
+    /// Adds a key of a snapshot.
     pub fn load(&mut self, key: &str, live: Live, place: Place) {
         self.base_bytes += u64::from(place.length());
         self.base.insert(live.modified, place);
@@ -153,7 +153,7 @@ impl Index {
         }
     }
 
-    /// Takes in the next write, which is durable.
+    /// Applies the next write, which is durable.
     pub fn apply(&mut self, event: &Event, place: Place) {
         let (key, revision) = (event.key(), event.revision());
         debug_assert_eq!(revision, self.revision + 1, "revisions are contiguous");
@@ -187,7 +187,7 @@ impl Index {
         self.revision = revision;
     }
 
-    /// Up to `limit` keys that begin with `prefix`, from `from` on, as they were at a revision that is retained, and where to go on.
+    /// Up to `limit` keys that begin with `prefix`, from `from` on, as of a retained revision, and the key to go on from.
     pub fn range(&self, prefix: &str, from: Bound<&str>, revision: Revision, limit: usize) -> (Vec<Found>, Option<Arc<str>>) {
         let mut found = Vec::new();
         for (key, state) in self.keys.range::<str, _>((from, Bound::Unbounded)) {
@@ -204,7 +204,7 @@ impl Index {
         (found, None)
     }
 
-    /// What a key was at a revision that is retained.
+    /// The state of a key at a retained revision.
     fn then(&self, state: &State, revision: Revision) -> Option<Then> {
         let mut at = state.revision();
         while at > revision {
@@ -216,7 +216,7 @@ impl Index {
         }
     }
 
-    /// How many keys that begin with `prefix` were there at a revision, from `from` on.
+    /// Number of keys that begin with `prefix` and existed at a revision, from `from` on.
     pub fn count(&self, prefix: &str, from: Bound<&str>, revision: Revision) -> u64 {
         let below = self.keys.range::<str, _>((from, Bound::Unbounded)).take_while(|(key, _)| key.starts_with(prefix));
         if revision == self.revision {
@@ -225,7 +225,7 @@ impl Index {
         below.filter(|(_, state)| self.then(state, revision).is_some()).count() as u64
     }
 
-    /// Where the record of a retained revision stands, and the one of the same key before it.
+    /// The place of the record of a retained revision, and of the previous one of the same key.
     pub fn change(&self, revision: Revision) -> Option<(Place, Option<(Revision, Place)>)> {
         let recent = self.recent(revision)?;
         let before = self.place(recent.back).filter(|place| !place.is_deletion()).map(|place| (recent.back, place));
@@ -267,7 +267,7 @@ impl Index {
         }
     }
 
-    /// Every place of `base` has moved into a new snapshot.
+    /// Replaces `base`, when every place of it has moved into a new snapshot.
     pub fn rebase(&mut self, base: HashMap<Revision, Place>) {
         self.base_bytes = base.values().map(|place| u64::from(place.length())).sum();
         self.base = base;

@@ -1,9 +1,8 @@
-//! The end of the log: appending frames so that they last.
+//! The end of the log: appends frames durably.
 //!
-//! After a failed write or sync nobody knows what of the frame is on the disk, and a second sync of the same file may succeed without
-//! having written it. So the segment is abandoned: what comes next goes into a new one that begins with the revision that failed,
-//! and whatever the old one holds from that revision on does not count. The same holds where a new segment could not be begun for
-//! certain: its name may be there.
+//! After a failed write or sync it is unknown how much of the frame is on the disk, and a second sync of the same file may succeed without having
+//! written it. So the segment is abandoned: the next frame goes into a new one that begins with the revision that failed, and whatever the old one
+//! holds from that revision on does not count. The same holds if it is uncertain that a new segment was begun: its name may be there.
 
 use std::io;
 use std::sync::Arc;
@@ -31,12 +30,12 @@ pub(super) struct Active {
     pub number: u32,
     pub file: Arc<dyn DiskFile>,
     pub salt: u64,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     pub end: u64,
     pub capacity: u64,
 }
 
-/// Where writes are appended.
+/// The log, to which writes are appended.
 pub(super) struct Log {
     pub disk: Arc<dyn Disk>,
     pub active: Option<Active>,
@@ -45,14 +44,14 @@ pub(super) struct Log {
     /// The number of the next file in places.
     pub next_file: Arc<AtomicU32>,
     pub segment_bytes: u64,
-    /// What readers have to be told before they hear of places in it.
+    /// The new file that readers have to know before they get places in it.
     pub opened: Option<(u32, Arc<OpenFile>)>,
-    /// Segments that were closed since they were last asked for.
+    /// Segments that were closed and not yet handed over.
     pub closed: Vec<Closed>,
 }
 
 impl Log {
-    /// Appends a frame of writes; they last when this returns. `last` is the revision before them.
+    /// Appends a frame of writes; they are durable when this returns. `last` is the revision before them.
     pub fn append(&mut self, frame: &mut Frame, last: Revision, compacted: Revision) -> Result<Vec<Place>, Error> {
         let needed = (frame.len() + crate::record::ALIGN) as u64;
         if self.active.as_ref().is_none_or(|active| active.end + needed > active.capacity) {
@@ -83,13 +82,13 @@ impl Log {
         let file = file::begin(&*self.disk, &name, &head, capacity).map_err(failed)?;
         if let Err(source) = file::finish(&*self.disk, &name, &*file) {
             let failed = failed(source);
-            // The name may be there already, and says that the old segment counts no further. What is appended next must begin a segment
-            // of the same name; in the old one it would be acknowledged and then passed over by the next start.
+            // The name may be there already, and then means that the old segment counts no further. The next frame must begin a segment of the same
+            // name; in the old one it would be acknowledged and then ignored by the next start.
             self.abandon(last);
             return Err(failed);
         }
         if let Some(old) = self.active.take() {
-            // Space that was reserved and not needed; without that, the file is only larger.
+            // Releases space that was reserved and not needed; if that fails, the file is only larger.
             if let Err(error) = old.file.set_len(old.end) {
                 tracing::warn!(%error, segment = old.name, "the segment could not be cut to its length");
             }
@@ -109,7 +108,7 @@ impl Log {
         }
     }
 
-    /// Notes that the file was closed in order, so that damage of its last frames can not pass for a crash.
+    /// Notes that the file was closed in order, so that damage of its last frames cannot pass for a crash.
     pub fn seal(&mut self, revision: Revision) -> io::Result<()> {
         let Some(active) = &mut self.active else { return Ok(()) };
         let mut frame = Frame::new(Kind::Seal, revision + 1);

@@ -1,4 +1,4 @@
-//! Reading at a revision.
+//! Reads at a revision.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -11,10 +11,10 @@ use super::index::{Index, OpenFile, Place, Then};
 use crate::record::Record;
 use crate::{Error, Event, KeyValue, Listing, Range, Revision};
 
-/// Keys that are looked at under one lock: writers wait no longer than that takes.
+/// Keys that are read under one lock: writers wait no longer than that takes.
 pub(super) const AT_ONCE: usize = 1_000;
 
-/// Reads of the index, and of the files where the index says so.
+/// Reads the index, and the files that it refers to.
 pub(crate) struct Reader {
     shared: Arc<Shared>,
 }
@@ -27,7 +27,7 @@ impl Reader {
         Self { shared }
     }
 
-    /// Runs a longer read where it holds nobody up.
+    /// Runs a longer read on a thread where it blocks no other task.
     pub async fn blocking<T, F>(self: Arc<Self>, read: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -40,7 +40,7 @@ impl Reader {
         loop {
             let revision = range.revision.unwrap_or_else(|| self.shared.index().revision);
             match self.list_at(range, revision) {
-                // The latest revision of a moment ago has been compacted since: the latest of now will do.
+                // The latest revision of a moment ago has been compacted since: the present latest one will do.
                 Err(Error::Compacted { .. }) if range.revision.is_none() => {}
                 outcome => return outcome,
             }
@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Every key as of a revision, in order, in parts.
+    /// Hands over every key as of a revision, in order, in parts.
     pub fn state(&self, revision: Revision, mut each: impl FnMut(Vec<KeyValue>) -> Result<(), Error>) -> Result<(), Error> {
         let mut from = Bound::Unbounded;
         loop {
@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Up to `wanted` keys from `from` on, and where to go on.
+    /// Up to `wanted` keys from `from` on, and the key to go on from.
     fn part(&self, prefix: &str, from: &Bound<Arc<str>>, revision: Revision, wanted: usize) -> Result<(Vec<KeyValue>, Next), Error> {
         let (found, next, files) = {
             let index = self.shared.index();
@@ -101,8 +101,8 @@ impl Reader {
         if after < compacted { Err(Error::Compacted { asked: after, oldest: compacted }) } else { Ok(()) }
     }
 
-    /// What the log says after `after`: the changes below the prefix, how far it was read, whether that was its end. At most `limit`
-    /// changes of all are read, and those below the prefix only until they take so many bytes.
+    /// The log after `after`: the changes below the prefix, the revision up to which it was read, and a flag for its end. At most `limit` changes of
+    /// all keys are read, and those below the prefix only until they take so many bytes.
     pub fn log(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Result<(Vec<Event>, Revision, bool), Error> {
         let (changes, files, upto, complete) = {
             let index = self.shared.index();
@@ -138,7 +138,7 @@ impl Reader {
         Ok((events, upto, complete))
     }
 
-    /// Reads a record from its place; whether it is a deletion.
+    /// Reads a record from its place; the flag marks a deletion.
     fn read(&self, files: &Files, revision: Revision, place: Place) -> Result<(bool, KeyValue), Error> {
         let damaged = |name: &str, problem: &str| Error::Corrupt {
             path: self.shared.disk.path(name),

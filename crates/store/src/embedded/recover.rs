@@ -1,8 +1,8 @@
 //! Opening: the latest snapshot, then the log after it.
 //!
-//! A crash leaves at most one frame that was not acknowledged, at the very end; it is cut off. Anything else that can not be read is
-//! damage, and is reported with the file, the offset and the revision: acknowledged writes are never skipped. Whether the last frame was
-//! acknowledged is known from [`super::synced`].
+//! A crash leaves at most one frame that was not acknowledged, at the very end; it is cut off. Anything else that cannot be read is damage, and is
+//! reported with the file, the offset and the revision: acknowledged writes are never skipped. [`super::synced`] tells if the last frame was
+//! acknowledged.
 
 use std::io;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::synced::{self, Known, Synced};
 use crate::record::{self, ALIGN, Head, Kind};
 use crate::{Error, Event, KeyValue, Revision};
 
-/// What a folder held.
+/// The content of a folder.
 pub(super) struct Recovered {
     pub index: Index,
     pub log: Log,
-    /// How far it is on the disk.
+    /// The note of how far the log is on the disk.
     pub synced: Synced,
     /// Segments that are no longer written to.
     pub closed: Vec<Closed>,
-    /// The snapshot that everything stands on.
+    /// The snapshot that the log builds on.
     pub snapshot: Option<(String, u32, u64)>,
 }
 
@@ -41,7 +41,7 @@ struct Segment {
 pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered, Error> {
     let mut names = disk.names().map_err(|source| Error::io(&disk.path(""), "reading the folder", source))?;
     names.sort();
-    // A name that was given just before a crash may not last yet, and what is written or removed from here on relies on all of them.
+    // A rename just before a crash may not be durable yet, and what is written or removed from here on relies on all of them.
     disk.sync().map_err(|source| Error::io(&disk.path(""), "syncing the folder", source))?;
     for name in names.iter().filter(|name| name.ends_with(UNFINISHED)) {
         remove(&*disk, name)?;
@@ -92,7 +92,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered,
         let path = disk.path(active.as_ref().map_or("", |active| active.name.as_str()));
         return Err(Error::Corrupt { path, problem });
     }
-    // What was read is on the disk, and is shown from here on.
+    // What was read is on the disk, and is visible from here on.
     synced.note(index.revision);
     synced.settle();
     let latest = index.revision;
@@ -101,7 +101,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered,
     Ok(Recovered { index, log, synced, closed, snapshot })
 }
 
-/// What is missing of what was synced, where the log ends at a revision.
+/// Describes what is missing of what was synced, if the log ends at a revision.
 fn lost(disk: &dyn Disk, seen: Revision, known: Known) -> Option<String> {
     let Known::Upto(synced) = known else { return None };
     (synced > seen).then(|| {
@@ -119,15 +119,15 @@ fn remove(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     disk.remove(name).map_err(|source| Error::io(&disk.path(name), "removing what is no longer needed", source))
 }
 
-/// The last frame of a segment: where it begins, and whether it says that the segment was closed in order.
+/// The last frame of a segment: its offset, and a flag for a segment that was closed in order.
 #[derive(Clone, Copy)]
 struct Tail {
     offset: u64,
     sealed: bool,
 }
 
-/// Takes in what a segment holds after the index' revision; returns where the next frame goes, and what stands before that. `next` is the
-/// first revision of the segment after it, from which on this one does not count.
+/// Applies the content of a segment after the index' revision; returns the offset of the next frame, and the frame before that. `next` is the first
+/// revision of the segment after it, from which on this one does not count.
 fn replay(
     disk: &dyn Disk,
     segment: &Segment,
@@ -187,7 +187,7 @@ fn replay(
             };
             return Err(scan.corrupt(problem));
         }
-        // What was written last may not have got to the disk as a whole; but then nothing follows it.
+        // The last write may not have reached the disk as a whole; but then nothing follows it.
         scan.offset = at;
         let clean = scan.rest_is_zero()?;
         scan.offset = at + ALIGN as u64;
@@ -210,7 +210,7 @@ fn replay(
             let cut = segment.file.set_len(at).and_then(|()| segment.file.sync());
             cut.map_err(|source| Error::io(&disk.path(&segment.name), "cutting off an unfinished write", source))?;
         }
-        // A frame whose records could not be taken in does not count.
+        // A frame whose records could not be applied does not count.
         return Ok((at, if tail.offset == at { before } else { tail }));
     }
 }
@@ -240,8 +240,8 @@ fn take(index: &mut Index, record: &record::Record<'_>, revision: Revision, plac
 /// Goes on writing to the last segment.
 fn resume(disk: &dyn Disk, segment: &Segment, number: u32, end: u64, tail: Tail, segment_bytes: u64) -> Result<Active, Error> {
     if !tail.sealed {
-        // The process before may have ended while it synced the last frame, or because it could not: what is read here may not be on the
-        // disk, and a sync alone would not bring it there where one has failed. From here on it is shown, so it has to last.
+        // The previous process may have stopped while it synced the last frame, or because it could not: what is read here may not be on the disk,
+        // and after a failed sync another one alone would not bring it there. From here on it is visible, so it has to be durable.
         match rewrite(&*segment.file, tail.offset, end) {
             // As below: what is there can be read.
             Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
@@ -262,7 +262,7 @@ fn resume(disk: &dyn Disk, segment: &Segment, number: u32, end: u64, tail: Tail,
     Ok(Active { name, number, file, salt: segment.head.salt, end, capacity })
 }
 
-/// Writes bytes of a file in their own place, and syncs it.
+/// Writes bytes of a file again in their own place, and syncs it.
 fn rewrite(file: &dyn DiskFile, begin: u64, end: u64) -> io::Result<()> {
     let mut bytes = vec![0; usize::try_from(end - begin).map_err(io::Error::other)?];
     let count = file.read_at(&mut bytes, begin)?;

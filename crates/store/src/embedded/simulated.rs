@@ -1,8 +1,8 @@
 //! A disk in memory whose power can be cut, that can be full, and whose syncs can fail.
 //!
-//! What was written and not synced is on the plate or not, sector by sector; names that were not synced are there up to some point. After
-//! a failed sync the pages count as clean, as on Linux: a later sync succeeds and does not write them. A failed sync of the folder leaves
-//! its names as they were: seen by all, and on the plate up to some point.
+//! What was written and not synced is on the plate or not, sector by sector; names that were not synced are there up to some point. After a failed
+//! sync the pages count as clean, as on Linux: a later sync succeeds and does not write them. A failed sync of the folder leaves its names as they
+//! were: visible to all, and on the plate up to some point.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,13 +21,13 @@ enum Change {
 
 #[derive(Clone, Default)]
 struct Inode {
-    /// What reads see.
+    /// The bytes that reads see.
     cached: Vec<u8>,
-    /// What is on the plate for sure.
+    /// The bytes that are on the plate for sure.
     plate: Vec<u8>,
-    /// What the next sync brings there.
+    /// The changes that the next sync brings there.
     dirty: Vec<Change>,
-    /// What a failed sync has left to chance.
+    /// The changes of a failed sync, of which any may be on the plate.
     doubtful: Vec<Change>,
 }
 
@@ -83,7 +83,7 @@ impl Simulated {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is found when the power comes back after it was cut at this instant.
+    /// The disk after a power cut at this instant.
     pub fn cut(&self, seed: u64) -> Arc<Self> {
         let mut world = self.world().clone();
         world.chance = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -122,12 +122,12 @@ impl Simulated {
         Arc::new(Self(Mutex::new(world)))
     }
 
-    /// What is found after the process was killed at this instant: the system lives, and has everything that was written.
+    /// The disk after the process was killed at this instant: the system lives, and has everything that was written.
     pub fn kill(&self) -> Arc<Self> {
         Arc::new(Self(Mutex::new(self.world().clone())))
     }
 
-    /// Whether a file's bytes are all on the plate.
+    /// Returns true if all bytes of a file are on the plate.
     pub fn is_synced(&self, name: &str) -> bool {
         let world = self.world();
         world.names.get(name).is_some_and(|inode| world.inodes[*inode].dirty.is_empty())
@@ -139,22 +139,22 @@ impl Simulated {
         world.names.get(name).map(|inode| world.inodes[*inode].cached.clone()).unwrap_or_default()
     }
 
-    /// Whether nothing more fits.
+    /// Makes the disk full, or not.
     pub fn set_full(&self, full: bool) {
         self.world().full = full;
     }
 
-    /// How many of the next syncs of files fail.
+    /// Makes the next `count` syncs of files fail.
     pub fn fail_syncs(&self, count: u32) {
         self.world().failing_syncs = count;
     }
 
-    /// How many of the next syncs of the folder fail.
+    /// Makes the next `count` syncs of the folder fail.
     pub fn fail_folder_syncs(&self, count: u32) {
         self.world().failing_folder_syncs = count;
     }
 
-    /// Changes a file's bytes behind everybody's back.
+    /// Changes a file's bytes without any write.
     pub fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.world();
         if let Some(inode) = world.names.get(name).copied() {
@@ -166,7 +166,7 @@ impl Simulated {
 
 struct OpenInode(Arc<Simulated>, usize);
 
-/// `Disk` needs to hand out files that hold the disk.
+/// A handle of the disk, since `Disk` hands out files that hold it.
 pub(super) struct Handle(pub Arc<Simulated>);
 
 impl Disk for Handle {
@@ -230,7 +230,7 @@ impl DiskFile for OpenInode {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut world = self.0.world();
-        // A full disk takes a part.
+        // A full disk accepts only a part.
         let taken = if world.full { world.random() as usize % bytes.len() } else { bytes.len() };
         let inode = &mut world.inodes[self.1];
         let end = offset as usize + taken;

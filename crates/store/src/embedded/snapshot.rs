@@ -10,7 +10,7 @@ use super::index::{Index, Live, OpenFile, Place};
 use crate::record::{self, Frame, Kind, Record};
 use crate::{Error, KeyValue, Revision};
 
-/// Records of one frame take about so many bytes.
+/// Approximate bytes of the records in one frame.
 const FRAME_BYTES: usize = 256 << 10;
 
 /// A snapshot that is being written.
@@ -27,7 +27,7 @@ pub(super) struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// Begins the snapshot of a revision; `number` will stand for it in places.
+    /// Begins the snapshot of a revision; `number` is its file number in places.
     pub fn begin(disk: &'a dyn Disk, revision: Revision, number: u32) -> io::Result<Self> {
         let name = file::snapshot_name(revision);
         let head = FileHead::new(revision, revision);
@@ -54,14 +54,14 @@ impl<'a> Snapshot<'a> {
         }
         let bytes = self.frame.finish(self.head.salt, self.end);
         self.file.write_at(bytes, self.end)?;
-        // Little by little, so that commits do not wait behind a mountain of unwritten pages.
+        // Synced little by little, so that commits do not wait behind many unwritten pages.
         self.file.sync()?;
         self.end += bytes.len() as u64;
         self.frame = Frame::new(Kind::State, self.head.revision);
         Ok(())
     }
 
-    /// Ends it and gives it its name.
+    /// Completes the snapshot and gives it its name.
     pub fn finish(mut self) -> io::Result<Written> {
         self.flush()?;
         let mut end = Frame::new(Kind::End, self.head.revision);
@@ -72,14 +72,14 @@ impl<'a> Snapshot<'a> {
         Ok(Written { name: self.name, file: self.file, number: self.number, revision: self.head.revision, bytes, places: self.places })
     }
 
-    /// Gives it up.
+    /// Abandons the snapshot.
     pub fn discard(self) {
         // The next start removes what is left over.
         let _ = self.disk.remove(&format!("{}{}", self.name, file::UNFINISHED));
     }
 }
 
-/// A snapshot that is there.
+/// A complete snapshot.
 pub(super) struct Written {
     pub name: String,
     pub file: Arc<dyn DiskFile>,

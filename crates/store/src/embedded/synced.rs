@@ -1,7 +1,7 @@
-//! How far the log is known to be on the disk.
+//! The note of how far the log is known to be on the disk.
 //!
-//! What cannot be read at the end of the log was left unfinished by a crash, and then nobody was told of it, or it was acknowledged and is
-//! damaged. The log itself cannot tell one from the other. So each commit is noted here, after its sync and before anybody hears of it:
+//! What cannot be read at the end of the log was either left unfinished by a crash, and then not acknowledged, or it was acknowledged and is damaged.
+//! The log itself cannot tell one from the other. So each commit is noted here, after its sync and before it is acknowledged or visible:
 //!
 //! ```text
 //!   append + sync the frame ──► note its revision (in the system's memory) ──► acknowledge ──► idle: sync the note
@@ -21,7 +21,7 @@ use crate::{Error, Revision};
 /// The file's name.
 pub(super) const NAME: &str = "synced";
 const MAGIC: &[u8; 16] = b"mainstay synced\n";
-/// Where the second slot begins.
+/// The offset of the second slot.
 const SECTOR: usize = 4_096;
 /// Bytes of a slot: magic, count of notes, revision, checksum.
 const SLOT: usize = 36;
@@ -29,15 +29,15 @@ const SLOT: usize = 36;
 /// The note of the latest synced revision.
 pub(super) struct Synced {
     disk: Arc<dyn Disk>,
-    /// `None` while it cannot be made.
+    /// The file; `None` while it cannot be created.
     file: Option<Arc<dyn DiskFile>>,
     count: u64,
     revision: Revision,
-    /// Whether it says more than the disk does.
+    /// True if the note is ahead of its copy on the disk.
     unsynced: bool,
 }
 
-/// What the file said when the store was opened.
+/// The content of the file when the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     /// Everything up to this revision was on the disk.
@@ -78,22 +78,22 @@ impl Synced {
         let Some(file) = &self.file else { return };
         self.count += 1;
         if let Err(error) = file.write_at(&encode(self.count, revision), place(self.count)) {
-            // The commit lasts all the same; only damage of it could not be told from a crash.
+            // The commit is durable all the same; only damage to it could not be told from a crash.
             tracing::warn!(%error, path = %self.disk.path(NAME).display(), "how far the log is synced could not be noted");
         }
     }
 
-    /// Whether there is something for [`Synced::settle`] to do.
+    /// Returns true if there is something for [`Synced::settle`] to do.
     pub fn is_unsettled(&self) -> bool {
         self.unsynced
     }
 
-    /// Makes the note last; makes the file where there is none.
+    /// Makes the note durable; creates the file if it is missing.
     pub fn settle(&mut self) {
         if !self.unsynced {
             return;
         }
-        // Whatever comes of it: the next commit tries again.
+        // Whatever the outcome: the next commit tries again.
         self.unsynced = false;
         let outcome = match &self.file {
             Some(file) => file.sync(),
@@ -104,7 +104,7 @@ impl Synced {
         }
     }
 
-    /// Writes the note anew and syncs it: whether the disk takes anything at all.
+    /// Writes the note again and syncs it, to prove that the disk takes writes.
     pub fn prove(&mut self) -> std::io::Result<()> {
         let Some(file) = &self.file else { return self.make() };
         self.count += 1;
@@ -114,7 +114,7 @@ impl Synced {
         Ok(())
     }
 
-    /// Makes the file; its name is there when it is whole.
+    /// Creates the file; its name appears when it is whole.
     fn make(&mut self) -> std::io::Result<()> {
         let unfinished = format!("{NAME}{UNFINISHED}");
         let file = self.disk.create(&unfinished)?;

@@ -16,7 +16,7 @@ use crate::record::{Frame, Kind, Record};
 use crate::watch::Commit;
 use crate::{Error, Event, Expect, KeyValue, Revision};
 
-/// A write that waits: `value` is `None` for a deletion.
+/// A pending write: `value` is `None` for a deletion.
 pub(super) struct Write {
     pub key: String,
     pub value: Option<Bytes>,
@@ -25,13 +25,13 @@ pub(super) struct Write {
 
 pub(super) enum Command {
     Write(Write, Reply),
-    /// History up to this revision was given up; worth a note in the log.
+    /// History up to this revision was dropped, which is noted in the log.
     Compacted(Revision),
-    /// Does the disk take writes?
+    /// Asks for a proof that the disk takes writes.
     Prove(oneshot::Sender<Result<(), Error>>),
 }
 
-/// Where a write's answer goes.
+/// The channel for a write's answer.
 pub(super) type Reply = oneshot::Sender<Outcome>;
 
 type Outcome = Result<(KeyValue, Revision), Error>;
@@ -44,15 +44,15 @@ pub(super) struct Writer {
     pub revision: watch::Sender<Revision>,
 }
 
-/// Writes in one commit: enough that a sync is shared, little enough that the first does not wait for the last.
+/// Writes in one commit: enough to share a sync, few enough that the first does not wait for the last.
 const GROUP: usize = 512;
 /// The same in bytes.
 const GROUP_BYTES: usize = 4 << 20;
-/// After so long without a write, how far the log is synced is synced as well.
+/// After so long without a write, the note of how far the log is synced is synced as well.
 const IDLE: Duration = Duration::from_millis(100);
 
 impl Writer {
-    /// Serves commands until nobody is left to send any; `timer` is for this thread alone.
+    /// Serves commands until all senders are gone; `timer` is for this thread alone.
     pub fn run(mut self, timer: &tokio::runtime::Runtime, mut commands: mpsc::Receiver<Command>) {
         while let Some(first) = self.wait(timer, &mut commands) {
             let (mut writes, mut compacted, mut asked, mut bytes) = (Vec::new(), None, Vec::new(), 0);
@@ -75,7 +75,7 @@ impl Writer {
                 self.note_compaction(revision);
             }
             for reply in asked {
-                // Who no longer waits does not want to know.
+                // A caller that no longer waits needs no answer.
                 let _ = reply.send(self.prove());
             }
         }
@@ -85,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// The next command; a pause before it is used.
+    /// The next command; a pause before it is used to settle the note.
     fn wait(&mut self, timer: &tokio::runtime::Runtime, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
         if self.synced.is_unsettled() {
             match timer.block_on(async { tokio::time::timeout(IDLE, commands.recv()).await }) {
@@ -96,7 +96,7 @@ impl Writer {
         commands.blocking_recv()
     }
 
-    /// Whether the disk takes writes: the note of what is synced, or where writes fail, what a write would do.
+    /// Proves that the disk takes writes: by the note of what is synced or, if writes fail, by what a write would do.
     fn prove(&mut self) -> Result<(), Error> {
         if let Some(known) = self.shared.health() {
             return known;
@@ -112,7 +112,7 @@ impl Writer {
         outcome
     }
 
-    /// One frame for all; where it can not be written, all of them fail, and nothing was written.
+    /// Commits one frame for all writes; if it cannot be written, all of them fail, and nothing was written.
     fn commit(&mut self, writes: Vec<(Write, Reply)>) {
         let before = *self.revision.borrow();
         let count = writes.len() as u64;
@@ -122,7 +122,7 @@ impl Writer {
         });
         {
             let index = self.shared.index();
-            // What this group has done to keys so far; no other writer changes the index.
+            // The changes that this group has made to keys so far; no other writer changes the index.
             let mut changed: HashMap<String, Option<KeyValue>> = HashMap::new();
             for (write, reply) in writes {
                 let now = changed.get(&write.key).cloned().unwrap_or_else(|| index.state(&write.key).map(|live| live.of(&write.key)));
@@ -140,7 +140,7 @@ impl Writer {
             tracing::error!(error = &error as &dyn std::error::Error, "a commit failed; nothing of it is acknowledged");
             self.shared.set_health(Err(error.again()));
             for (reply, _) in waiting {
-                // Who no longer waits does not want to know.
+                // A caller that no longer waits needs no answer.
                 let _ = reply.send(Err(error.again()));
             }
             return;
@@ -151,7 +151,7 @@ impl Writer {
             self.synced.note(revision);
             self.shared.set_health(Ok(()));
             self.revision.send_replace(revision);
-            // No receiver is no failure: nobody watches yet.
+            // A missing receiver is no failure: there is no watch yet.
             let _ = self.commits.send(Arc::new(Commit { events, revision }));
         }
         for (reply, outcome) in waiting {
@@ -160,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// Makes events last, then lets readers see them.
+    /// Makes events durable, then visible to readers.
     fn append(&mut self, events: &[Arc<Event>], before: Revision, compacted: Revision) -> Result<(), Error> {
         let mut frame = Frame::new(Kind::Commit, before + 1);
         for event in events {
@@ -194,7 +194,7 @@ impl Writer {
         places
     }
 
-    /// So that a restart does not bring back history that somebody was told is gone.
+    /// Notes a compaction, so that a restart does not bring back history that a client was told is gone.
     fn note_compaction(&mut self, revision: Revision) {
         let last = *self.revision.borrow();
         if let Err(error) = self.write(&mut Frame::new(Kind::Compacted, revision), last, revision) {
@@ -203,7 +203,7 @@ impl Writer {
     }
 }
 
-/// What a write does to a key that is as `now` says; what is there instead where that is not as expected.
+/// The effect of a write on a key whose state is `now`; the key's state as an error if it is not as expected.
 fn decide(write: &Write, now: Option<KeyValue>, revision: Revision) -> Result<Event, Option<KeyValue>> {
     let as_expected = match (write.expect, &now) {
         (Expect::Any, None) => write.value.is_some(),

@@ -14,10 +14,10 @@ use crate::{Error, Revision};
 /// The key on which the servers agree; kube-apiserver's own, since history is etcd's as a whole.
 const KEY: &[u8] = b"compact_rev_key";
 
-/// Where a server stands.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The interval it expects to be the one to end.
+    /// The version of the key that it expects.
     time: i64,
     /// The latest revision when the interval began; 0 is none.
     revision: Revision,
@@ -41,7 +41,7 @@ pub async fn run(shared: Arc<Shared>, every: Duration) {
     }
 }
 
-/// Ends an interval: compacts where this server is the one to, and answers where it then stands.
+/// Ends an interval: compacts if it is this server's turn, and returns the server's new state.
 pub async fn take(shared: &Shared, turn: Turn) -> Result<Turn, Error> {
     let put = PutRequest { key: KEY.to_vec(), value: turn.revision.to_string().into_bytes().into(), prev_kv: false };
     let get = RangeRequest { key: KEY.to_vec(), ..RangeRequest::default() };
@@ -55,7 +55,7 @@ pub async fn take(shared: &Shared, turn: Turn) -> Result<Turn, Error> {
     if answer.succeeded {
         if turn.revision > 0 {
             match shared.compact(turn.revision).await {
-                // Somebody went further by hand.
+                // Another client compacted further.
                 Ok(()) | Err(Error::Compacted { .. }) => {}
                 Err(other) => return Err(other),
             }

@@ -11,19 +11,19 @@ use super::{Shared, key_value, prefix_end};
 use crate::watch::{Batch, Changes};
 use crate::{Error, Event, Fate, Revision};
 
-/// Between attempts to open the stream again.
+/// Pause between attempts to open the stream again.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The watch.
 pub struct Follow {
     shared: Arc<Shared>,
     prefix: String,
-    /// Everything up to here was handed out.
+    /// The revision up to which everything was handed out.
     seen: Revision,
     stream: Option<(Streaming<WatchResponse>, usize)>,
     /// Events of an answer whose last piece has not come.
     pieces: Vec<Arc<Event>>,
-    /// Whether the loss of the stream was reported.
+    /// True once the loss of the stream was reported.
     reported: bool,
 }
 
@@ -38,8 +38,8 @@ impl Follow {
         let create = WatchCreate {
             range_end: prefix_end(&key),
             key,
-            // One earlier than needed: etcd then says when a compaction has gone past, which it may not where a deletion at
-            // exactly the compacted revision was the next event.
+            // One earlier than needed: etcd then reports a compaction that has gone past, which it may not if a deletion at exactly the compacted
+            // revision was the next event.
             start_revision: self.seen.max(1) as i64,
             prev_kv: true,
             fragment: true,
@@ -48,7 +48,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes in a piece; a batch when it completes one.
+    /// Adds a piece; returns a batch if the piece completes one.
     fn take(&mut self, answer: WatchResponse) -> Result<Option<Batch>, Error> {
         if answer.canceled {
             if answer.compact_revision > 0 {
@@ -84,7 +84,7 @@ impl Follow {
         if change.kind == 0 {
             return Ok(Some(Event::Put { now: key_value(prefix, kv)?, before }));
         }
-        // A deletion whose object is compacted can not be told; whoever watches begins anew.
+        // A deletion whose object is compacted cannot be described; the watcher starts again.
         let before = before.ok_or(Error::Compacted { asked: self.seen, oldest: revision })?;
         Ok(Some(Event::Delete { revision, before }))
     }
@@ -138,7 +138,7 @@ impl Changes for Follow {
 }
 
 impl Follow {
-    /// Says once that the stream is gone; it is opened again until the store closes.
+    /// Reports once that the stream is gone; it is opened again until the store closes.
     fn report(&mut self, problem: &str) {
         if !std::mem::replace(&mut self.reported, true) {
             tracing::warn!(prefix = %self.prefix, after = self.seen, problem, "the watch of etcd broke off; opening it again");

@@ -1,7 +1,7 @@
 //! Calls to the members of an etcd cluster: one connection each, one of them in use until it fails.
 //!
-//! A read is asked of the next member when one fails. A write is sent again only where it certainly was not carried out: the
-//! connection could not be made, or the member had no leader to hand it to. Where that is not known the caller learns so.
+//! A read is sent to the next member when one fails. A write is sent again only if it certainly was not carried out: the connection could not be
+//! made, or the member had no leader to hand it to. If that is not known, the error says so.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,19 +19,19 @@ use tonic_prost::ProstCodec;
 use super::Options;
 use crate::{Error, Fate};
 
-/// How long one attempt may take; etcd itself gives up after seven seconds.
+/// Limit of one attempt; etcd itself gives up after seven seconds.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// How long a request may look for a member that takes it.
+/// Time for which a request may look for a member that takes it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may take to be made.
+/// Limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Between attempts, the last for all that follow.
+/// Pauses between attempts, the last for all that follow.
 const PAUSES: [Duration; 5] =
     [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(250), Duration::from_millis(500)];
-/// The largest answer that is taken in; pages are made smaller long before.
+/// The largest answer that is accepted, in bytes; pages are made smaller long before.
 const ANSWER_LIMIT: usize = 512 << 20;
 
-/// Whether a request changes anything.
+/// The effect of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Read,
@@ -120,7 +120,7 @@ impl Members {
         }
     }
 
-    /// Opens a watch at the member in use. Which member that was is told, to leave it when the watch breaks off.
+    /// Opens a watch at the member in use. Returns that member, too, so that the caller can leave it when the watch breaks off.
     pub async fn watch<M, R>(&self, message: M) -> Result<(Streaming<R>, usize), Error>
     where
         M: Message + 'static,
@@ -128,7 +128,7 @@ impl Members {
     {
         let member = self.current.load(Ordering::Relaxed);
         let (address, channel) = &self.channels[member % self.channels.len()];
-        // The stream of requests stays open as long as the answers are wanted.
+        // The stream of requests stays open as long as the answers are needed.
         let requests = futures::stream::once(std::future::ready(message)).chain(futures::stream::pending());
         let mut client = client(channel);
         let attempt = async {
@@ -144,7 +144,7 @@ impl Members {
         Err(judge(&status, Effect::Read).error(address, &status))
     }
 
-    /// Goes on to the next member, unless somebody has already.
+    /// Goes on to the next member, unless another caller has already.
     pub fn leave(&self, member: usize) {
         let next = (member + 1) % self.channels.len();
         let _ = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -155,20 +155,20 @@ fn client(channel: &Channel) -> Grpc<Channel> {
     Grpc::new(channel.clone()).max_decoding_message_size(ANSWER_LIMIT)
 }
 
-/// A member that is cut off from the others is to say so rather than to wait or to answer from the past.
+/// Requires a leader: a member that is cut off from the others is to say so rather than to wait or to answer with old data.
 fn with_leader<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
     request
 }
 
-/// What a failure means.
+/// The meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verdict {
     fate: Fate,
-    /// Whether the same request may be sent once more.
+    /// The same request may be sent once more.
     again: bool,
-    /// Whether another member may do better.
+    /// Another member may succeed.
     elsewhere: bool,
 }
 
@@ -178,7 +178,7 @@ impl Verdict {
         match (status.code(), message) {
             (Code::OutOfRange, message) if message.contains("compacted") => Error::Compacted { asked: 0, oldest: 0 },
             (Code::OutOfRange, message) if message.contains("future revision") => Error::Future { asked: 0, latest: 0 },
-            // What etcd says begins with its name; the rest is about the way to it.
+            // A message of etcd begins with its name; others are about the connection to it.
             (_, message) if message.starts_with("etcdserver:") => Error::Remote { problem: message.to_owned(), fate: self.fate },
             _ => Error::Remote { problem: format!("etcd at {address}: {}", told(status)), fate: self.fate },
         }
@@ -208,7 +208,7 @@ fn causes<'a>(error: &'a Cause) -> impl Iterator<Item = &'a Cause> {
 }
 
 fn told(status: &Status) -> String {
-    // The last cause is the one that says something: "connection refused".
+    // The last cause is the informative one: "connection refused".
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 

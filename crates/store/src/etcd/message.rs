@@ -1,9 +1,9 @@
-//! The messages of etcd's v3 API that this engine sends and reads, field numbers as etcd's public interface states them. Fields
-//! that nobody here looks at are left out; protobuf skips them.
+//! The messages of etcd's v3 API that this engine sends and reads, field numbers as etcd's public interface states them. Fields that this engine does
+//! not read are left out; protobuf skips them.
 
 use prost::{Enumeration, Message, Oneof};
 
-/// What every answer begins with.
+/// The head of every answer.
 #[derive(Clone, PartialEq, Message)]
 pub struct Header {
     #[prost(int64, tag = "3")]
@@ -40,7 +40,7 @@ pub struct RangeRequest {
     pub count_only: bool,
 }
 
-/// What a range holds; `count` leaves the limit aside.
+/// The answer to a range request; `count` ignores the limit.
 #[derive(Clone, PartialEq, Message)]
 pub struct RangeResponse {
     #[prost(message, optional, tag = "1")]
@@ -62,7 +62,7 @@ pub struct PutRequest {
     pub prev_kv: bool,
 }
 
-/// What was overwritten.
+/// The answer to a put, with the overwritten value.
 #[derive(Clone, PartialEq, Message)]
 pub struct PutResponse {
     #[prost(message, optional, tag = "1")]
@@ -80,7 +80,7 @@ pub struct DeleteRangeRequest {
     pub prev_kv: bool,
 }
 
-/// What was deleted.
+/// The answer to a deletion, with the deleted values.
 #[derive(Clone, PartialEq, Message)]
 pub struct DeleteRangeResponse {
     #[prost(message, optional, tag = "1")]
@@ -96,7 +96,7 @@ pub struct Op {
     pub kind: Option<OpKind>,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum OpKind {
     #[prost(message, tag = "1")]
@@ -114,7 +114,7 @@ pub struct OpAnswer {
     pub kind: Option<OpAnswerKind>,
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum OpAnswerKind {
     #[prost(message, tag = "1")]
@@ -125,7 +125,7 @@ pub enum OpAnswerKind {
     Delete(DeleteRangeResponse),
 }
 
-/// What a comparison looks at.
+/// The property that a comparison looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub enum Target {
@@ -145,7 +145,7 @@ pub struct Compare {
     pub wanted: Option<Wanted>,
 }
 
-/// The number that a condition wants.
+/// The number that a condition requires.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Wanted {
     #[prost(int64, tag = "4")]
@@ -165,7 +165,7 @@ pub struct TxnRequest {
     pub failure: Vec<Op>,
 }
 
-/// Which list was taken, and what its steps found.
+/// The answer to a transaction: the list that was taken, and the results of its steps.
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnResponse {
     #[prost(message, optional, tag = "1")]
@@ -183,18 +183,18 @@ pub struct CompactionRequest {
     pub revision: i64,
 }
 
-/// Nothing of interest.
+/// The answer to a compaction; nothing in it is used.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactionResponse {}
 
-/// `Watch.Watch`: what the client says; only the creation is used, the stream's end cancels.
+/// `Watch.Watch`: the client's messages; only the creation is used, the stream's end cancels.
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchRequest {
     #[prost(message, optional, tag = "1")]
     pub create: Option<WatchCreate>,
 }
 
-/// Which changes are wanted.
+/// The changes that a watch selects.
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchCreate {
     #[prost(bytes = "vec", tag = "1")]
@@ -241,14 +241,14 @@ pub struct Change {
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusRequest {}
 
-/// How one member is.
+/// The status of one member.
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
     #[prost(string, tag = "2")]
     pub version: String,
     #[prost(int64, tag = "3")]
     pub db_size: i64,
-    /// Alarms of the cluster, and whether the member has no leader.
+    /// Alarms of the cluster, and the absence of a leader.
     #[prost(string, repeated, tag = "8")]
     pub errors: Vec<String>,
 }
