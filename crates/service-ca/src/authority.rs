@@ -1,4 +1,4 @@
-//! Which CA there is to be, of the Secret `signing-key` and the time (COP-SCA-04).
+//! The plan for the CA, from the Secret `signing-key` and the time (COP-SCA-04).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,43 +11,43 @@ use crate::{Error, NAMESPACE};
 
 /// The Secret of the CA.
 pub const SECRET: &str = "signing-key";
-/// The ConfigMap that shows the bundle.
+/// The ConfigMap with the bundle.
 pub const BUNDLE: &str = "signing-cabundle";
-/// How long a CA lasts.
+/// The lifetime of a CA.
 pub const LIFETIME: SignedDuration = SignedDuration::from_hours(790 * 24);
-/// A CA with less than this left is rotated.
+/// The remaining lifetime below which a CA is rotated.
 pub const ROTATE_BELOW: SignedDuration = SignedDuration::from_hours(395 * 24);
 
-/// What is to become of the CA.
+/// The plan for the CA.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// It stays; to be looked at again then.
+    /// The CA stays, and is checked again later.
     Keep {
         /// The CA.
         authority: Authority,
-        /// When something is due next.
+        /// The time of the next check.
         again: Timestamp,
     },
-    /// A first CA is made, or one in the place of what is none.
+    /// A first CA is made, or one that replaces an invalid one.
     Create {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A new CA comes after this one, and both are trusted.
+    /// A new CA follows this one, and both are trusted.
     Rotate {
-        /// The CA until now.
+        /// The current CA.
         authority: Authority,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The CA stays; what came before it has ended and is no longer trusted.
+    /// The CA stays; expired certificates are no longer trusted.
     Forget {
-        /// The CA as it is to be.
+        /// The CA without the expired certificates.
         authority: Authority,
     },
 }
 
-/// Decides. `forced` is the reason that an administrator gave for a rotation; each reason rotates once.
+/// Plans for the CA. `forced` is the reason that an administrator gave for a rotation; each reason rotates once.
 pub fn plan(secret: Option<&Value>, forced: Option<&str>, now: Timestamp) -> Plan {
     let Some(secret) = secret else {
         return Plan::Create { why: "there is none yet".to_owned() };
@@ -77,12 +77,12 @@ pub fn plan(secret: Option<&Value>, forced: Option<&str>, now: Timestamp) -> Pla
     Plan::Keep { authority, again }
 }
 
-/// When a CA that is made now ends.
+/// Returns the end of a CA that is made now.
 pub fn ends(now: Timestamp) -> Timestamp {
     now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX)
 }
 
-/// The CA of a Secret.
+/// Reads the CA from its Secret.
 pub fn read(secret: &Value) -> Result<Authority, Error> {
     let missing = |key: &str| Error::Authority { problem: format!("the Secret has no {key}") };
     let certificate = data(secret, "tls.crt").ok_or_else(|| missing("tls.crt"))?;
@@ -91,13 +91,13 @@ pub fn read(secret: &Value) -> Result<Authority, Error> {
     Authority::read(&certificate, &key, intermediate.as_deref(), bundle.as_deref())
 }
 
-/// The bytes of a Secret's key; none where it is missing, empty or no base64.
+/// Returns the bytes of a Secret's key; `None` if it is missing, empty or not base64.
 pub(crate) fn data(secret: &Value, key: &str) -> Option<Vec<u8>> {
     let text = secret.get("data")?.get(key)?.as_str()?;
     STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())
 }
 
-/// The Secret that holds a CA. The reason of a rotation that was asked for is kept with it, so that it is done once.
+/// Builds the Secret that holds a CA. It also keeps the reason of a forced rotation, so that each is done once.
 pub fn secret(authority: &Authority, forced: Option<&str>) -> Value {
     let mut data = json!({
         "tls.crt": STANDARD.encode(authority.certificate.pem()),
@@ -121,7 +121,7 @@ pub fn secret(authority: &Authority, forced: Option<&str>) -> Value {
     })
 }
 
-/// The ConfigMap that shows the bundle to whoever wants to copy it.
+/// Builds the ConfigMap with the bundle, for users to copy.
 pub fn bundle(authority: &Authority) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -130,7 +130,7 @@ pub fn bundle(authority: &Authority) -> Value {
     })
 }
 
-/// The reason for a rotation in `servicecas.operator.openshift.io/cluster`.
+/// Returns the reason for a forced rotation in `servicecas.operator.openshift.io/cluster`.
 pub fn forced_reason(config: &Value) -> Option<&str> {
     config.pointer("/spec/unsupportedConfigOverrides/forceRotation/reason").and_then(Value::as_str).filter(|reason| !reason.is_empty())
 }

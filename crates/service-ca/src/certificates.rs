@@ -1,4 +1,4 @@
-//! Certificates: the CA, what it signs, and reading both. Times are handed in; only keys and serial numbers are made by chance.
+//! Certificates: the CA, the certificates that it signs, and the parser of both. Times are parameters; only keys and serial numbers are random.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,24 +14,24 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::Error;
 
-/// How many certificates a bundle or chain may have; more are not read.
+/// The most certificates of a bundle or chain; a text with more is not read.
 pub const MOST: usize = 16;
-/// How far certificates date back, for clocks that differ.
+/// The time by which the validity of certificates is backdated, because clocks differ.
 const BACK: SignedDuration = SignedDuration::from_hours(1);
 /// The longest common name (RFC 5280, ub-common-name).
 const COMMON_NAME: usize = 64;
 
-/// A certificate as DER, with what is asked of it.
+/// A certificate as DER, with its parsed fields.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     der: Vec<u8>,
-    /// Its subject's common name; may be empty.
+    /// The common name of its subject; may be empty.
     pub common_name: String,
-    /// From when.
+    /// The start of its validity.
     pub from: Timestamp,
-    /// Until when.
+    /// The end of its validity.
     pub until: Timestamp,
-    /// The DNS names it is for.
+    /// Its DNS names.
     pub names: BTreeSet<String>,
     public_key: Vec<u8>,
 }
@@ -42,23 +42,23 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// A certificate and its key, as PEM.
+/// A certificate and its private key.
 pub struct Issued {
     /// The certificate.
     pub certificate: Certificate,
-    /// Its private key.
+    /// Its private key, as PEM.
     pub key: String,
 }
 
-/// The CA that signs, and all that is trusted beside it.
+/// The CA that signs, and the certificates that are trusted besides it.
 #[derive(Clone)]
 pub struct Authority {
     /// Its certificate.
     pub certificate: Certificate,
     key: String,
-    /// Its certificate as the CA before it signed it, for clients that know only that one.
+    /// Its certificate as signed by the previous CA, for clients that trust only that one.
     pub intermediate: Option<Certificate>,
-    /// What is trusted, the CA itself first.
+    /// The trusted certificates, the CA itself first.
     pub bundle: Vec<Certificate>,
 }
 
@@ -75,7 +75,7 @@ impl PartialEq for Authority {
 }
 
 impl Certificate {
-    /// All certificates of a PEM text, at most [`MOST`].
+    /// Reads all certificates of a PEM text. More than [`MOST`] are an error.
     pub fn read_all(pem: &[u8]) -> Result<Vec<Self>, String> {
         let mut all = Vec::new();
         for each in Pem::iter_from_buffer(pem) {
@@ -108,7 +108,7 @@ impl Certificate {
         Ok(Self { der, common_name, from, until, names, public_key })
     }
 
-    /// As PEM.
+    /// Returns the certificate as PEM.
     pub fn pem(&self) -> String {
         use base64::Engine as _;
         let text = base64::engine::general_purpose::STANDARD.encode(&self.der);
@@ -124,7 +124,7 @@ impl Certificate {
         pem + "-----END CERTIFICATE-----\n"
     }
 
-    /// Whether `issuer` signed it.
+    /// Returns true if `issuer` signed this certificate.
     pub fn is_signed_by(&self, issuer: &Self) -> bool {
         let (Ok((_, own)), Ok((_, issuer))) = (X509Certificate::from_der(&self.der), X509Certificate::from_der(&issuer.der)) else {
             return false;
@@ -132,12 +132,12 @@ impl Certificate {
         own.issuer() == issuer.subject() && own.verify_signature(Some(issuer.public_key())).is_ok()
     }
 
-    /// Whether this PEM text is the key of it.
+    /// Returns true if this PEM text is the private key of this certificate.
     pub fn has_key(&self, key: &str) -> bool {
         KeyPair::from_pem(key).is_ok_and(|pair| pair.public_key_raw() == self.public_key)
     }
 
-    /// Whether it may sign.
+    /// Returns true if this is the certificate of a CA.
     fn is_ca(&self) -> bool {
         let parsed = X509Certificate::from_der(&self.der);
         parsed.is_ok_and(|(_, parsed)| parsed.is_ca())
@@ -151,13 +151,13 @@ fn dns_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// PEM of certificates, one after the other.
+/// Returns certificates as PEM, one after the other.
 pub fn pem(certificates: &[Certificate]) -> String {
     certificates.iter().map(Certificate::pem).collect()
 }
 
 impl Authority {
-    /// A new CA, without anything before it.
+    /// Makes a new CA that has no predecessor.
     pub fn create(now: Timestamp, until: Timestamp) -> Result<Self, Error> {
         let subject = name(now);
         let key = key(&subject)?;
@@ -167,8 +167,8 @@ impl Authority {
         Ok(Self { bundle: vec![certificate.clone()], certificate, key: key.serialize_pem(), intermediate: None })
     }
 
-    /// A new CA after this one. Trust goes both ways until this one ends: the bundle holds the new CA, the new one as this one signed it,
-    /// this one as the new one signs it, and what was trusted before and is still valid.
+    /// Makes the CA that follows this one. Trust goes both ways until this one ends: the bundle holds the new CA, the new one as signed by
+    /// this one, this one as signed by the new one, and the certificates that were trusted before and are still valid.
     pub fn rotate(&self, now: Timestamp, until: Timestamp) -> Result<Self, Error> {
         let mut new = Self::create(now, until)?;
         let subject = new.certificate.common_name.clone();
@@ -188,7 +188,7 @@ impl Authority {
         Ok(new)
     }
 
-    /// The CA of its stored parts.
+    /// Reads a CA from its stored parts.
     pub fn read(certificate: &[u8], key: &str, intermediate: Option<&[u8]>, bundle: Option<&[u8]>) -> Result<Self, Error> {
         let broken = |problem: String| Error::Authority { problem };
         let one = |pem: &[u8]| match Certificate::read_all(pem).map_err(broken)?.as_slice() {
@@ -211,7 +211,7 @@ impl Authority {
         Ok(Self { certificate, key: key.to_owned(), intermediate, bundle })
     }
 
-    /// The same CA without what has ended; `None` where nothing has.
+    /// Returns the same CA without expired certificates; `None` if none has expired.
     #[must_use]
     pub fn without_ended(&self, now: Timestamp) -> Option<Self> {
         let lives = |each: &Certificate| each.until > now;
@@ -223,22 +223,22 @@ impl Authority {
         (next != *self).then_some(next)
     }
 
-    /// The private key, as PEM.
+    /// Returns the private key, as PEM.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What follows a certificate that it signs.
+    /// Returns the certificates that follow a certificate signed by this CA.
     pub fn chain(&self) -> Vec<Certificate> {
         std::iter::once(self.certificate.clone()).chain(self.intermediate.clone()).collect()
     }
 
-    /// The PEM of all that is trusted.
+    /// Returns the trusted certificates as PEM.
     pub fn bundle_pem(&self) -> String {
         pem(&self.bundle)
     }
 
-    /// A serving certificate with a key of its own, for these names.
+    /// Issues a serving certificate for these names, with a key of its own.
     pub fn issue(&self, names: &BTreeSet<String>, common_name: &str, now: Timestamp, until: Timestamp) -> Result<Issued, Error> {
         let signing = read_key(&self.key)?;
         let issuer = Issuer::from_ca_cert_pem(&self.certificate.pem(), &signing).map_err(making(common_name))?;
@@ -253,7 +253,7 @@ impl Authority {
     }
 }
 
-/// What a CA is called: no two have the same name.
+/// Returns the name of a CA, unique by the second in which it is made.
 fn name(now: Timestamp) -> String {
     format!("openshift-service-serving-signer@{}", now.as_second())
 }
@@ -270,7 +270,7 @@ fn read_key(pem: &str) -> Result<KeyPair, Error> {
     KeyPair::from_pem(pem).map_err(|error| Error::Authority { problem: error.to_string() })
 }
 
-/// What was just made reads back.
+/// Parses a certificate that was just made.
 fn own(subject: &str, der: Vec<u8>) -> Result<Certificate, Error> {
     Certificate::from_der(der).map_err(|problem| Error::Authority { problem: format!("{subject}: {problem}") })
 }
@@ -291,11 +291,11 @@ fn params(subject: &str, now: Timestamp, until: Timestamp) -> Result<Certificate
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let date = |at: Timestamp| {
         let seconds = u64::try_from(at.as_second()).map_err(|_| far())?;
-        // Certificates say years of four digits, and so do timestamps.
+        // Years have four digits in certificates and in timestamps.
         Ok::<_, Error>(epoch + std::time::Duration::from_secs(seconds))
     };
     let mut serial = uuid::Uuid::new_v4().into_bytes();
-    // A positive number that is never shortened.
+    // The first byte is positive and not zero, so that the encoding is never shortened.
     serial[0] = serial[0] & 0x7f | 0x40;
     let mut params = CertificateParams::default();
     params.distinguished_name = name;

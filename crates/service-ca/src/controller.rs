@@ -1,4 +1,4 @@
-//! Watching what the plans look at, and doing what they say.
+//! The controller: it watches the inputs of the plans, and carries the plans out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,16 +22,16 @@ use crate::inject::{self, Taker};
 use crate::report::{self, Facts};
 use crate::{ACCOUNT, Error, NAMESPACE, annotations, serving};
 
-/// How many keys are worked on at once.
+/// Keys that are reconciled concurrently.
 const WORKERS: usize = 2;
-/// Clocks are set and laptops sleep: what is due in a year is looked at every day.
+/// The longest wait: even work that is due in a year is checked daily, because clocks are set and laptops sleep.
 const LOOK: Duration = Duration::from_secs(24 * 3600);
-/// A Service that was given up is looked at for whether its cause has gone.
+/// The interval at which a given-up Service is checked again, in case its cause is gone.
 const LOOK_GIVEN_UP: Duration = Duration::from_secs(600);
-/// A missing namespace is made by somebody who then waits for what comes of it.
+/// The interval at which a missing namespace is looked for. It is short, because the user who creates it waits for the result.
 const LOOK_FOR_HOME: Duration = Duration::from_secs(5);
 
-/// Runs the service CA until `stop`.
+/// Runs the service CA until `stop` is cancelled.
 pub async fn run(cluster: Cluster, env: Env, stop: CancellationToken) -> Result<(), Error> {
     let queue: Queue<Work> = Queue::default();
     let ca = Arc::new(ServiceCa::start(&cluster.client()?, env.clone(), &queue, &stop));
@@ -44,14 +44,14 @@ pub async fn run(cluster: Cluster, env: Env, stop: CancellationToken) -> Result<
     Ok(())
 }
 
-/// What there is to look at.
+/// The items of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Work {
     /// The CA itself.
     Authority,
     /// The certificate of a Service.
     Service(Key),
-    /// An object that takes the bundle.
+    /// An object that receives the bundle.
     Take(Taker, Key),
     /// The ClusterOperator.
     Report,
@@ -80,7 +80,7 @@ struct ServiceCa {
     state: Mutex<State>,
 }
 
-/// What is known since the start.
+/// The state since the start.
 #[derive(Default)]
 struct State {
     authority: Option<Arc<Authority>>,
@@ -141,7 +141,7 @@ impl ServiceCa {
 
     async fn authority(&self) -> Result<Outcome, Error> {
         if !self.config.is_known() {
-            // It wakes this as soon as it is. Without it a rotation that was asked for before would be done twice.
+            // The cache wakes this item once it is known. Without it, a rotation that was requested earlier would be done twice.
             return Ok(Outcome::Done);
         }
         let config = self.config.named("cluster").map(|config| serde_json::to_value(&*config)).transpose()?;
@@ -162,7 +162,7 @@ impl ServiceCa {
         let wanted = authority::secret(&next, forced);
         let written = match &live {
             None => match self.writer.create(&wanted).await {
-                // Of a Secret that is created nothing else can be missing.
+                // A Secret that is being created can lack nothing else.
                 Err(error) if error.is_not_found() => return Err(Error::NoHome),
                 created => created?,
             },
@@ -172,12 +172,12 @@ impl ServiceCa {
             tracing::info!(reason, why, "the signing key is written");
             self.tell(&written, EventKind::Normal, reason, &why);
         }
-        // What was written is read again before it is used.
+        // The Secret is read again before it is used.
         self.queue.add(Work::Authority);
         Ok(Outcome::Done)
     }
 
-    /// Keeps the ConfigMap that shows the bundle.
+    /// Keeps the ConfigMap with the bundle up to date.
     async fn show(&self, authority: &Authority) -> Result<(), Error> {
         let wanted = authority::bundle(authority);
         let live = self.writer.get(&Taker::ConfigMap.place(&Key::new(NAMESPACE, BUNDLE))).await?;
@@ -187,7 +187,7 @@ impl ServiceCa {
         Ok(())
     }
 
-    /// Uses this CA from now on; everything that depends on it is looked at again when it is another.
+    /// Uses this CA from now on. If it differs from the previous one, everything that depends on it is reconciled again.
     fn hold(&self, authority: Authority) {
         let changed = self.with(|state| {
             let changed = state.authority.as_deref() != Some(&authority);
@@ -217,10 +217,10 @@ impl ServiceCa {
         let Some(name) = serving::secret_name(&service) else { return Ok(Outcome::Done) };
         let place = secret_at(&key.namespace, name);
         let live = self.writer.get(&place).await?;
-        // The copy may be behind: whoever stops asking and then writes the Secret himself must not find it written over. The Secret is read first,
-        // and written only as it was read.
+        // The cache may lag. A user who withdraws the request and then writes the Secret must not find it overwritten. So the Secret is
+        // read first, and written only if it is unchanged.
         let Some(service) = self.writer.get(&service_at(key)).await?.filter(|now| serving::secret_name(now) == Some(name)) else {
-            // What has changed wakes this again.
+            // The change wakes this item again.
             return Ok(Outcome::Done);
         };
         let now = self.env.now_seconds();
@@ -249,7 +249,7 @@ impl ServiceCa {
                         self.annotate(key, success).await?;
                         let note = format!("secret {}: {}", terms.secret, terms.why);
                         self.tell(&service, EventKind::Normal, "CertificateIssued", &note);
-                        // What was written is read again, which says when it is to be renewed.
+                        // The Secret is read again to learn when its renewal is due.
                         self.queue.add(Work::Service(key.clone()));
                         Ok(Outcome::Done)
                     }
@@ -277,7 +277,7 @@ impl ServiceCa {
             return Ok(Outcome::Done);
         };
         let place = taker.place(key);
-        // The copy is of metadata; it says who asks, and the object itself what it has.
+        // The cache holds only metadata, which is enough to see the request; the content comes from the object itself.
         let Some(object) = self.writer.get(&place).await? else { return Ok(Outcome::Done) };
         if let Some(patch) = inject::plan(taker, &object, &authority.bundle_pem()) {
             self.writer.patch(&place, "", &Patch::Json(patch)).await?;
@@ -286,7 +286,7 @@ impl ServiceCa {
         Ok(Outcome::Done)
     }
 
-    /// What came of looking at the CA.
+    /// Records the outcome of the work on the CA, and wakes the report if it changed.
     fn note(&self, failing: Option<String>) {
         let changed = self.with(|state| {
             let facts = Facts { has_authority: state.authority.is_some(), failing };
@@ -337,9 +337,9 @@ impl ServiceCa {
     }
 }
 
-/// Wakes the Services whose Secret changed, whoever's it is, and the CA.
+/// Wakes the CA, and the Services that request a Secret that changed, whichever object it belongs to.
 fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, env: &Env, stop: &CancellationToken) {
-    // Secrets of other types, install records among them, are large and never ours.
+    // Secrets of other types, install records among them, are large and never the service CA's.
     let scope = Scope { part: Part::Metadata, fields: Some("type=kubernetes.io/tls".to_owned()), ..Scope::default() };
     let (services, woken) = (services.clone(), queue.clone());
     Cache::start(client, &core("Secret", "secrets"), &scope, stop).shown(env.metrics()).on_change(move |change| {
@@ -358,9 +358,9 @@ fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, env: &
     });
 }
 
-/// Follows who asks for the bundle. All ConfigMaps and definitions of a cluster are far more than what is asked for, so only metadata is kept.
+/// Follows the objects that request the bundle. A cluster has far more ConfigMaps and definitions than requests, so only metadata is kept.
 fn follow_taker(client: &Client, taker: Taker, queue: &Queue<Work>, env: &Env, stop: &CancellationToken) -> Cache {
-    // Every namespace has this one, and nobody wants another bundle in it.
+    // Every namespace has this ConfigMap, and it never requests another bundle.
     let fields = (taker == Taker::ConfigMap).then(|| "metadata.name!=kube-root-ca.crt".to_owned());
     let scope = Scope { part: Part::Metadata, fields, ..Scope::default() };
     let cache = Cache::start(client, &taker.resource(), &scope, stop).shown(env.metrics());
@@ -377,7 +377,8 @@ fn follow_taker(client: &Client, taker: Taker, queue: &Queue<Work>, env: &Env, s
     cache
 }
 
-/// Whether a change of a Service is one to act on. What is written here about vain tries is not: the queue says when to try again.
+/// Returns true if a change of a Service needs work. The count of failed attempts that this controller writes does not: the queue schedules
+/// the next attempt.
 fn asks(change: &Change) -> bool {
     let told = |service: &DynamicObject| {
         let annotations = service.metadata.annotations.as_ref();
@@ -395,12 +396,12 @@ fn annotated(object: &DynamicObject, name: &str) -> bool {
     annotations::spellings(name).iter().any(|name| annotations.is_some_and(|all| all.contains_key(name)))
 }
 
-/// Whether trying again as it is comes to the same.
+/// Returns true if an unchanged request would be refused again.
 fn is_refused(error: &WriteError) -> bool {
     matches!(error.reason(), Some(Reason::Invalid(_) | Reason::BadRequest | Reason::Forbidden))
 }
 
-/// A merge patch that makes the Secret exactly this, if it is still the one that was looked at.
+/// Returns a merge patch that makes the Secret exactly this one, provided that it is still the version that was read.
 fn replacing(mut wanted: Value, live: &Value) -> Value {
     for key in live.get("data").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
         if wanted["data"].get(key).is_none() {
@@ -411,10 +412,10 @@ fn replacing(mut wanted: Value, live: &Value) -> Value {
     wanted
 }
 
-/// How long to wait for a time.
+/// Returns the time to wait until `at`, at most [`LOOK`] and a second.
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     let wait = at.duration_since(now);
-    // A moment more than the time itself, so that it has come.
+    // One second more, so that the time has certainly come.
     if wait.is_positive() { wait.unsigned_abs().min(LOOK) + Duration::from_secs(1) } else { Duration::from_secs(1) }
 }
 

@@ -1,44 +1,44 @@
-//! Why the service CA could not do what was to be done.
+//! The errors of the service CA.
 
 use mainstay_apply::WriteError;
 use mainstay_runtime::ConnectError;
 
 use crate::NAMESPACE;
 
-/// The errors of this crate.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No client.
+    /// No client could be made.
     #[error("the service CA has no client")]
     Connect(#[from] ConnectError),
-    /// A certificate or key cannot be made.
+    /// A certificate or key could not be made.
     #[error("a certificate for {subject} cannot be made")]
     Make {
-        /// For whom.
+        /// Its subject.
         subject: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: rcgen::Error,
     },
-    /// A time is beyond what certificates can say.
+    /// A time is beyond the range of certificates.
     #[error("a certificate for {subject} cannot be made: its end is too far away")]
     Time {
-        /// For whom.
+        /// The subject of the certificate.
         subject: String,
     },
-    /// What is stored as CA is none.
+    /// The stored CA is not a valid CA.
     #[error("the signing key cannot be used: {problem}")]
     Authority {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// The namespace of the signing key is not there; it comes with the account and its rights, which this program does not give itself.
+    /// The namespace of the signing key is not found. It comes with the account and its permissions, which this program does not grant itself.
     #[error(
         "there is no namespace {NAMESPACE}, where the signing key is kept; mainstay deploy --components service-ca makes it with account and \
          rights, kubectl create namespace {NAMESPACE} makes it alone"
     )]
     NoHome,
-    /// The cluster refused or did not answer.
+    /// The cluster refused a request or did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// An object cannot be written as JSON.
@@ -47,9 +47,9 @@ pub enum Error {
     /// The certificate of a Service was refused; its annotations say so too (COP-SCA-02).
     #[error("service {service}: {problem}")]
     Refused {
-        /// Namespace and name.
+        /// The namespace and name of the Service.
         service: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Where the CA bundle is to be put (COP-SCA-03).
+//! The plan for the objects that receive the CA bundle (COP-SCA-03).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,29 +9,29 @@ use serde_json::{Value, json};
 
 use crate::annotations::{INJECT, read};
 
-/// The key of a ConfigMap that gets the bundle.
+/// The key of a ConfigMap that receives the bundle.
 const KEY: &str = "service-ca.crt";
 
-/// A kind whose objects may ask for the bundle.
+/// A kind whose objects may request the bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taker {
-    /// The bundle as text, and nothing else.
+    /// A ConfigMap: it holds the bundle as text, and nothing else.
     ConfigMap,
-    /// The server of an API.
+    /// An APIService: the server of an API.
     ApiService,
-    /// Webhooks that change objects.
+    /// Webhooks that mutate objects.
     MutatingWebhook,
-    /// Webhooks that refuse objects.
+    /// Webhooks that validate objects.
     ValidatingWebhook,
     /// The conversion webhook of a custom kind.
     CustomResource,
 }
 
 impl Taker {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::ConfigMap, Self::ApiService, Self::MutatingWebhook, Self::ValidatingWebhook, Self::CustomResource];
 
-    /// The kind and its plural.
+    /// Returns the kind and its plural.
     pub fn resource(self) -> ApiResource {
         let (group, kind, plural) = match self {
             Self::ConfigMap => ("", "ConfigMap", "configmaps"),
@@ -45,19 +45,19 @@ impl Taker {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
     }
 
-    /// An object of the kind.
+    /// Returns the reference to an object of the kind.
     pub fn place(self, key: &Key) -> ObjectRef {
         let ApiResource { api_version, kind, .. } = self.resource();
         ObjectRef { api_version, kind, namespace: key.namespace.clone(), name: key.name.clone() }
     }
 }
 
-/// Whether an object asks for the bundle.
+/// Returns true if an object requests the bundle.
 pub fn wants(object: &Value) -> bool {
     read(object, INJECT) == Some("true") && object.pointer("/metadata/deletionTimestamp").is_none()
 }
 
-/// The JSON patch that gives an object the bundle; `None` where it does not want it, has it, or has no place for it.
+/// Returns the JSON patch that gives an object the bundle; `None` if it does not request it, already has it, or has no place for it.
 pub fn plan(taker: Taker, object: &Value, bundle: &str) -> Option<Value> {
     if !wants(object) {
         return None;
@@ -72,7 +72,7 @@ pub fn plan(taker: Taker, object: &Value, bundle: &str) -> Option<Value> {
             let wanted = json!({KEY: bundle});
             (object.get("data") != Some(&wanted)).then(|| json!({"op": "add", "path": "/data", "value": wanted})).into_iter().collect()
         }
-        // An API without a Service is served by the API server itself, and one that is not to be verified must not have a bundle.
+        // The API server itself serves an API without a Service, and an API that must not be verified must not have a bundle.
         Taker::ApiService if object.pointer("/spec/service").is_none_or(Value::is_null) => Vec::new(),
         Taker::ApiService if object.pointer("/spec/insecureSkipTLSVerify") == Some(&json!(true)) => Vec::new(),
         Taker::ApiService => put("/spec").into_iter().collect(),
@@ -85,7 +85,7 @@ pub fn plan(taker: Taker, object: &Value, bundle: &str) -> Option<Value> {
     if operations.is_empty() {
         return None;
     }
-    // Paths count webhooks, so the object must be the one that was looked at.
+    // Paths address webhooks by index, so the object must be the version that was read.
     let version = &object["metadata"]["resourceVersion"];
     operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
     Some(Value::Array(operations))

@@ -6,12 +6,12 @@
 //!                                                                          └──► ClusterOperator service-ca, where the kind is served
 //! ```
 //!
-//! The plans are pure functions of objects, the authority and the time. `controller` watches, asks them, and does what they say through
-//! `mainstay_apply`; keys are made only there. Nothing is kept beside the cluster: the authority lives in the Secret, what was issued
-//! in the Secrets of the Services, so that a restart at any instant goes on where it was.
+//! The plans are pure functions of objects, the authority and the time. `controller` watches, calls them, and carries them out through
+//! `mainstay_apply`; keys are made only there. All state is in the cluster: the authority in its Secret, the issued certificates in the
+//! Secrets of the Services. So a restart at any moment continues from there.
 //!
-//! A rotation never breaks trust. The bundle holds the new CA, each old one that is still valid, and both cross-signed certificates; and
-//! a certificate that the new CA signs is followed by the new CA as the old one signed it, so that clients with yesterday's bundle accept
+//! A rotation never breaks trust. The bundle holds the new CA, each old one that is still valid, and both cross-signed certificates. A
+//! certificate that the new CA signs is followed by the new CA as signed by the old one, so that clients with yesterday's bundle accept
 //! it too.
 
 mod annotations;

@@ -1,23 +1,23 @@
-//! The objects that the service CA itself needs: its namespace, its account, and the rights that it uses and no more.
+//! The objects that the service CA itself needs: its namespace, its account, and the minimal permissions that it uses.
 
 use serde_json::{Value, json};
 
 use crate::inject::Taker;
 
-/// Where the CA lives.
+/// The namespace of the CA.
 pub const NAMESPACE: &str = "openshift-service-ca";
-/// The account that it runs as.
+/// The service account of the CA.
 pub const ACCOUNT: &str = "service-ca";
-/// The Lease of those who run it; upstream's name, so that ours and theirs do not work at the same time.
+/// The Lease that elects the active instance. It has upstream's name, so that Mainstay's and upstream's never work at the same time.
 pub const LEASE: &str = "service-ca-controller-lock";
 const ROLE: &str = "mainstay-service-ca";
 
-/// Namespace, account, role and binding.
+/// Returns the namespace, account, role and binding.
 pub fn manifests() -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let mut rules = vec![
         rule("", &["services"], &["get", "list", "watch", "patch"]),
-        // Secrets of Services lie in any namespace, under names that the Services choose.
+        // The Secrets of Services are in any namespace, under names that the Services choose.
         rule("", &["secrets"], &["get", "list", "watch", "create", "patch"]),
     ];
     for taker in Taker::ALL {
@@ -41,7 +41,7 @@ pub fn manifests() -> Vec<Value> {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ROLE}, "subjects": [subject],
         }),
-        // The bundle that it shows, made by itself.
+        // The ConfigMap with the bundle, which the CA creates itself.
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": ROLE, "namespace": NAMESPACE},
             "rules": [rule("", &["configmaps"], &["create"])],

@@ -1,26 +1,26 @@
-//! What the service CA says of itself, where the cluster has ClusterOperators (COP-SCA-05).
+//! The ClusterOperator status of the service CA, if the cluster has ClusterOperators (COP-SCA-05).
 
 use mainstay_api::cluster_operator::{Problem, Related, Report};
 
 use crate::NAMESPACE;
 
-/// What is known of its state.
+/// The facts behind the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Whether there is a CA.
+    /// True if there is a CA.
     pub has_authority: bool,
-    /// Why the last attempt at the CA failed.
+    /// The error of the last attempt at the CA.
     pub failing: Option<String>,
 }
 
 impl Facts {
-    /// What is wrong now, whether or not it lasts.
+    /// The current problem, whether or not it lasts.
     pub fn problem(&self) -> Option<Problem> {
         self.failing.as_ref().map(|failing| Problem::new("SigningKeyFailing", failing.clone()))
     }
 }
 
-/// The report; `degraded` is what has lasted.
+/// Builds the status; `degraded` is a problem that has lasted.
 pub(crate) fn report(facts: &Facts, degraded: Option<Problem>) -> Report {
     let missing = (!facts.has_authority)
         .then(|| Problem::new("NoSigningKey", facts.failing.clone().unwrap_or_else(|| "The signing key is not there yet".to_owned())));

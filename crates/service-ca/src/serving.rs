@@ -1,4 +1,4 @@
-//! What the Secret of one Service is to be (COP-SCA-01, COP-SCA-02).
+//! The plan for one Service and its Secret (COP-SCA-01, COP-SCA-02).
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::annotations::{ERROR, ERROR_NUMBER, EXPIRY, SECRET_NAME, SERVICE_NAME,
 use crate::authority::data;
 use crate::certificates::{Authority, Certificate, Issued, pem};
 
-/// How long a certificate lasts.
+/// The lifetime of a serving certificate.
 pub const LIFETIME: SignedDuration = SignedDuration::from_hours(2 * 365 * 24);
-/// A certificate with less than this left is renewed.
+/// The remaining lifetime below which a certificate is renewed.
 pub const RENEW_BELOW: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// How often it is tried in vain.
+/// Failed attempts after which a Service is given up.
 pub const TRIES: u32 = 10;
 /// The domain of the cluster.
 const DOMAIN: &str = "cluster.local";
@@ -23,57 +23,57 @@ const TLS: &str = "kubernetes.io/tls";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
-/// What is to be done for a Service.
+/// The plan for a Service.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// It wants no certificate.
+    /// The Service requests no certificate, or is being deleted.
     NotWanted,
-    /// It has what it wants; its annotations may still have to say so.
+    /// The Secret is up to date; the annotations of the Service may still be out of date.
     Keep {
-        /// When to renew.
+        /// The time of the renewal.
         again: Timestamp,
-        /// What is to be changed of the Service.
+        /// The merge patch for the Service, if it needs one.
         service: Option<Value>,
     },
-    /// A certificate is to be issued and written.
+    /// A certificate must be issued and written.
     Issue {
-        /// What for.
+        /// The terms of the certificate.
         terms: Terms,
-        /// What is changed of the Service afterwards.
+        /// The merge patch for the Service after the Secret is written, if it needs one.
         service: Option<Value>,
     },
-    /// It cannot have one; the Service is to say so, and it is tried again.
+    /// The Service cannot have a certificate: its annotations record the error, and the attempt is repeated.
     Refuse {
-        /// Why.
+        /// The reason.
         problem: String,
-        /// What is to be changed of the Service.
+        /// The merge patch for the Service.
         service: Value,
     },
-    /// It was tried often enough.
+    /// The attempts are exhausted ([`TRIES`]).
     GivenUp,
 }
 
-/// What a certificate is for, and where it goes.
+/// The terms of a certificate: its subject, names and end, and the Secret that receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Why it is issued.
+    /// The reason for issuing it.
     pub why: String,
-    /// The Secret.
+    /// The name of the Secret.
     pub secret: String,
-    /// The DNS names.
+    /// The DNS names of the certificate.
     pub names: BTreeSet<String>,
-    /// The subject.
+    /// The common name of its subject.
     pub common_name: String,
-    /// When it ends.
+    /// The end of its validity.
     pub until: Timestamp,
 }
 
-/// The Secret that a Service wants its certificate in.
+/// Returns the name of the Secret that a Service requests for its certificate.
 pub fn secret_name(service: &Value) -> Option<&str> {
     read(service, SECRET_NAME).filter(|name| !name.is_empty())
 }
 
-/// The names that a Service is reached under.
+/// Returns the DNS names of a Service.
 pub fn names(service: &Value) -> BTreeSet<String> {
     let short = format!("{}.{}.svc", text(service, "/metadata/name"), text(service, "/metadata/namespace"));
     let whole = format!("{short}.{DOMAIN}");
@@ -84,7 +84,7 @@ pub fn names(service: &Value) -> BTreeSet<String> {
     names
 }
 
-/// Decides.
+/// Plans for a Service, from its Secret, the authority and the time.
 pub fn plan(service: &Value, secret: Option<&Value>, authority: &Authority, now: Timestamp) -> Plan {
     let Some(name) = secret_name(service).filter(|_| service.pointer("/metadata/deletionTimestamp").is_none()) else {
         return Plan::NotWanted;
@@ -110,13 +110,13 @@ pub fn plan(service: &Value, secret: Option<&Value>, authority: &Authority, now:
     };
     let names = names(service);
     let (short, plain) = (names.iter().find(|name| !name.starts_with('*')), text(service, "/metadata/name"));
-    // A subject has 64 characters at most, the names that are verified any number.
+    // A common name has at most 64 characters; the names that clients verify have no such limit.
     let common_name = short.filter(|name| name.len() <= 64).map_or(plain, String::as_str).to_owned();
     let until = now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX);
     Plan::Issue { terms: Terms { why, secret: name.to_owned(), names, common_name, until }, service: success(service, authority) }
 }
 
-/// The Secret that is to be written: whole where there is none, otherwise a merge patch of what is there.
+/// Builds the Secret to write: the whole object if there is none yet, otherwise a merge patch of the live one.
 pub fn secret(service: &Value, live: Option<&Value>, terms: &Terms, issued: &Issued, authority: &Authority) -> Value {
     let (namespace, uid, name) = (text(service, "/metadata/namespace"), text(service, "/metadata/uid"), text(service, "/metadata/name"));
     let mut owners: Vec<Value> = live.and_then(|live| live.pointer("/metadata/ownerReferences")?.as_array().cloned()).unwrap_or_default();
@@ -137,19 +137,19 @@ pub fn secret(service: &Value, live: Option<&Value>, terms: &Terms, issued: &Iss
         "metadata": {"name": terms.secret, "namespace": namespace, "annotations": annotations, "ownerReferences": owners},
     });
     if let Some(live) = live {
-        // What was looked at, and nothing that came since, is replaced.
+        // Replaces only the version that was read, never a later one.
         object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
     }
     object
 }
 
-/// The annotations of a Service that counts one more vain try.
+/// Returns the merge patch of a Service that counts one more failed attempt.
 pub fn failure(service: &Value, problem: &str) -> Value {
     let number = failures(service) + 1;
     json!({"metadata": {"annotations": patch([(ERROR, Some(problem.to_owned())), (ERROR_NUMBER, Some(number.to_string()))])}})
 }
 
-/// The annotations of a Service that has its certificate; `None` where it says so already.
+/// Returns the merge patch of a Service that has its certificate; `None` if its annotations are up to date.
 fn success(service: &Value, authority: &Authority) -> Option<Value> {
     let wanted = patch([(SIGNED_BY, Some(authority.certificate.common_name.clone())), (ERROR, None), (ERROR_NUMBER, None)]);
     let live = service.pointer("/metadata/annotations").unwrap_or(&Value::Null);
@@ -157,7 +157,7 @@ fn success(service: &Value, authority: &Authority) -> Option<Value> {
     differs.then(|| json!({"metadata": {"annotations": wanted}}))
 }
 
-/// How often it was tried in vain. What is no number was not written here, and counts as none.
+/// Returns the number of failed attempts. A value that is not a number was not written here, and counts as zero.
 fn failures(service: &Value) -> u32 {
     read(service, ERROR_NUMBER).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
@@ -175,7 +175,7 @@ fn is_of(secret: &Value, service: &Value) -> bool {
     secret["type"] == TLS && read(secret, SERVICE_UID).is_some_and(|uid| uid == text(service, "/metadata/uid"))
 }
 
-/// When the certificate of a Secret ends; or why it is to be replaced.
+/// Returns the end of the certificate in a Secret, or the reason to replace it.
 fn stands(secret: &Value, service: &Value, authority: &Authority, now: Timestamp) -> Result<Timestamp, &'static str> {
     let content = secret.get("data").and_then(Value::as_object).ok_or("the Secret is empty")?;
     if content.keys().any(|key| key != CERTIFICATE && key != KEY) {
