@@ -1,4 +1,4 @@
-//! The least rights that an installer's service account needs for rendered objects (OLM1-PERM-05, MS-RBAC-01).
+//! The least permissions that an installer's service account needs for rendered objects (OLM1-PERM-05, MS-RBAC-01).
 //!
 //! ```text
 //!   objects ── needs: watch the kinds, create in the namespaces, change by name, hold what their roles grant
@@ -6,7 +6,7 @@
 //!           ── drop what another atom covers ── join ── grants ── manifests
 //! ```
 //!
-//! Nothing is granted twice: each verb of each rule is needed for itself, so taking any of them away makes the API refuse something.
+//! Nothing is granted twice: each verb of each rule is needed, and without any one of them the API refuses something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,21 +18,21 @@ use crate::kinds;
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANY: &str = "*";
 
-/// Where a right holds.
+/// The scope of a permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Everywhere: a ClusterRole bound by a ClusterRoleBinding.
+    /// The whole cluster: a ClusterRole bound by a ClusterRoleBinding.
     Cluster,
-    /// In one namespace: a Role.
+    /// One namespace: a Role.
     Namespace(String),
 }
 
-/// One rule and where it holds.
+/// One rule and its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// What.
+    /// The rule.
     pub rule: PolicyRule,
 }
 
@@ -43,7 +43,7 @@ pub struct ExtensionRef {
     pub name: String,
 }
 
-/// The account that installs.
+/// The account that the installer uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installer {
     /// The ClusterExtension's name; the roles and bindings are named after it.
@@ -54,7 +54,7 @@ pub struct Installer {
     pub namespace: String,
 }
 
-/// What the installer needs in order to create, watch, update and delete the objects as owned by the extension.
+/// Returns the permissions that the installer needs to create, watch, update and delete the objects as owned by the extension.
 pub fn derive(objects: &[Value], owner: &ExtensionRef) -> Vec<Grant> {
     let mut needs = Vec::new();
     let finalizers = PolicyRule::resources(&["update"], &["olm.operatorframework.io"], &["clusterextensions/finalizers"]);
@@ -75,14 +75,14 @@ pub fn derive(objects: &[Value], owner: &ExtensionRef) -> Vec<Grant> {
     join(&least(&atoms(&needs)))
 }
 
-/// What `wanted` grants beyond `held`.
+/// Returns the permissions that `wanted` has beyond `held`.
 pub fn missing(held: &[Grant], wanted: &[Grant]) -> Vec<Grant> {
     let held = atoms(held);
     let beyond = atoms(wanted).into_iter().filter(|atom| !held.contains(atom) && !atom.covered_by(&held)).collect();
     join(&least(&beyond))
 }
 
-/// The account, its roles and their bindings as objects to apply.
+/// Returns the account, its roles and their bindings as objects to apply.
 pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
     let Installer { extension, service_account, namespace } = installer;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service_account, "namespace": namespace}});
@@ -112,7 +112,7 @@ pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
     objects
 }
 
-/// What an object is to the API.
+/// An object in the terms of the API: group, resource, name and namespace.
 struct Target {
     group: String,
     resource: String,
@@ -126,7 +126,7 @@ impl Target {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&object["kind"]);
         let row = kinds::rendered(&kind);
-        // A kind that no bundle may hold is not rendered; for objects from elsewhere the usual plural is the best guess.
+        // Kinds that no bundle may hold are not rendered; for objects from elsewhere the usual plural is the best guess.
         let resource = row.map_or_else(|| format!("{}s", kind.to_lowercase()), |row| row.resource.to_owned());
         let namespace = object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
         Self {
@@ -147,7 +147,7 @@ impl Target {
     }
 }
 
-/// The roles among the objects, and whether their rules are known.
+/// The roles among the objects, by kind, name and namespace.
 struct Roles<'a>(BTreeMap<(String, String, Option<String>), &'a Value>);
 
 impl<'a> Roles<'a> {
@@ -161,8 +161,8 @@ impl<'a> Roles<'a> {
     }
 }
 
-/// Whether holding a role's rules is no way to be allowed to write it: nobody can know what an aggregated role will hold, and who holds
-/// the rules of a role that may itself `escalate` needs none of the others.
+/// Returns whether holding a role's rules is not enough to be allowed to write it: the rules of an aggregated role cannot be known in
+/// advance, and a caller who holds the rules of a role that may itself `escalate` needs none of the others.
 fn beyond_rules(role: &Value) -> bool {
     let escalates = |rule: &PolicyRule| {
         rule.matches_verb("escalate")
@@ -176,7 +176,7 @@ fn rules(role: &Value) -> impl Iterator<Item = PolicyRule> + '_ {
     role["rules"].as_array().into_iter().flatten().filter_map(|rule| serde_json::from_value(rule.clone()).ok())
 }
 
-/// What escalation prevention asks of whoever writes the role or binding.
+/// The permissions that escalation prevention demands for writing the role or binding.
 fn escalation(object: &Value, target: &Target, roles: &Roles<'_>, scope: &Scope) -> Vec<Grant> {
     let grant = |rule| Grant { scope: scope.clone(), rule };
     match target.kind.as_str() {
@@ -231,7 +231,7 @@ fn atoms(grants: &[Grant]) -> BTreeSet<Atom> {
 }
 
 impl Atom {
-    /// Whether another atom of the set grants this one too.
+    /// Returns whether another atom of the set grants this one too.
     fn covered_by(&self, atoms: &BTreeSet<Atom>) -> bool {
         self.wider(atoms).iter().any(|atom| atom != self && atoms.contains(atom))
     }

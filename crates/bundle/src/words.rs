@@ -1,4 +1,4 @@
-//! A right in words, as explanations, plans and command lines show it.
+//! Permissions in words, as explanations, plans and command lines show them.
 
 use std::fmt;
 

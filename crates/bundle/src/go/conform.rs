@@ -1,28 +1,28 @@
-//! A value read into a Go type and written out again.
+//! Values read into a Go type and written out again.
 
 use serde_json::{Map, Value};
 
 use super::scalars;
 use super::types::{Field, TYPES, Type};
 
-/// A value that the Go type does not take.
+/// A value that does not fit the Go type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: expected {expected}, found {found}")]
 pub struct Mismatch {
     /// The field as Kubernetes writes it: `spec.containers[0].image`.
     pub path: String,
-    /// What the field takes.
+    /// The type that the field takes.
     pub expected: &'static str,
-    /// What stands there.
+    /// The value found there.
     pub found: String,
 }
 
-/// `value` as Go would write it after reading it into the struct named `kind` in the table of types.
+/// Returns `value` as Go would write it after reading it into the struct named `kind` in the table of types.
 pub fn conform(kind: &str, value: &Value) -> Result<Value, Mismatch> {
     convert(&TYPES.named(kind), value, &Path::Root, Reader::Unstructured)
 }
 
-/// Where we are, as a list on the stack, so that nothing is built unless something is wrong.
+/// The place in the value, as a list on the stack, so that nothing is built unless there is an error.
 enum Path<'a> {
     Root,
     Field(&'a Path<'a>, &'a str),
@@ -41,13 +41,12 @@ impl std::fmt::Display for Path<'_> {
     }
 }
 
-/// Which of Go's two readers is at work. They differ in small things, and upstream changes from one to the other inside of an object.
+/// The two readers of Go. They differ in details, and upstream changes from one to the other inside an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// apimachinery's converter: numbers are cut to the size of the field.
     Unstructured,
-    /// The JSON reader, which types with a JSON form of their own are read with, and all that is inside of them: a number that does not fit is
-    /// refused.
+    /// The JSON reader. It reads types with a JSON form of their own and everything inside them, and refuses a number that does not fit.
     Json,
 }
 
@@ -114,7 +113,7 @@ fn convert(kind: &Type, value: &Value, path: &Path<'_>, reader: Reader) -> Resul
             convert(&TYPES.schema(), value, path, Reader::Json)
         }
         Type::SchemaOrBool => refuse("true, false or a schema"),
-        // An empty list is kept as no value at all, and what is neither list nor mapping is dropped without a word.
+        // An empty list is kept as no value at all; anything that is neither a list nor a mapping is dropped silently.
         Type::SchemaOrArray | Type::SchemaOrStrings => {
             let inner = if *kind == Type::SchemaOrArray { TYPES.schema() } else { Type::String };
             match value {
@@ -141,7 +140,7 @@ fn structure(fields: &[Field], entries: &Map<String, Value>, path: &Path<'_>, re
     Ok(Value::Object(written))
 }
 
-/// What Go writes for a field that nobody set.
+/// The value that Go writes for an unset field.
 fn zero(kind: &Type, path: &Path<'_>, reader: Reader) -> Result<Value, Mismatch> {
     Ok(match kind {
         Type::String | Type::Release => Value::String(String::new()),
@@ -161,8 +160,8 @@ fn zero(kind: &Type, path: &Path<'_>, reader: Reader) -> Result<Value, Mismatch>
     })
 }
 
-/// Whether `omitempty` leaves out a field that is set: false, 0, or a slice, map or text of length 0. A struct is never empty, and a pointer
-/// is not once it points to something, even where that is written as null.
+/// Returns whether `omitempty` leaves out a field that is set: false, 0, or a slice, map or text of length 0. A struct is never empty, nor is a
+/// pointer that points to something, even if that is written as null.
 fn empty(kind: &Type, value: &Value) -> bool {
     if kind.is_struct() || matches!(kind, Type::Pointer(_) | Type::Raw) {
         return false;

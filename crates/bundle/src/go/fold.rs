@@ -1,23 +1,23 @@
-//! Names of fields whose case does not count.
+//! Names of fields in any case.
 //!
-//! Kubernetes reads objects by the exact names of fields. Where upstream uses Go's own JSON package instead, `MinKubeVersion` is taken for
+//! Kubernetes reads objects by the exact names of fields. Where upstream uses Go's own JSON package instead, `MinKubeVersion` is read as
 //! `minKubeVersion`, and real bundles rely on it.
 
 use serde_json::{Map, Value};
 
 use super::types::{TYPES, Type};
 
-/// `value` with the fields of the struct named `kind`, and of those inside of it, spelled as the struct spells them.
+/// Returns `value` with the fields of the struct named `kind`, and of the structs inside it, spelled as the struct spells them.
 pub fn fold(kind: &str, value: &Value) -> Value {
     folded(&TYPES.named(kind), value, Scalars::Kept)
 }
 
-/// The same as Go's YAML reader has it: where a text is wanted, a number or boolean counts as written.
+/// Reads `value` as [`fold`] does, by the rules of Go's YAML reader: if a text is expected, a number or boolean counts as written.
 pub fn lenient(kind: &str, value: &Value) -> Value {
     folded(&TYPES.named(kind), value, Scalars::AsText)
 }
 
-/// What happens to a number or boolean where a text is wanted.
+/// The treatment of a number or boolean if a text is expected.
 #[derive(Clone, Copy, PartialEq)]
 enum Scalars {
     Kept,
@@ -38,7 +38,7 @@ fn folded(kind: &Type, value: &Value, scalars: Scalars) -> Value {
             for (key, item) in entries {
                 let exact = fields.iter().find(|field| field.name == *key);
                 match exact.or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(key))) {
-                    // The exact name counts where both are there.
+                    // The exact name counts if both are there.
                     Some(field) if exact.is_some() || !entries.contains_key(&field.name) => {
                         out.insert(field.name.clone(), folded(&field.kind, item, scalars));
                     }
@@ -54,7 +54,7 @@ fn folded(kind: &Type, value: &Value, scalars: Scalars) -> Value {
     }
 }
 
-/// The member of an object by a name whose case does not count; null where there is none.
+/// The member of an object by a name in any case; null if there is none.
 pub fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
     const NULL: &Value = &Value::Null;
     let Some(fields) = value.as_object() else { return NULL };

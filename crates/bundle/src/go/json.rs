@@ -5,28 +5,28 @@ use serde_json::Value;
 
 use super::types::{TYPES, Type};
 
-/// The value with sorted keys and no blanks, with `<`, `>` and `&` escaped as `json.Marshal` does.
+/// Returns the value with sorted keys and no blanks, with `<`, `>` and `&` escaped as `json.Marshal` does.
 pub fn to_string(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, &Type::Raw, value, Html::Escaped);
     out
 }
 
-/// The same for a value that went through [`super::conform`], with the fields in the order of the Go struct.
+/// Does the same for a value that went through [`super::conform`], with the fields in the order of the Go struct.
 pub fn to_string_as(kind: &str, value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, &TYPES.named(kind), value, Html::Escaped);
     out
 }
 
-/// [`to_string_as`] without the escapes of `<`, `>` and `&`, as an encoder writes that was told to leave them.
+/// Does the same as [`to_string_as`] without the escapes of `<`, `>` and `&`, as a Go encoder does with those escapes turned off.
 pub fn to_plain_string_as(kind: &str, value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, &TYPES.named(kind), value, Html::Plain);
     out
 }
 
-/// JSON text without the blanks between its tokens, its keys in the order they have, as a raw message is written.
+/// Returns JSON text without the blanks between its tokens and with its keys in their order, as Go writes a raw message.
 pub fn compact_raw(text: &str) -> String {
     let mut compact = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);

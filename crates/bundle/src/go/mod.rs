@@ -1,9 +1,9 @@
-//! What Go's typed structs do to an object on its way from a manifest to JSON.
+//! The changes that Go's typed structs make to an object on its way from a manifest to JSON.
 //!
-//! Upstream reads a bundle into Go structs and writes those structs out again. On the way unknown fields fall away, quantities take their
-//! canonical form, empty optional fields vanish and structs without `omitempty` appear although nobody wrote them. Names of generated
-//! roles are hashes of such JSON, and objects are compared with what upstream applied, so the same has to happen here: by the rules of
-//! Go's encoder over a table of type facts (`types.txt`), never field by field.
+//! Upstream reads a bundle into Go structs and writes those structs out again. On the way unknown fields are dropped, quantities take their
+//! canonical form, empty optional fields vanish, and structs without `omitempty` appear although the author did not write them. Names of
+//! generated roles are hashes of such JSON, and objects are compared with what upstream applied, so the same has to happen here: by the rules
+//! of Go's encoder over a table of type facts (`types.txt`), never field by field.
 //!
 //! ```text
 //!   types.txt ── types ──┐

@@ -9,11 +9,11 @@ use jiff::tz::Offset;
 use mainstay_versions::Version;
 use serde_json::{Number, Value};
 
-/// Any JSON, its numbers written as Go does: 1.0 is 1.
+/// Any JSON, with its numbers written as Go does: 1.0 is 1.
 pub(super) fn raw(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => match whole(value) {
-            // Beyond this Go writes an exponent, and the number stays what it is.
+            // Beyond this Go writes an exponent, and the number is left as it is.
             Some(whole) if number.as_f64().is_some_and(|float| float.abs() < 9.0e18) => Value::Number(Number::from(whole)),
             _ => value.clone(),
         },
@@ -26,7 +26,7 @@ pub(super) fn raw(value: &Value) -> Value {
 /// 2^63, which is the first float that does not fit into 64 bits.
 const END: f64 = 9_223_372_036_854_775_808.0;
 
-/// A number without a fraction. One that no 64-bit integer holds becomes the smallest of them, as it does in Go.
+/// A number without a fraction. One that fits no 64-bit integer becomes the smallest of them, as in Go.
 pub(super) fn whole(value: &Value) -> Option<i64> {
     let number = value.as_number()?;
     if let Some(whole) = number.as_i64() {
@@ -37,7 +37,7 @@ pub(super) fn whole(value: &Value) -> Option<i64> {
     (float.fract() == 0.0).then(|| if (-END..END).contains(&float) { float as i64 } else { i64::MIN })
 }
 
-/// The number in a field of 32 or 64 bits: cut off where it does not fit, or refused.
+/// The number in a field of 32 or 64 bits: cut off if it does not fit, or refused.
 #[allow(clippy::cast_possible_truncation, reason = "that is what the converter does")]
 pub(super) fn fitted(whole: i64, short: bool, refuse: bool) -> Option<i64> {
     match (short, refuse) {
@@ -48,9 +48,9 @@ pub(super) fn fitted(whole: i64, short: bool, refuse: bool) -> Option<i64> {
     }
 }
 
-/// The bytes that a text stands for, written again; line breaks in it do not count.
+/// The bytes that a base64 text stands for, encoded again; line breaks in it are ignored.
 pub(crate) fn base64(text: &str) -> Option<String> {
-    // Go's decoder passes over what the last byte leaves unused.
+    // Go's decoder ignores the unused bits of the last byte.
     const ENGINE: GeneralPurpose = GeneralPurpose::new(
         &alphabet::STANDARD,
         GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true).with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
@@ -68,7 +68,7 @@ pub(super) enum Time {
     At(String),
 }
 
-/// A time by RFC 3339, as Go's parser takes it: capital letters, two digits each, a fraction after a point or a comma.
+/// Reads an RFC 3339 time as Go's parser does: capital letters, two digits each, a fraction after a point or a comma.
 pub(super) fn time(text: &str) -> Option<Time> {
     let (date, rest) = text.split_at_checked(19)?;
     let bytes = date.as_bytes();
@@ -116,7 +116,7 @@ pub(super) fn time(text: &str) -> Option<Time> {
     Some(if text == "0001-01-01T00:00:00Z" { Time::Zero } else { Time::At(text) })
 }
 
-/// A version as people write it: blanks and a `v` in front, leading zeros, and missing parts are forgiven.
+/// Reads a version leniently: blanks and a `v` in front, leading zeros, and missing parts are allowed.
 pub(crate) fn tolerant_version(text: &str) -> Result<Version, String> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
@@ -135,7 +135,7 @@ pub(crate) fn tolerant_version(text: &str) -> Result<Version, String> {
     Version::parse(&parts.join(".")).map_err(|error| error.to_string())
 }
 
-/// Identifiers of a pre-release, separated by dots.
+/// Returns whether the text consists of pre-release identifiers, separated by dots.
 pub(super) fn is_release(text: &str) -> bool {
     text.split('.').all(|part| Version::parse(&format!("0.0.0-{part}")).is_ok())
 }

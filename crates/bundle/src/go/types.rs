@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// How one Go type reads and writes JSON.
+/// The way in which one Go type reads and writes JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Type {
     String,
@@ -17,7 +17,7 @@ pub(super) enum Type {
     Quantity,
     IntOrString,
     Time,
-    /// A semantic version, read with tolerance.
+    /// A semantic version, read leniently.
     Version,
     /// The release of a version: identifiers of a pre-release.
     Release,
@@ -33,7 +33,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// Whether it is a struct to Go's encoder, which never takes one for empty.
+    /// Returns whether it is a struct to Go's encoder, which never counts one as empty.
     pub(super) fn is_struct(&self) -> bool {
         match self {
             Self::Quantity
@@ -76,7 +76,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// The struct of that name in the table; an unknown name is an empty struct, which the test of the table rules out.
+    /// The struct of this name in the table; an unknown name is an empty struct, which the test of the table excludes.
     pub(super) fn named(&self, name: &str) -> Type {
         self.names.get(name).map_or(Type::Raw, |&index| Type::Struct(index))
     }
