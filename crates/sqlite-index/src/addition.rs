@@ -1,4 +1,4 @@
-//! A bundle on its way into a database.
+//! A bundle to be added to a database.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
 const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
 const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
 
-/// A bundle that is to be added.
+/// A bundle to be added.
 #[derive(Debug, Clone)]
 pub struct Addition {
     pub(crate) image: String,
@@ -32,14 +32,14 @@ pub struct Addition {
     pub(crate) images: BTreeSet<String>,
     pub(crate) provided: BTreeSet<Api>,
     pub(crate) required: Vec<Api>,
-    /// Type and value.
+    /// Type and value of each dependency.
     pub(crate) dependencies: Vec<(String, String)>,
-    /// Type and value, each pair once.
+    /// Type and value of each property, each pair once.
     pub(crate) properties: BTreeSet<(String, String)>,
 }
 
 impl Addition {
-    /// Takes a bundle that was read for a catalog, as the image of that reference.
+    /// Creates an addition from a bundle that was read for a catalog, with the given image reference.
     pub fn new(image: &str, bundle: &Bundle) -> Result<Self, Error> {
         let objects = &bundle.objects;
         let csv = objects.iter().find(|object| object["kind"] == "ClusterServiceVersion");
@@ -85,7 +85,7 @@ impl Addition {
         &self.image
     }
 
-    /// The package with version and, where there is one, release.
+    /// The package with its version and, if there is one, its release.
     fn package_property(&self, csv: &Value) -> Result<String, Error> {
         let (mut version, mut release) = (self.version.as_str(), release(&csv["spec"]["release"])?);
         if release.is_empty() && !self.substitutes_for.is_empty() {
@@ -114,7 +114,7 @@ fn release(value: &Value) -> Result<String, Error> {
     }
 }
 
-/// The properties of the CSV's annotation. Types that are known must have the form of their type.
+/// The properties of the CSV's annotation. A property of a known type must have the form of that type.
 fn annotated(manifest: &Manifest) -> Result<Vec<(String, String)>, Error> {
     #[derive(Deserialize)]
     struct Entry {
@@ -149,7 +149,7 @@ fn annotated(manifest: &Manifest) -> Result<Vec<(String, String)>, Error> {
     Ok(found)
 }
 
-/// An API as a property or dependency writes it.
+/// An API in the form of a property or dependency.
 pub(crate) fn gvk(api: &Api) -> String {
     go::to_string(&json!({"group": api.group, "kind": api.kind, "version": api.version}))
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::Error;
 use crate::limits::Limits;
 
-/// Opens a file that nobody changes meanwhile, without the right to write.
+/// Opens, without write permission, a file that does not change meanwhile.
 pub(crate) fn read_only(path: &Path, limits: &Limits) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(address(path), flags)?;
@@ -24,7 +24,7 @@ pub(crate) fn private(path: &Path, limits: &Limits) -> Result<Connection, Error>
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     restrict(&mut connection, limits)?;
-    // Nobody else looks at the copy, and it is synced once at its end.
+    // The copy is private, and it is synced once at its end.
     connection.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON;")?;
     Ok(connection)
 }
@@ -33,7 +33,7 @@ fn restrict(connection: &mut Connection, limits: &Limits) -> Result<(), Error> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, limits.value_bytes)?;
-    // VACUUM takes one.
+    // VACUUM needs one attached database.
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
     let (every, mut left) = (1_000_000, limits.steps);
     connection.progress_handler(
@@ -47,7 +47,7 @@ fn restrict(connection: &mut Connection, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// The file as an address that says it is immutable: no lock, no journal is looked for.
+/// The URI of the file, marked as immutable: SQLite takes no lock and looks for no journal.
 fn address(path: &Path) -> String {
     let mut out = String::from("file:");
     if !path.is_absolute() {

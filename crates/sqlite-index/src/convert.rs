@@ -14,16 +14,16 @@ use crate::error::Error;
 use crate::listing::{Listed, list};
 use crate::tables::{BundleRow, Tables, TypedRow};
 
-/// For whom a database is converted. Upstream reads it in two ways, of which one loses more.
+/// Purpose of a conversion. Upstream reads databases in two ways, of which one loses more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// As a file-based catalog: without deprecated bundles, and without dependencies of type `olm.constraint`.
     Render,
-    /// To answer clients: with deprecated bundles, which say so by a property, and with constraints as properties.
+    /// For clients: with deprecated bundles, marked by a property, and with constraints as properties.
     Serve,
 }
 
-/// The catalog.
+/// Converts the tables to a catalog.
 pub(crate) fn catalog(tables: &Tables, purpose: Purpose) -> Result<Catalog, Error> {
     let mut catalog = Catalog::default();
     let mut channels: BTreeMap<(&str, &str), Channel> = BTreeMap::new();
@@ -70,8 +70,8 @@ fn add<'a>(
     purpose: Purpose,
 ) -> Result<(), Error> {
     let Some(stored) = tables.bundles.get(row.bundle) else { return Ok(()) };
-    // Upstream passes over what was written before versions and images were. A database in which no bundle has an image is older than
-    // images; it would come out empty.
+    // Upstream skips bundles from before versions and images were stored. A database in which no bundle has an image is older than images; it
+    // would come out empty.
     let (Some(version), Some(image)) = (&stored.version, stored.path.as_ref().or(without_images)) else { return Ok(()) };
     let none = Vec::new();
     let declared = tables.properties.get(row.bundle).unwrap_or(&none);
@@ -168,7 +168,7 @@ fn object_property(object: &RawValue) -> Property {
     property("olm.bundle.object", &json!({"data": STANDARD.encode(compact(object.get()))}))
 }
 
-/// JSON text without the blanks between its tokens, otherwise as it is.
+/// JSON text without the blanks between its tokens, otherwise unchanged.
 fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);
@@ -225,7 +225,7 @@ fn properties(declared: &[TypedRow], required: &[TypedRow], package: &str, versi
     Ok(properties)
 }
 
-/// A constraint as a property; one that is no JSON constrains nothing.
+/// A constraint as a property; a constraint that is not JSON constrains nothing.
 fn constraint(row: &TypedRow) -> Option<Property> {
     Some(Property { kind: row.kind.clone(), value: RawValue::from_string(compact(&row.value)).ok()? })
 }
@@ -247,11 +247,11 @@ fn parse_error(index: usize, row: &TypedRow, error: &serde_json::Error) -> Strin
 }
 
 fn property(kind: &str, value: &Value) -> Property {
-    // A value of maps with text keys can always be written.
+    // A value of maps with text keys can always be serialized.
     Property::new(kind, value).unwrap_or_else(|_| Property { kind: kind.to_owned(), value: RawValue::NULL.to_owned() })
 }
 
-/// Sorts, removes what is there twice, and adds the images that only the database knows.
+/// Sorts, removes duplicates, and adds the images that only the database knows.
 fn finish(bundle: &mut Bundle, known: Option<&BTreeSet<String>>) {
     bundle.properties.sort_by(|a, b| (&a.kind, a.value.get()).cmp(&(&b.kind, b.value.get())));
     bundle.properties.dedup();
@@ -279,7 +279,7 @@ fn icon(tables: &Tables, package: &str, channel: &str) -> Result<Option<Icon>, E
     })?;
     let icon = &csv["spec"]["icon"][0];
     let data: String = icon["base64data"].as_str().unwrap_or_default().chars().filter(|c| !matches!(c, ' ' | '\r' | '\n')).collect();
-    // An icon that is no base64 is left out, as upstream does.
+    // An icon that is not base64 is left out, as upstream does.
     let Ok(bytes) = STANDARD.decode(data) else { return Ok(None) };
     if bytes.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Changing a database: on a private copy beside it, which takes its place when everything is done, unless another program has changed it
-//! meanwhile.
+//! Changes to a database: made on a private copy beside it, which replaces it when everything is done, unless another program has changed
+//! the database meanwhile.
 
 mod add;
 mod bundle;
@@ -27,13 +27,13 @@ use crate::limits::Limits;
 use crate::open::examine;
 use crate::{connect, migrations, schema};
 
-/// What to do about what does not work (`--permissive`).
+/// Handling of errors (`--permissive`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// End with it; nothing is changed.
+    /// Stop at the error; nothing is changed.
     #[default]
     Stop,
-    /// Keep what worked and give the rest back as warnings.
+    /// Keep the successful changes and return the errors as warnings.
     Continue,
 }
 
@@ -48,12 +48,12 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// Opens a database, or begins a new one where there is no file or an empty one. Its schema is brought to the newest version.
+    /// Opens a database, or begins a new one if the file is missing or empty. Its schema is brought to the newest version.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_limited(path, Limits::default())
     }
 
-    /// [`Editor::open`] with limits of one's own.
+    /// [`Editor::open`] with custom limits.
     pub fn open_limited(path: impl AsRef<Path>, limits: Limits) -> Result<Self, Error> {
         let original = Original::of(path.as_ref())?;
         let path = &original.path;
@@ -78,7 +78,7 @@ impl Editor {
         Ok(Self { connection, copy, original, limits })
     }
 
-    /// Puts the changed database in the place of the old one. When that has changed since, nothing is done.
+    /// Replaces the old database by the changed one. If the old one has changed since, nothing is done.
     pub fn commit(self) -> Result<(), Error> {
         let Self { connection, copy, original, .. } = self;
         connection.close().map_err(|(_, error)| Error::Sqlite(error))?;

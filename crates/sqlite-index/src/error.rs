@@ -1,9 +1,9 @@
-//! What can go wrong with an index database.
+//! Errors of reading and changing an index database.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a database cannot be read or changed.
+/// Reason why a database cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened, read or written.
@@ -11,16 +11,16 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not an SQLite database.
     #[error("{path}: not an SQLite 3 database")]
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
-    /// There are changes beside the file that are not in it yet.
+    /// A journal beside the file holds changes that are not in the database yet.
     #[error("{path}: {beside} holds changes that are not in the database yet")]
     Unfinished {
         /// The database.
@@ -37,29 +37,29 @@ pub enum Error {
     /// The schema holds something that an index database never has.
     #[error("schema: {problem}")]
     Schema {
-        /// What.
+        /// The unexpected part.
         problem: String,
     },
-    /// The database is larger than what is taken.
+    /// The database exceeds a limit.
     #[error("{what} is over the limit of {limit}")]
     Limit {
-        /// What is too large.
+        /// The part that is too large.
         what: String,
         /// The limit.
         limit: u64,
     },
-    /// SQLite says no.
+    /// SQLite reports an error.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// What the tables say does not fit together; upstream's words.
+    /// The content of the tables is inconsistent; the message is upstream's.
     #[error("{0}")]
     Content(String),
-    /// A migration of an older schema did not work.
+    /// A migration of an older schema failed.
     #[error("migration {version} of the schema: {problem}")]
     Migration {
-        /// The version it would have led to.
+        /// The target version of the migration.
         version: i64,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
     /// A bundle image is in the database already: exit code 2 of opm (CATLG-46).
@@ -74,16 +74,16 @@ pub enum Error {
     /// The image is not in the database.
     #[error("Bundle Image not in database")]
     ImageNotFound,
-    /// The default channel would vanish.
+    /// The deprecation would remove the default channel.
     #[error("Bundle deprecation causing default channel removal")]
     DefaultChannelRemoval,
-    /// Several at once, as upstream writes them.
+    /// Several errors at once, in upstream's format.
     #[error("{}", aggregate(.0))]
     Several(Vec<Error>),
 }
 
 impl Error {
-    /// None, the one, or several.
+    /// Returns `Ok` for no error, the error itself for one, [`Error::Several`] for more.
     pub(crate) fn collect(errors: Vec<Self>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self::Several(errors)) }
     }
@@ -92,7 +92,7 @@ impl Error {
         Self::Content(text.into())
     }
 
-    /// The errors that this one is made of.
+    /// The errors that this one consists of.
     pub fn parts(&self) -> Vec<&Self> {
         match self {
             Self::Several(errors) => errors.iter().flat_map(Self::parts).collect(),

@@ -9,7 +9,7 @@
 //!   file ── Editor::open ── a copy beside the file ── add, remove, prune, deprecate ── commit (rename) | dropped: nothing changed
 //! ```
 //!
-//! A file that is read is never changed. A file that is changed is changed at once or not at all.
+//! A file that is read is never changed. An edit applies as a whole or not at all.
 
 mod addition;
 mod connect;

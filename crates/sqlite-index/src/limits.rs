@@ -1,6 +1,6 @@
-//! How much of a database is taken.
+//! Limits on the size of a database.
 
-/// Bounds of what is read (the largest published index databases have 700 MB and 200,000 channel entries).
+/// Limits on reading (the largest published index databases have 700 MB and 200,000 channel entries).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the file.
@@ -11,7 +11,7 @@ pub struct Limits {
     pub rows: u64,
     /// Bytes of all values that are read.
     pub total_bytes: u64,
-    /// Steps of SQLite's machine in one statement.
+    /// Steps of SQLite's virtual machine in one statement.
     pub steps: u64,
 }
 

@@ -1,7 +1,7 @@
 //! From entries of channels to update edges: one row a bundle and channel.
 //!
-//! A row of `channel_entry` is one edge into a bundle, or a bundle that nothing is replaced by. The chain of `replaces` begins at the
-//! entries of the least depth, which are the heads, and follows them; every other edge is a skip.
+//! A row of `channel_entry` is one edge into a bundle, or a bundle that replaces nothing. The chain of `replaces` begins at
+//! the entries of the least depth, which are the heads, and follows them; every other edge is a skip.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

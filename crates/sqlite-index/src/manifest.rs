@@ -1,4 +1,4 @@
-//! What an index database keeps of a ClusterServiceVersion.
+//! The parts of a ClusterServiceVersion that an index database keeps.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// A ClusterServiceVersion as written, asked the few things that the tables hold.
+/// A ClusterServiceVersion as written, with queries for the parts that the tables hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Manifest(Value);
 
@@ -28,12 +28,12 @@ impl Manifest {
         serde_json::from_str(text).map(Self).map_err(|error| Error::content(error.to_string()))
     }
 
-    /// The version; empty when there is none.
+    /// The version; empty if there is none.
     pub(crate) fn version(&self) -> Result<String, Error> {
         self.text("version")
     }
 
-    /// The bundle that this one replaces; empty when there is none.
+    /// The bundle that this one replaces; empty if there is none.
     pub(crate) fn replaces(&self) -> Result<String, Error> {
         self.text("replaces")
     }
@@ -47,12 +47,12 @@ impl Manifest {
         }
     }
 
-    /// An annotation; empty when there is none.
+    /// An annotation; empty if there is none.
     pub(crate) fn annotation(&self, key: &str) -> &str {
         self.0["metadata"]["annotations"][key].as_str().unwrap_or_default()
     }
 
-    /// The images of the operator's containers, where it is installed by deployments, and those it names as related.
+    /// The images of the operator's containers, if deployments install it, and its related images.
     pub(crate) fn images(&self) -> BTreeSet<String> {
         let mut images = BTreeSet::new();
         let install = &self.0["spec"]["install"];
@@ -68,7 +68,7 @@ impl Manifest {
         images
     }
 
-    /// The APIs that must be there, sorted, each once.
+    /// The required APIs, sorted, each once.
     pub(crate) fn required(&self) -> Result<Vec<Api>, Error> {
         let mut required = BTreeSet::new();
         for crd in list(&self.0["spec"]["customresourcedefinitions"]["required"]) {

@@ -1,8 +1,7 @@
-//! The schema's history: every version that index databases ever had, and the way to the newest.
+//! The schema's history: every version of index databases, and the migrations to the newest.
 //!
-//! Two of upstream's migrations do not do what they were meant to, and are done right here: the one to version 5 writes versions into new
-//! rows in place of the bundles' own, so that such a database comes out empty; the one to version 9 gives every dependency the value of
-//! the first one.
+//! Two of upstream's migrations are wrong, and are done right here: the one to version 5 writes versions into new rows instead of the
+//! bundles' own, so that such a database comes out empty; the one to version 9 gives every dependency the value of the first one.
 
 mod backfill;
 pub(crate) mod sql;
@@ -21,7 +20,7 @@ pub(crate) fn migrate(connection: &Connection) -> Result<(), Error> {
     if first > LATEST {
         return Ok(());
     }
-    // Tables are replaced on the way; what refers to them is put right before the end.
+    // The migrations replace tables; references to them are repaired before the end.
     let enforced: bool = connection.pragma_query_value(None, "foreign_keys", |row| row.get(0))?;
     connection.pragma_update(None, "foreign_keys", false)?;
     let outcome = run(connection, first.max(0));

@@ -1,4 +1,4 @@
-//! Opening a database that is only read.
+//! Read-only opening of a database.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::tables::{Tables, text};
 use crate::{connect, convert, migrations, schema};
 
-/// An index database, open for reading. The file is not changed, also not to bring it to the newest schema.
+/// An index database, open for reading. The file is never changed, not even to bring it to the newest schema.
 #[derive(Debug)]
 pub struct IndexDatabase {
     // Declared before the copy, so that it is closed before the copy is removed.
@@ -29,7 +29,7 @@ impl IndexDatabase {
         Self::open_limited(path, Limits::default())
     }
 
-    /// [`IndexDatabase::open`] with limits of one's own.
+    /// [`IndexDatabase::open`] with custom limits.
     pub fn open_limited(path: impl AsRef<Path>, limits: Limits) -> Result<Self, Error> {
         let path = path.as_ref();
         examine(path, &limits)?;
@@ -47,7 +47,7 @@ impl IndexDatabase {
         Ok(Self { connection, version, limits, _copy: Some(copy) })
     }
 
-    /// The version of the schema that the file has; nothing in files from before versions.
+    /// The schema version of the file; `None` for files from before schema versions.
     pub fn version(&self) -> Option<i64> {
         self.version
     }
@@ -65,7 +65,7 @@ impl IndexDatabase {
         self.pairs(sql, package)
     }
 
-    /// The default channel of a package; empty when there is none.
+    /// The default channel of a package; empty if there is none.
     pub fn default_channel(&self, package: &str) -> Result<String, Error> {
         let found = self.pairs("SELECT default_channel, NULL FROM package WHERE name = ? LIMIT 1", package)?;
         Ok(found.into_iter().next().map(|(channel, _)| channel).unwrap_or_default())
@@ -89,19 +89,19 @@ impl IndexDatabase {
         Ok(pairs)
     }
 
-    /// The catalog that is in it (CATLG-52).
+    /// Returns the catalog in the database (CATLG-52).
     pub fn to_catalog(&self) -> Result<Catalog, Error> {
         convert::catalog(&Tables::read(&self.connection, &self.limits)?, Purpose::Render)
     }
 
-    /// The same for those who serve it: deprecated bundles, and what a bundle demands by `olm.constraint`, are kept, which
+    /// Returns the catalog for serving: it keeps deprecated bundles, and the requirements of bundles in `olm.constraint`, which
     /// `opm render` loses (CATLG-56).
     pub fn to_served_catalog(&self) -> Result<Catalog, Error> {
         convert::catalog(&Tables::read(&self.connection, &self.limits)?, Purpose::Serve)
     }
 }
 
-/// Whether the file may be opened at all.
+/// Checks that the file may be opened at all.
 pub(crate) fn examine(path: &Path, limits: &Limits) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let mut file = std::fs::File::open(path).map_err(io)?;

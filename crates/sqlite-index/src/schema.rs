@@ -1,4 +1,4 @@
-//! Whether the schema of a file is one that an index database can have.
+//! Check that the schema of a file is that of an index database.
 //!
 //! A schema is code: views, triggers and virtual tables run when tables are read or changed. Index databases have tables, indexes and the
 //! two triggers of migration 7; everything else is refused before the first table is read.
@@ -10,7 +10,7 @@ use crate::migrations::sql::{PROVIDER_CLEANUP, REQUIRER_CLEANUP};
 
 const OBJECTS: u64 = 1_000;
 
-/// Refuses what is no plain table, index, or known trigger.
+/// Refuses everything except plain tables, indexes, and the known triggers.
 pub(crate) fn check(connection: &Connection) -> Result<(), Error> {
     let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;
@@ -32,7 +32,7 @@ pub(crate) fn check(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// The version of the schema; nothing where no migration was recorded.
+/// The version of the schema; `None` if no migration was recorded.
 pub(crate) fn version(connection: &Connection) -> Result<Option<i64>, Error> {
     if !has_table(connection, "schema_migrations")? {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(crate) fn version(connection: &Connection) -> Result<Option<i64>, Error> {
     rows.next()?.map(|row| row.get(0)).transpose().map_err(Error::from)
 }
 
-/// Whether there is a table of that name.
+/// Returns true if a table of that name exists.
 pub(crate) fn has_table(connection: &Connection, name: &str) -> Result<bool, Error> {
     let count: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", [name], |row| row.get(0))?;
@@ -57,7 +57,7 @@ fn is_known_trigger(sql: &str) -> bool {
     [PROVIDER_CLEANUP, REQUIRER_CLEANUP].iter().any(|known| words(known).eq(words(sql)))
 }
 
-/// Words and signs, whatever blanks and case.
+/// Words and signs of a statement, ignoring blanks and case.
 fn words(sql: &str) -> impl Iterator<Item = String> {
     let spaced = sql.replace('(', " ( ").replace(')', " ) ").replace(';', " ; ").replace('=', " = ").to_ascii_lowercase();
     spaced.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>().into_iter()

@@ -19,7 +19,7 @@ pub(crate) struct EntryRow {
     pub(crate) depth: Option<i64>,
 }
 
-/// What is needed of a row of `operatorbundle`.
+/// The columns of `operatorbundle` that are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BundleRow {
     pub(crate) manifests: Option<String>,
@@ -42,14 +42,14 @@ pub(crate) struct ChannelRow {
     pub(crate) head: Option<String>,
 }
 
-/// Everything that a catalog is made from.
+/// The data of a catalog in the database.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     /// Default channels by package.
     pub(crate) packages: BTreeMap<String, Option<String>>,
     /// Channels by package.
     pub(crate) channels: BTreeMap<String, Vec<ChannelRow>>,
-    /// In the order of their ids.
+    /// Entries in the order of their ids.
     pub(crate) entries: Vec<EntryRow>,
     pub(crate) bundles: HashMap<String, BundleRow>,
     /// The manifests of the heads of channels.
@@ -161,7 +161,7 @@ impl Reader<'_> {
     }
 }
 
-/// A cell as text, whatever it is stored as: programs have written the same column as text and as bytes.
+/// A cell as text, regardless of its storage type: programs have written the same column as text and as bytes.
 pub(crate) fn text(row: &Row<'_>, index: usize) -> Result<Option<String>, Error> {
     Ok(match row.get_ref(index)? {
         ValueRef::Null => None,

@@ -1,4 +1,4 @@
-//! `registry add`: what is checked before, the three modes, and what is checked after (CATLG-54, CATLG-55).
+//! `registry add`: the checks before, the three modes, and the checks after (CATLG-54, CATLG-55).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::str::FromStr;
@@ -18,10 +18,10 @@ use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::tables::text;
 
-/// How channels are updated (`--mode`).
+/// Update mode of channels (`--mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// By what bundles say that they replace and skip.
+    /// By the `replaces` and `skips` of the bundles.
     #[default]
     Replaces,
     /// By version.
@@ -30,7 +30,7 @@ pub enum Mode {
     SemverSkippatch,
 }
 
-/// A mode that there is not.
+/// An unknown mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid channel update mode {0} specified")]
 pub struct UnknownMode(String);
@@ -48,21 +48,21 @@ impl FromStr for Mode {
     }
 }
 
-/// How bundles are added.
+/// Options for adding bundles.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AddOptions {
-    /// How channels are updated.
+    /// Update mode of channels.
     pub mode: Mode,
-    /// Heads of channels give way to bundles of the same name (`--overwrite-latest`).
+    /// Replace channel heads by bundles of the same name (`--overwrite-latest`).
     pub overwrite_latest: bool,
-    /// `olm.substitutesFor` counts (`--enable-alpha`).
+    /// Respect `olm.substitutesFor` (`--enable-alpha`).
     pub enable_alpha: bool,
-    /// What to do about what does not work.
+    /// Handling of bundles that cannot be added.
     pub on_error: OnError,
 }
 
 impl Editor {
-    /// Adds bundles. With [`OnError::Continue`] gives back what did not work; then the database holds what did.
+    /// Adds bundles. With [`OnError::Continue`] returns the errors; the database then holds the bundles that could be added.
     pub fn add(&mut self, bundles: &[Addition], options: AddOptions) -> Result<Option<Error>, Error> {
         match self.populate(bundles, options) {
             Ok(()) => Ok(None),
@@ -163,8 +163,8 @@ impl Editor {
     }
 }
 
-/// The order in which bundles go into the graphs: from the lowest version up, so that the highest one decides about the default channel; a
-/// bundle whose default channel none of its own is waits for the ones that bring it. Upstream takes them in an order of chance.
+/// The order in which bundles are added to the graphs: from the lowest version up, so that the highest one decides about the default channel.
+/// A bundle whose default channel is none of its own waits for the bundles that bring it. Upstream takes them in random order.
 fn by_version<'a>(connection: &Connection, bundles: &'a [Addition]) -> Result<Vec<&'a Addition>, Error> {
     let mut waiting: Vec<&Addition> = bundles.iter().collect();
     waiting.sort_by_cached_key(|bundle| Version::parse(&bundle.version).ok());
@@ -178,7 +178,7 @@ fn by_version<'a>(connection: &Connection, bundles: &'a [Addition]) -> Result<Ve
             let channel = &bundle.default_channel;
             channel.is_empty() || bundle.channels.contains(channel) || there.contains(&(bundle.package.as_str(), channel.clone()))
         };
-        // Where none is, the first one fails and says why.
+        // If no bundle is ready, the first one fails and gives the reason.
         let bundle = waiting.remove(waiting.iter().position(ready).unwrap_or_default());
         there.extend(bundle.channels.iter().map(|channel| (bundle.package.as_str(), channel.clone())));
         ordered.push(bundle);
@@ -209,7 +209,7 @@ fn existing(connection: &Connection, package: &str) -> Result<Vec<Candidate>, Er
     Ok(found)
 }
 
-/// What becomes of a bundle whose name is there already.
+/// Handling of a bundle whose name already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Refused,
@@ -225,7 +225,7 @@ fn check_before(connection: &Connection, bundles: &[Addition], known: Known) -> 
             INNER JOIN channel_entry ON operatorbundle.name = channel_entry.operatorbundle_name WHERE channel_entry.package_name = ?";
         let stored = texts(connection, sql, [&bundle.package])?;
         if stored.iter().any(String::is_empty) {
-            // Bundles without images: upstream asks no further.
+            // Bundles without images: upstream checks no further.
             return Ok(());
         }
         if stored.iter().any(|image| images.contains(image.as_str())) {
@@ -278,7 +278,7 @@ fn overwriting(connection: &Connection, bundle: &Addition, known: Known) -> Resu
     Ok(verdict)
 }
 
-/// A bundle, and whatever it replaces or skips, belongs to one package.
+/// Checks that a bundle and everything that it replaces or skips belong to one package.
 fn check_packages(connection: &Connection, bundles: &[Addition]) -> Result<(), Error> {
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for bundle in bundles {
@@ -305,7 +305,7 @@ fn check_packages(connection: &Connection, bundles: &[Addition]) -> Result<(), E
     Ok(())
 }
 
-/// Whether every bundle can be reached from the heads of its channels.
+/// Checks that every bundle can be reached from the heads of its channels.
 fn check_after(connection: &Connection, bundles: &[Addition]) -> Result<(), Error> {
     let mut errors = Vec::new();
     for bundle in bundles {

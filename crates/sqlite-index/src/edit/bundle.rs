@@ -7,7 +7,7 @@ use super::substitutes;
 use crate::addition::Addition;
 use crate::error::Error;
 
-/// Whether alpha features may be used (`--enable-alpha`).
+/// Use of alpha features (`--enable-alpha`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alpha {
     Off,
@@ -77,7 +77,7 @@ fn insert_apis(connection: &Connection, bundle: &Addition) -> Result<(), Error> 
     Ok(())
 }
 
-/// SQLite's own words.
+/// The plain message of an SQLite error.
 pub(super) fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),

@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Depth of the heads.
 pub(super) const START_DEPTH: i64 = 0;
 
-/// A bundle as far as channels are concerned.
+/// The data of a bundle that its channels need.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) name: String,
@@ -39,7 +39,7 @@ struct Head {
     count: usize,
 }
 
-/// Precedence, and with equal precedence the build metadata, read as a pre-release; none is less than any.
+/// Compares by precedence, then by build metadata read as a pre-release; no build metadata sorts before any.
 pub(super) fn compare(left: &Version, right: &Version) -> Ordering {
     left.cmp_precedence(right).then_with(|| match (left.build(), right.build()) {
         ("", "") => Ordering::Equal,
@@ -90,7 +90,7 @@ pub(super) fn heads(package: &str, bundles: &[Candidate]) -> Result<Heads, Error
         }
         let above = match &mut highest {
             Some(highest) => raise(highest, &current),
-            // Versions below 0.0.0 never say anything.
+            // Versions below 0.0.0 never decide.
             None if compare(&current.version, &Version::new(0, 0, 0)) == Ordering::Less => false,
             None => {
                 highest = Some(current);
@@ -118,7 +118,7 @@ pub(super) fn heads(package: &str, bundles: &[Candidate]) -> Result<Heads, Error
     Ok(Heads { package: package.to_owned(), default_channel, channels })
 }
 
-/// Takes the current one where it is at least as high; says whether it was.
+/// Takes the current head if it is at least as high; returns true if it was taken.
 fn raise(head: &mut Head, current: &Head) -> bool {
     let count = match compare(&current.version, &head.version) {
         Ordering::Less => return false,
@@ -129,7 +129,7 @@ fn raise(head: &mut Head, current: &Head) -> bool {
     true
 }
 
-/// The heads as Go prints a map of structs.
+/// The heads in the form in which Go prints a map of structs.
 fn show(heads: &BTreeMap<String, Head>) -> String {
     let list = |text: &str, item: &dyn Fn(&str) -> String| {
         let items: Vec<String> = text.split('.').filter(|part| !part.is_empty()).map(item).collect();
@@ -156,7 +156,7 @@ fn show(heads: &BTreeMap<String, Head>) -> String {
     out
 }
 
-/// Writes package, channels and entries anew.
+/// Rewrites package, channels and entries.
 pub(super) fn replace(connection: &Connection, heads: &Heads) -> Result<(), Error> {
     for sql in [
         "DELETE FROM package WHERE name = ?",
@@ -241,7 +241,7 @@ fn walk(connection: &Connection, package: &str, channel: &str, head: &str, error
     }
 }
 
-/// Adds an entry and gives its id.
+/// Adds an entry and returns its id.
 pub(super) fn add_entry(connection: &Connection, package: &str, channel: &str, bundle: &str, depth: i64) -> Result<i64, Error> {
     let sql = "INSERT INTO channel_entry(channel_name, package_name, operatorbundle_name, depth) VALUES (?, ?, ?, ?)";
     let inserted = connection.prepare_cached(sql)?.insert(params![channel, package, bundle, depth]);
@@ -250,7 +250,7 @@ pub(super) fn add_entry(connection: &Connection, package: &str, channel: &str, b
     })
 }
 
-/// Says which entry an entry replaces.
+/// Sets the entry that an entry replaces.
 pub(super) fn set_replaces(connection: &Connection, entry: i64, replaced: i64) -> Result<(), Error> {
     connection.prepare_cached("UPDATE channel_entry SET replaces = ? WHERE entry_id = ?")?.execute([replaced, entry])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `deprecatetruncate`: a bundle stays in its channels but can no longer be installed, and what lies below it goes away (CATLG-60).
+//! `deprecatetruncate`: a bundle stays in its channels but can no longer be installed, and the bundles below it are removed (CATLG-60).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::{Editor, OnError};
 use crate::error::Error;
 use crate::tables::{Tables, text};
 
-/// Whether a package may go away as a whole when the heads of all its channels are deprecated (`--allow-package-removal`).
+/// Decision about a package whose channel heads are all deprecated (`--allow-package-removal`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PackageRemoval {
     /// Deprecating the head of the default channel is refused.
@@ -21,7 +21,7 @@ pub enum PackageRemoval {
 }
 
 impl Editor {
-    /// Deprecates the bundles of these images; gives back what did not work and was passed over.
+    /// Deprecates the bundles of these images; returns the errors that were skipped.
     pub fn deprecate(&mut self, images: &[String], removal: PackageRemoval, on_error: OnError) -> Result<Vec<Error>, Error> {
         let mut warnings = Vec::new();
         let mut pass = |error: Error| match on_error {
@@ -61,7 +61,7 @@ impl Editor {
         Ok(warnings)
     }
 
-    /// The images that are in channels, and those that are not. Where there is no bundle at all, nothing is missing.
+    /// The images that are in channels, and those that are not. If there is no bundle at all, nothing is missing.
     fn known(&self, images: &[String]) -> Result<(Vec<String>, Vec<String>), Error> {
         let tables = Tables::read(&self.connection, &self.limits)?;
         let listed: BTreeSet<&str> = crate::listing::list(&tables)
@@ -72,7 +72,7 @@ impl Editor {
         Ok(if listed.is_empty() { (Vec::new(), Vec::new()) } else { (found, missing) })
     }
 
-    /// Removes the packages all of whose heads are among the images; gives the other images.
+    /// Removes the packages whose heads are all among the images; returns the other images.
     fn remove_whole_packages(&self, images: &[String]) -> Result<Vec<String>, Error> {
         let mut packages = Vec::new();
         for image in images {
@@ -120,7 +120,7 @@ impl Editor {
         };
         let tail = tail(&transaction, &name)?;
         truncate(&transaction, &name, &tail)?;
-        // So that the edges do not come back when the package is built anew.
+        // So that the edges do not come back when the package is rebuilt.
         transaction.execute("UPDATE channel_entry SET replaces = NULL WHERE operatorbundle_name = ?", [&name])?;
         transaction.execute("DELETE FROM channel WHERE head_operatorbundle_name = ?", [&name])?;
         add_property(&transaction, "olm.deprecated", "{}", &name, &version, image)?;
@@ -139,7 +139,7 @@ struct Below {
     replaced_by: BTreeSet<String>,
 }
 
-/// The bundle and everything that it leads down to, in any channel.
+/// The bundle and everything below it, in any channel.
 fn tail(connection: &Connection, head: &str) -> Result<BTreeMap<String, Below>, Error> {
     let sql = "SELECT head_operatorbundle_name FROM channel
         INNER JOIN package ON channel.name = package.default_channel AND channel.package_name = package.name
@@ -186,7 +186,7 @@ fn tail(connection: &Connection, head: &str) -> Result<BTreeMap<String, Below>, 
     Ok(tail)
 }
 
-/// Removes what is below the bundle from the channels that it is in, and altogether what is in no other.
+/// Removes the bundles below the given one from its channels, and deletes those that are in no other channel.
 fn truncate(connection: &Connection, head: &str, tail: &BTreeMap<String, Below>) -> Result<(), Error> {
     let none = Below::default();
     let own = &tail.get(head).unwrap_or(&none).channels;

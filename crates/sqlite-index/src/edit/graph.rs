@@ -12,7 +12,7 @@ use crate::addition::Addition;
 use crate::error::Error;
 use crate::tables::text;
 
-/// What tells bundles apart.
+/// Identity of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) image: String,
@@ -26,7 +26,7 @@ impl Key {
     }
 }
 
-/// A channel: its head, and what each of its bundles replaces.
+/// A channel: its head, and the bundles that each of its bundles replaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Channel {
     pub(super) head: Key,
@@ -42,7 +42,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The graph that the tables hold; nothing when the package is not there.
+    /// Reads the graph from the tables; `None` if the package does not exist.
     pub(super) fn read(connection: &Connection, package: &str) -> Result<Option<Self>, Error> {
         let mut statement = connection.prepare_cached("SELECT default_channel FROM package WHERE name = ?")?;
         let mut rows = statement.query([package])?;
@@ -110,7 +110,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Writes the graph. Everything that does not work is told; what worked stays in the transaction.
+    /// Writes the graph. Every failure is reported; successful changes stay in the transaction.
     pub(super) fn write(&self, connection: &Connection) -> Result<(), Error> {
         let package = &self.package;
         let mut errors = Vec::new();
@@ -223,7 +223,7 @@ impl Channel {
     }
 }
 
-/// Of several bundles that one replaces, the chain goes on with the highest; upstream takes any.
+/// The highest of several replaced bundles, with which the chain continues; upstream takes any.
 fn highest<'a>(keys: &[&'a Key]) -> Option<&'a Key> {
     let version = |key: &Key| Version::parse(&key.version).ok();
     keys.iter().copied().max_by(|a, b| version(a).cmp(&version(b)).then_with(|| a.cmp(b)))
@@ -247,7 +247,7 @@ fn existing(connection: &Connection, package: &str) -> Result<BTreeSet<Key>, Err
     Ok(keys)
 }
 
-/// Channel, bundle, and what it replaces.
+/// Each channel and bundle, with the bundle that it replaces.
 fn entries(connection: &Connection, package: &str) -> Result<Vec<(String, Key, Key)>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT e.channel_name, b.bundlepath, b.version, e.operatorbundle_name, rb.bundlepath, rb.version, r.operatorbundle_name

@@ -1,4 +1,4 @@
-//! The file that a changed database takes the place of.
+//! The file that a changed database replaces.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Result as IoResult};
@@ -9,7 +9,7 @@ use tempfile::TempPath;
 
 use crate::error::Error;
 
-/// The file as it was when it was opened. Links are followed, so that what they lead to is changed and they stay.
+/// The state of the file when it was opened. Links are followed, so that their targets are changed and the links stay.
 #[derive(Debug)]
 pub(super) struct Original {
     pub(super) path: PathBuf,
@@ -17,7 +17,7 @@ pub(super) struct Original {
     state: Option<State>,
 }
 
-/// What tells whether a file is still the same.
+/// The properties that show if a file is still the same.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     identity: (u64, u64),
@@ -46,12 +46,12 @@ impl Original {
         Ok(Self { path: real, file: Some(file), state: Some(state) })
     }
 
-    /// Whether there is more than an empty file.
+    /// Returns true if the file is not empty.
     pub(super) fn has_content(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.bytes > 0)
     }
 
-    /// Puts a copy in the place of the file, as long as the file is what it was.
+    /// Replaces the file by a copy, unless the file has changed.
     pub(super) fn replace(self, copy: TempPath) -> Result<(), Error> {
         let Some(file) = &self.file else {
             return match copy.persist_noclobber(&self.path) {
@@ -60,8 +60,8 @@ impl Original {
                 Ok(()) => Ok(()),
             };
         };
-        // Of two programs that come to this point at once, the second waits here, and then finds another file. Where the file system has
-        // no locks, a moment is left between the question and the answer.
+        // Of two programs that come to this point at once, the second waits here, and then finds another file. If the file system has no locks, a
+        // moment remains between the check and the replacement.
         let _unlocked = file.lock();
         match self.is_same() {
             Ok(true) => copy.persist(&self.path).map_err(|error| Error::Io { path: self.path.clone(), source: error.error }),

@@ -1,4 +1,4 @@
-//! `--overwrite-latest`: the head of a channel gives way to a bundle of the same name.
+//! `--overwrite-latest`: the head of a channel is replaced by a bundle of the same name.
 
 use rusqlite::{Connection, params};
 
@@ -6,7 +6,7 @@ use super::query::{remove_bundle, texts};
 use crate::error::Error;
 use crate::tables::text;
 
-/// Removes a bundle that nothing replaces; the channels fall back to what it replaced.
+/// Removes a bundle that nothing replaces; the channels fall back to the bundle that it replaced.
 pub(super) fn remove_head(connection: &Connection, package: &str, bundle: &str) -> Result<(), Error> {
     let replacing = "SELECT operatorbundle.name || ' on channel ' || channel_entry.channel_name FROM channel_entry
         LEFT OUTER JOIN channel_entry replaces ON replaces.replaces = channel_entry.entry_id

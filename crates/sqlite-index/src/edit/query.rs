@@ -1,4 +1,4 @@
-//! Small questions to the tables that several changes ask.
+//! Small queries that several changes share.
 
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
 
@@ -16,7 +16,7 @@ pub(super) fn texts(connection: &Connection, sql: &str, values: impl Params) -> 
     Ok(found)
 }
 
-/// Whether a bundle was deprecated.
+/// Returns true if a bundle was deprecated.
 pub(super) fn is_deprecated(connection: &Connection, bundle: &str) -> Result<bool, Error> {
     let sql = "SELECT 1 FROM deprecated WHERE operatorbundle_name = ?";
     Ok(connection.prepare_cached(sql)?.exists([bundle])?)
@@ -32,7 +32,7 @@ pub(super) fn channels(connection: &Connection, package: &str) -> Result<Vec<Str
     texts(connection, "SELECT DISTINCT name FROM channel WHERE package_name = ?", [package])
 }
 
-/// What the tables say of a bundle's edges.
+/// The edges of a bundle according to the tables.
 pub(super) struct Edges {
     pub(super) replaces: String,
     pub(super) skips: Vec<String>,
@@ -54,7 +54,7 @@ pub(super) fn edges(connection: &Connection, bundle: &str) -> Result<Edges, Erro
     })
 }
 
-/// The image of a bundle; nothing when there is no such bundle, empty when it has none.
+/// The image of a bundle; `None` if the bundle does not exist, empty if it has no image.
 pub(super) fn image(connection: &Connection, bundle: &str) -> Result<Option<String>, Error> {
     let mut statement = connection.prepare_cached("SELECT bundlepath FROM operatorbundle WHERE name = ? LIMIT 1")?;
     let found = statement.query_row([bundle], |row| row.get::<_, Option<String>>(0)).optional()?;
@@ -76,7 +76,7 @@ pub(super) fn add_property(
     Ok(())
 }
 
-/// Nothing in place of an empty text.
+/// Returns `None` for an empty text.
 pub(super) fn filled(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }

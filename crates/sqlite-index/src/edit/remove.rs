@@ -1,4 +1,4 @@
-//! Removing packages and what nothing refers to.
+//! Removal of packages and of rows without references.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::migrations::sql::FORGET_TRUNCATED;
 use crate::tables::text;
 
 impl Editor {
-    /// `registry rm`: removes packages; gives back what did not work and was passed over (CATLG-60).
+    /// `registry rm`: removes packages; returns the errors that were skipped (CATLG-60).
     pub fn remove(&mut self, packages: &[String], on_error: OnError) -> Result<Vec<Error>, Error> {
         let warnings = self.remove_each(packages.iter().map(String::as_str), on_error)?;
         self.remove_stranded()?;
@@ -38,7 +38,7 @@ impl Editor {
     fn remove_each<'a>(&self, packages: impl Iterator<Item = &'a str>, on_error: OnError) -> Result<Vec<Error>, Error> {
         let mut warnings = Vec::new();
         for list in packages {
-            // A word may itself be a list.
+            // One argument may itself be a list.
             let mut seen = BTreeSet::new();
             let mut errors = Vec::new();
             for package in list.split(',').filter(|package| !package.is_empty() && seen.insert(package.to_owned())) {

@@ -1,4 +1,4 @@
-//! `olm.substitutesFor`: a bundle that stands in for another one takes over its edges. An alpha feature of opm.
+//! `olm.substitutesFor`: a bundle that substitutes another one takes over its edges. An alpha feature of opm.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::query::{edges, texts};
 use crate::addition::Addition;
 use crate::error::Error;
 
-/// How far chains of substitutes are followed.
+/// The most steps along chains of substitutes.
 const STEPS: usize = 10_000;
 
 pub(super) fn apply(connection: &Connection, bundle: &Addition) -> Result<(), Error> {
@@ -27,7 +27,7 @@ pub(super) fn apply(connection: &Connection, bundle: &Addition) -> Result<(), Er
         let next = substituted_by(connection, &below)?;
         skips.push(std::mem::replace(&mut below, next));
     }
-    // Substitutes that came before the bundle they stand in for learn of its skips.
+    // Substitutes that were added before the bundle that they substitute receive its skips.
     let mut above = substitutes(connection, name)?;
     if above.len() > 1 {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn apply(connection: &Connection, bundle: &Addition) -> Result<(), Er
     Ok(())
 }
 
-/// Several bundles that stand in for the same one: they stand in for each other, in the order of their versions.
+/// Several bundles that substitute the same one: they substitute each other, in the order of their versions.
 fn settle_rivals(connection: &Connection, bundle: &Addition) -> Result<(), Error> {
     let name = bundle.name.as_str();
     let set = "UPDATE operatorbundle SET substitutesfor = ? WHERE name = ?";
@@ -94,7 +94,7 @@ fn settle_rivals(connection: &Connection, bundle: &Addition) -> Result<(), Error
     Ok(())
 }
 
-/// Whoever skips a bundle skips what stands in for it; nothing when that is not unique.
+/// The skips together with the substitutes of each skipped bundle; `None` if that is not unique.
 fn with_substitutes(connection: &Connection, name: &str, skips: &[String], guard: &mut Guard) -> Result<Option<Vec<String>>, Error> {
     let mut known = BTreeSet::new();
     let mut all = Vec::new();
@@ -131,18 +131,18 @@ fn append_skips(connection: &Connection, added: &[String], bundle: &str) -> Resu
     Ok(())
 }
 
-/// The bundles that stand in for that one.
+/// The bundles that substitute the given one.
 fn substitutes(connection: &Connection, bundle: &str) -> Result<Vec<String>, Error> {
     texts(connection, "SELECT name FROM operatorbundle WHERE substitutesfor = ? AND name <> ''", [bundle])
 }
 
-/// The bundle that this one stands in for; empty when there is none.
+/// The bundle that the given one substitutes; empty if there is none.
 fn substituted_by(connection: &Connection, bundle: &str) -> Result<String, Error> {
     let found = texts(connection, "SELECT substitutesfor FROM operatorbundle WHERE name = ?", [bundle])?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
-/// Ends circles.
+/// Bound on the steps, which ends cycles.
 struct Guard(usize);
 
 impl Guard {

@@ -1,4 +1,4 @@
-//! What a migration computes from the manifests that are in the database.
+//! Values that a migration computes from the manifests in the database.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::manifest::Manifest;
 
-/// Version 1: the images of each bundle. A manifest that cannot be read has none, as upstream has it.
+/// Version 1: the images of each bundle. A manifest that cannot be read has none, as in upstream.
 pub(super) fn related_images(connection: &Connection) -> Result<(), Error> {
     let mut insert = connection.prepare("INSERT INTO related_image(image, operatorbundle_name) VALUES (?, ?)")?;
     each_manifest(connection, |name, manifest| {
@@ -37,7 +37,7 @@ pub(super) fn required_apis(connection: &Connection) -> Result<(), Error> {
     })
 }
 
-/// Version 5: version and skip range.
+/// Version 5: version and skip range of each bundle.
 pub(super) fn versions(connection: &Connection) -> Result<(), Error> {
     let mut update = connection.prepare("UPDATE operatorbundle SET version = ?, skiprange = ? WHERE name = ?")?;
     each_manifest(connection, |name, manifest| {
@@ -46,7 +46,7 @@ pub(super) fn versions(connection: &Connection) -> Result<(), Error> {
     })
 }
 
-/// Version 7: what each bundle replaces, and what else it upgrades from, by the entries of its channels.
+/// Version 7: the bundle that each bundle replaces, and the others it upgrades from, by the entries of its channels.
 pub(super) fn replaces_and_skips(connection: &Connection) -> Result<(), Error> {
     let mut edges = connection.prepare(
         "SELECT DISTINCT replaces.operatorbundle_name FROM channel_entry
@@ -73,7 +73,7 @@ pub(super) fn dependencies(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Version 9: the package and the provided APIs as properties; dependencies say their type once.
+/// Version 9: the package and the provided APIs as properties; dependencies carry their type only once.
 pub(super) fn properties(connection: &Connection) -> Result<(), Error> {
     let mut insert = connection.prepare(
         "INSERT INTO properties(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path) VALUES (?, ?, ?, ?, ?)",
@@ -143,7 +143,7 @@ fn each_manifest(connection: &Connection, mut visit: impl FnMut(&str, &Manifest)
     let mut csv = connection.prepare("SELECT CAST(csv AS TEXT) FROM operatorbundle WHERE name = ?")?;
     for name in names(connection)? {
         let text: Option<String> = csv.query_row([&name], |row| row.get(0))?;
-        // What is not there or no manifest is passed over, as upstream does with a warning.
+        // A missing manifest, or one that cannot be read, is skipped, as upstream does with a warning.
         if let Some(manifest) = text.as_deref().and_then(|text| Manifest::parse(text).ok()) {
             visit(&name, &manifest)?;
         }

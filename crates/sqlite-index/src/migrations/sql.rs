@@ -1,6 +1,6 @@
-//! The statements of the migrations. Names, types, keys and what deletes cascade to are the format; other programs read it.
+//! The statements of the migrations. Names, types, keys and cascading deletes are the format; other programs read it.
 
-/// Which migrations were done.
+/// The table of applied migrations.
 pub(super) const MIGRATIONS_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP)";
 
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS api_requirer (
     FOREIGN KEY(group_name, version, kind) REFERENCES api(group_name, version, kind)
 );";
 
-/// Version 4: the tables anew, so that a delete takes along what depends on it.
+/// Version 4: the tables are recreated, so that a delete also removes dependent rows.
 pub(super) const CASCADING: [(&str, &str); 7] = [
     ("operatorbundle", "CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT, bundle TEXT, bundlepath TEXT)"),
     (
@@ -175,8 +175,8 @@ DROP TABLE api_requirer;
 ALTER TABLE api_provider_new RENAME TO api_provider;
 ALTER TABLE api_requirer_new RENAME TO api_requirer;";
 
-/// Version 7: an API that nobody provides or requires any more goes away. The condition joins the two tables without a key, so that one
-/// of them being empty is enough; it is part of the format.
+/// Version 7: an API without any provider or requirer is deleted. The condition joins the two tables without a key, so that one of them
+/// being empty is enough; it is part of the format.
 pub(crate) const PROVIDER_CLEANUP: &str = "
 CREATE TRIGGER api_provider_cleanup
 AFTER DELETE ON api_provider
@@ -235,6 +235,6 @@ CREATE TABLE IF NOT EXISTS deprecated (operatorbundle_name TEXT PRIMARY KEY);
 INSERT OR REPLACE INTO deprecated(operatorbundle_name)
     SELECT operatorbundle_name FROM properties WHERE properties.type = 'olm.deprecated';";
 
-/// Version 13, and after every deprecation.
+/// Version 13, and after each deprecation.
 pub(crate) const FORGET_TRUNCATED: &str = "
 DELETE FROM deprecated WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle WHERE name IS NOT NULL)";
