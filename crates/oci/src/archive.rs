@@ -1,4 +1,4 @@
-//! Images as one file: what `docker save`, `podman save` and `skopeo` write and read.
+//! Images as one file, in the formats that `docker save`, `podman save` and `skopeo` write and read.
 //!
 //! Two forms are common: an OCI layout in a tar archive (`oci-archive`), and Docker's own with a `manifest.json` (`docker-archive`). Both are
 //! read into a [`Layout`]; the archive itself may be compressed.
@@ -26,7 +26,7 @@ const MAX_IMAGES: usize = 512;
 /// Bytes that come out of an archive for each byte of it, beyond the first gigabyte.
 const RATIO: u64 = 200;
 
-/// What reading an archive may cost.
+/// Limits for reading an archive.
 fn limits() -> UnpackLimits {
     UnpackLimits { read_bytes: MAX_BYTES, free_bytes: 1 << 30, ratio: RATIO, ..UnpackLimits::default() }
 }
@@ -41,7 +41,7 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// What an archive holds until it is known what it is.
+/// Contents of an archive whose format is not known yet.
 #[derive(Default)]
 struct Contents {
     /// `index.json`, `manifest.json`.
@@ -52,12 +52,12 @@ struct Contents {
     links: BTreeMap<String, String>,
 }
 
-/// Whether a file is a tar archive, compressed or not, as archives of images are.
+/// Returns true if a file is a tar archive, compressed or not, as archives of images are.
 pub fn is_archive(file: &Path) -> Result<bool, Error> {
     const MAGIC: std::ops::Range<usize> = 257..262;
     let opened = fs::File::open(file).map_err(Error::io(file))?;
     let mut head = Vec::new();
-    // What says that it is compressed and then cannot be unpacked is no archive.
+    // A file that says it is compressed and then cannot be decompressed is no archive.
     let read = decompressed(opened).and_then(|reader| reader.take(MAGIC.end as u64).read_to_end(&mut head));
     Ok(read.is_ok() && head.get(MAGIC).is_some_and(|magic| magic == b"ustar"))
 }
@@ -104,7 +104,7 @@ impl Layout {
 pub fn write_docker_archive(image: &Image, store: &BlobStore, names: &[String], archive: &Path) -> Result<(), Error> {
     let subject = archive.display().to_string();
     let config = store.read(&image.manifest.config.digest, MAX_CONFIG)?;
-    // Docker wants layers uncompressed, and names them by what they are then.
+    // Docker wants layers uncompressed, and names them by the digest of the uncompressed bytes.
     let scratch =
         private::temporary(archive.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")), ".mainstay-")
             .map_err(Error::io(archive))?;
@@ -230,7 +230,7 @@ fn copy(subject: &str, reader: &mut impl Read, store: &BlobStore, expected: Opti
     }
 }
 
-/// Where a relative link of an entry leads, inside the archive.
+/// Returns the path inside the archive that a relative link of an entry leads to.
 fn beside(name: &str, target: &str) -> String {
     let mut parts: Vec<&str> = name.rsplit_once('/').map(|(folder, _)| folder.split('/').collect()).unwrap_or_default();
     for part in target.split('/') {

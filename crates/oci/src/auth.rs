@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::helper;
 
-/// How to show who we are to a registry.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// Name and password.
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Credentials by registry, or by registry and the beginning of the repository; and the programs that know more of them.
+/// Credentials by registry, or by registry and the beginning of the repository, and the credential helpers that know further ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     entries: BTreeMap<String, Credential>,
@@ -97,20 +97,20 @@ impl Credentials {
         self.entries.insert(normal_key(registry), credential);
     }
 
-    /// Asks this helper about registries that nothing else is known of, unless one is named for that already.
+    /// Asks this helper about registries without any other entry, unless a helper for all registries is set already.
     pub fn ask_also(&mut self, helper: &str) {
         self.store.get_or_insert_with(|| helper.to_owned());
     }
 
-    /// Takes over what the other has, in place of what is here.
+    /// Takes over the other's entries; they replace the entries here.
     pub fn extend(&mut self, other: Self) {
         self.entries.extend(other.entries);
         self.helpers.extend(other.helpers);
         self.store = other.store.or(self.store.take());
     }
 
-    /// Takes over the other's credentials in place of whatever is here about the registries and paths that it names, helpers and entries for
-    /// parts of them included. Helpers of the other do not count: it may come from somebody who must not have programs run here.
+    /// Takes over the other's credentials. They replace everything here about the registries and paths that the other names, including helpers and
+    /// entries for parts of them. Helpers of the other do not count: it may come from a source that must not have programs run here.
     pub fn prefer(&mut self, other: Self) {
         let below = |key: &str, named: &str| key.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.entries.retain(|key, _| !other.entries.keys().any(|named| below(key, named)));
@@ -118,7 +118,7 @@ impl Credentials {
         self.entries.extend(other.entries);
     }
 
-    /// The credential for a repository: of the helper that is named for the registry, of the files, of the helper for everything, in this order.
+    /// Returns the credential for a repository: from the helper named for the registry, from the files, from the helper for everything, in this order.
     pub(crate) async fn look_up(&self, registry: &str, repository: &str) -> Result<Option<Credential>, Error> {
         if let Some(helper) = self.helpers.get(&normal_key(registry))
             && let Some(credential) = helper::ask(helper, registry).await?
@@ -134,7 +134,7 @@ impl Credentials {
         }
     }
 
-    /// The credential that the files have for a repository: the longest matching `registry/path`, then the registry.
+    /// Returns the credential that the files have for a repository: the longest matching `registry/path`, then the registry.
     pub fn find(&self, registry: &str, repository: &str) -> Option<&Credential> {
         let mut key = format!("{}/{repository}", normal_key(registry));
         loop {
@@ -172,7 +172,7 @@ impl AuthEntry {
     }
 }
 
-/// Keys are hosts, hosts with a path, or the URLs that Docker once wrote.
+/// Normalizes a key: a host, a host with a path, or a URL as Docker once wrote it.
 pub(crate) fn normal_key(key: &str) -> String {
     let plain = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
     let plain = plain.strip_suffix("/v1").or_else(|| plain.strip_suffix("/v2")).unwrap_or(plain);

@@ -1,4 +1,4 @@
-//! Logging in and out: the auth file that is read is also written, in Docker's form, without touching what else stands in it.
+//! Logging in and out: writes the auth file that is also read, in Docker's form, and leaves its other content alone.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,16 +12,16 @@ use crate::auth::{MAX_FILE, normal_key};
 use crate::error::Error;
 use crate::helper;
 
-/// Where the password of a registry went.
+/// Place of a registry's stored password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// In the file itself.
     File,
-    /// In the keeping of this helper, which the file names.
+    /// In this helper, which the file names.
     Helper(String),
 }
 
-/// Keeps a user's name and password for a registry: with the helper that the file names for it, else in the file, which only this user may
+/// Stores a user's name and password for a registry: with the helper that the file names for it, else in the file, which only this user may
 /// read.
 pub async fn log_in(file: &Path, registry: &str, user: &str, password: &str) -> Result<Kept, Error> {
     let mut content = load(file)?;
@@ -34,14 +34,14 @@ pub async fn log_in(file: &Path, registry: &str, user: &str, password: &str) -> 
         *auths = Value::Object(Map::new());
     }
     let Some(auths) = auths.as_object_mut() else { return Err(refuse(file, "auths is no mapping")) };
-    // Only one entry may speak for the registry.
+    // Only one entry may apply to the registry.
     auths.retain(|key, _| normal_key(key) != normal_key(registry));
     auths.insert(written(registry).to_owned(), json!({ "auth": STANDARD.encode(format!("{user}:{password}")) }));
     save(file, &content)?;
     Ok(Kept::File)
 }
 
-/// Forgets what is known for a registry, in the file and with its helper. Tells whether there was anything.
+/// Removes the credentials of a registry from the file and from its helper. Returns true if there were any.
 pub async fn log_out(file: &Path, registry: &str) -> Result<bool, Error> {
     let mut content = load(file)?;
     let mut found = false;
@@ -59,14 +59,14 @@ pub async fn log_out(file: &Path, registry: &str) -> Result<bool, Error> {
     Ok(found)
 }
 
-/// Whether the file itself speaks of a registry.
+/// Returns true if the file itself has an entry for a registry.
 pub(crate) fn mentions(file: &Path, registry: &str) -> Result<bool, Error> {
     let content = load(file)?;
     let keys = ["auths", "credHelpers"].into_iter().filter_map(|list| content.get(list)?.as_object()).flat_map(Map::keys);
     Ok(keys.into_iter().any(|key| normal_key(key) == normal_key(registry)))
 }
 
-/// Docker has a name of its own for its own registry.
+/// Returns the key of a registry in the file; Docker has its own name for its own registry.
 fn written(registry: &str) -> &str {
     if normal_key(registry) == "docker.io" { "https://index.docker.io/v1/" } else { registry }
 }
@@ -93,12 +93,12 @@ fn load(file: &Path) -> Result<Map<String, Value>, Error> {
     match serde_json::from_slice(&text) {
         Ok(Value::Object(content)) => Ok(content),
         Ok(_) => Err(refuse(file, "is no auth file: expected a mapping")),
-        // What stands there is never shown.
+        // The content of the file is never shown.
         Err(error) => Err(refuse(file, &format!("is no auth file: no JSON at line {}, column {}", error.line(), error.column()))),
     }
 }
 
-/// In one go, for this user alone. Where the file is a link, what it leads to is replaced.
+/// Writes the file atomically, readable by this user alone. If the file is a link, its target is replaced.
 fn save(file: &Path, content: &Map<String, Value>) -> Result<(), Error> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

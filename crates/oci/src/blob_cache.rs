@@ -1,15 +1,15 @@
-//! Blobs that everybody on this machine shares: each is fetched once, and taken from here by whoever needs it next.
+//! Blobs shared by all processes on this machine: each is fetched once, and taken from here when it is needed again.
 //!
 //! ```text
-//!   <root>/blobs/<algorithm>/<hex>     the content; its modification time says when it was last used
-//!   <root>/blobs/.partial-...          what came of transfers that broke off
+//!   <root>/blobs/<algorithm>/<hex>     the content; its modification time is the time of its last use
+//!   <root>/blobs/.partial-...          the partial content of interrupted transfers
 //!   <root>/work/<id>/                  one user's own store, of hard links into `blobs`
 //!   <root>/work/<id>.lock              locked while that user lives
 //! ```
 //!
 //! A user never reads below `blobs`: it takes a link into its own folder, so nothing vanishes under it, whatever other processes evict. The
-//! number of links says what is in use, and the system itself frees what nobody names any more. What a dead process left in `work` is
-//! removed by the next that opens the cache.
+//! number of links tells which blobs are in use, and the system itself frees a blob when its last link is removed. The next process that opens
+//! the cache removes what a dead process left in `work`.
 
 use std::fs;
 use std::io::Read as _;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::private;
 use crate::store::BlobStore;
 
-/// Transfers that nobody took up again for so long are given up.
+/// Age after which a transfer that was not resumed is given up.
 const PARTIAL_AGE: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
 
 /// A directory of blobs of bounded size.
@@ -32,21 +32,21 @@ pub struct BlobCache {
     max_bytes: u64,
 }
 
-/// A store of one user, which goes with the value: of a [`BlobCache`], or all its own.
+/// A store of one user, removed with the value: part of a [`BlobCache`], or private.
 #[derive(Debug)]
 pub struct Workspace {
     store: BlobStore,
     hold: Hold,
 }
 
-/// What keeps a workspace's folder.
+/// Owner of a workspace's folder.
 #[derive(Debug)]
 enum Hold {
     Own(#[allow(dead_code, reason = "removes the folder when it goes")] tempfile::TempDir),
     Shared(Lease),
 }
 
-/// A folder in a cache, with the lock that says that somebody uses it.
+/// A folder in a cache, with the lock that marks it as in use.
 #[derive(Debug)]
 struct Lease {
     cache: BlobCache,
@@ -55,7 +55,7 @@ struct Lease {
 }
 
 impl BlobCache {
-    /// The cache below a directory, which is made if it is absent. Beyond `max_bytes` what was not used for longest goes.
+    /// Opens the cache below a directory, which is made if it is absent. Beyond `max_bytes` the least recently used blobs are evicted.
     pub fn open(root: impl Into<PathBuf>, max_bytes: u64) -> Result<Self, Error> {
         let cache = Self { root: root.into(), max_bytes };
         for directory in [cache.root.join("blobs").join("sha256"), cache.root.join("work")] {
@@ -65,11 +65,11 @@ impl BlobCache {
         Ok(cache)
     }
 
-    /// A store of one's own that shares its blobs with the cache.
+    /// Opens a new store of its own that shares its blobs with the cache.
     pub fn workspace(&self) -> Result<Workspace, Error> {
         let work = self.root.join("work");
         let id = uuid::Uuid::new_v4().to_string();
-        // It gets its name when it is locked, so that nobody takes it for one of a dead process in between.
+        // It gets its name when it is locked, so that no other process takes it for one of a dead process in between.
         let (unlocked, lock_path) = (work.join(format!("{id}.new")), work.join(format!("{id}.lock")));
         let lock = private::new_file(&unlocked).map_err(Error::io(&unlocked))?;
         lock.lock().map_err(Error::io(&unlocked))?;
@@ -78,16 +78,16 @@ impl BlobCache {
         Ok(Workspace { store, hold: Hold::Shared(Lease { cache: self.clone(), lock, lock_path }) })
     }
 
-    /// The bytes of all blobs that are kept.
+    /// Returns the bytes of all blobs in the cache.
     pub fn size(&self) -> Result<u64, Error> {
         Ok(self.entries()?.iter().map(|entry| entry.size).sum())
     }
 
-    /// Removes what was not used for longest until the rest fits; what somebody has in use stays. Gives the number of blobs removed.
+    /// Removes the least recently used blobs until the rest fits; blobs in use stay. Returns the number of blobs removed.
     pub fn evict(&self) -> Result<usize, Error> {
         let path = self.root.join("evict.lock");
         let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Error::io(&path))?;
-        // Another one who is at it may have looked while this user's blobs were still in use, so it is waited for and not relied on.
+        // A concurrent eviction may have looked while this user's blobs were still in use, so it is waited for and not relied on.
         lock.lock().map_err(Error::io(&path))?;
         let mut entries = self.entries()?;
         entries.sort_by_key(|entry| entry.used);
@@ -97,7 +97,7 @@ impl BlobCache {
             if size <= self.max_bytes {
                 break;
             }
-            // Somebody may take a link in this very moment: theirs stays whole.
+            // Another process may take a link at this very moment: its content stays whole.
             remove_if_there(&entry.path)?;
             size -= entry.size;
             removed += 1;
@@ -109,7 +109,7 @@ impl BlobCache {
         self.root.join("blobs")
     }
 
-    /// Links a blob to a place of the user's, after comparing it with its digest; a damaged one is removed. Tells whether there was one.
+    /// Links a blob to a place of the user's, after comparing it with its digest; a damaged blob is removed. Returns true if there was one.
     pub(crate) fn take(&self, digest: &Digest, place: &Path) -> Result<bool, Error> {
         let path = self.path(digest);
         if let Some(parent) = place.parent() {
@@ -131,7 +131,7 @@ impl BlobCache {
         Ok(false)
     }
 
-    /// Keeps a blob that a user has, for others.
+    /// Adds a blob of a user to the cache, for others.
     pub(crate) fn give(&self, digest: &Digest, place: &Path) -> Result<(), Error> {
         let path = self.path(digest);
         if let Some(parent) = path.parent() {
@@ -157,7 +157,7 @@ impl BlobCache {
                 forget_old_partial(&child)?;
             } else if child.is_dir() {
                 for path in children(&child)? {
-                    // Another process may remove it while we look.
+                    // Another process may remove it in the meantime.
                     if let Ok(metadata) = fs::metadata(&path) {
                         let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                         entries.push(Entry { shared: links(&metadata) > 1, size: metadata.len(), used, path });
@@ -168,7 +168,7 @@ impl BlobCache {
         Ok(entries)
     }
 
-    /// Removes the folders of processes that ended without doing so themselves.
+    /// Removes the folders of processes that ended without removing them.
     fn remove_dead_work(&self) -> Result<(), Error> {
         for path in children(&self.root.join("work"))? {
             let Some(id) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".lock")) else { continue };
@@ -187,7 +187,7 @@ impl BlobCache {
 }
 
 impl Workspace {
-    /// A store that shares nothing, in a new folder of that folder.
+    /// Makes a store that shares nothing, in a new folder inside `parent`.
     pub fn private(parent: &Path) -> Result<Self, Error> {
         let directory = private::temporary(parent, "mainstay-pull-").map_err(Error::io(parent))?;
         Ok(Self { store: BlobStore::open(directory.path())?, hold: Hold::Own(directory) })
@@ -198,7 +198,7 @@ impl Workspace {
         &self.store
     }
 
-    /// The folder that goes with the workspace; names other than `blobs` are free for whatever else is needed.
+    /// The folder of the workspace, removed with it; names other than `blobs` are free for other uses.
     pub fn directory(&self) -> &Path {
         self.store.root()
     }
@@ -207,7 +207,7 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         let Hold::Shared(lease) = &self.hold else { return };
-        // The lock goes last: whoever sees it free may remove the rest.
+        // The lock goes last: a process that sees it free may remove the rest.
         let removed = fs::remove_dir_all(self.store.root()).and_then(|()| fs::remove_file(&lease.lock_path));
         if let Err(error) = removed.and_then(|()| lease.lock.unlock()) {
             tracing::warn!(path = %self.store.root().display(), %error, "a folder of the cache stays until it is opened anew");
@@ -218,7 +218,7 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes what came of a transfer that nobody took up again.
+/// Removes the partial content of a transfer that was not resumed.
 fn forget_old_partial(path: &Path) -> Result<(), Error> {
     let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else { return Ok(()) };
     let old = modified.elapsed().is_ok_and(|age| age > PARTIAL_AGE);
@@ -238,13 +238,13 @@ fn links(metadata: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(metadata)
 }
 
-/// Where links are not counted, whoever has taken a blob still has its own link.
+/// If links are not counted, each user of a blob still has its own link.
 #[cfg(not(unix))]
 fn links(_metadata: &fs::Metadata) -> u64 {
     1
 }
 
-/// Remembers that a blob was used now.
+/// Sets the time of a blob's last use to now.
 fn touch(path: &Path) -> Result<(), Error> {
     let file = fs::OpenOptions::new().append(true).open(path).map_err(Error::io(path))?;
     file.set_modified(SystemTime::now()).map_err(Error::io(path))

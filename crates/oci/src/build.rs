@@ -25,7 +25,7 @@ use crate::store::BlobStore;
 pub struct ImageFile {
     /// Its content.
     pub bytes: Vec<u8>,
-    /// Whether it can be run.
+    /// True if the file is executable.
     pub executable: bool,
 }
 
@@ -35,7 +35,7 @@ impl From<Vec<u8>> for ImageFile {
     }
 }
 
-/// Which kind of manifest is written (CATLG-51).
+/// The kind of manifest that is written (CATLG-51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// OCI.
@@ -45,7 +45,7 @@ pub enum Format {
     Docker,
 }
 
-/// Describes an image to build.
+/// Builder of an image.
 #[derive(Debug, Clone, Default)]
 pub struct ImageBuilder {
     base: Option<Image>,
@@ -72,8 +72,8 @@ impl ImageBuilder {
         Self::default()
     }
 
-    /// Builds on an image, as `FROM` does: its layers lie below, its configuration is inherited. [`crate::Client::inspect`] gives what is needed
-    /// of it.
+    /// Builds on an image, as `FROM` does: its layers lie below, its configuration is inherited. [`crate::Client::inspect`] returns the parts that
+    /// are needed.
     #[must_use]
     pub fn base(mut self, base: Image) -> Self {
         self.base = Some(base);
@@ -93,7 +93,7 @@ impl ImageBuilder {
         files.into_iter().fold(self, |builder, (path, file)| builder.file(path, file))
     }
 
-    /// Hides all that the base holds below a directory.
+    /// Hides the base's content below a directory.
     #[must_use]
     pub fn emptied(mut self, directory: impl Into<String>) -> Self {
         self.emptied.insert(directory.into().trim_matches('/').to_owned());
@@ -114,7 +114,7 @@ impl ImageBuilder {
         self
     }
 
-    /// Sets the program, and forgets the base's command.
+    /// Sets the program, and removes the base's command.
     #[must_use]
     pub fn entrypoint<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.settings.entrypoint = Some(words.into_iter().map(Into::into).collect());
@@ -157,21 +157,21 @@ impl ImageBuilder {
         self
     }
 
-    /// Says which machines the image is for; otherwise those of the base, or Linux on this program's architecture.
+    /// Sets the platform of the image; otherwise that of the base, or Linux on this program's architecture.
     #[must_use]
     pub fn platform(mut self, platform: Platform) -> Self {
         self.platform = Some(platform);
         self
     }
 
-    /// How the new layer is compressed.
+    /// Sets the compression of the new layer.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Which kind of manifest is written.
+    /// Sets the kind of manifest that is written.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;

@@ -1,8 +1,8 @@
 //! Unpacked content on disk, kept by name and digest.
 //!
-//! `<root>/<name>/<digest>` is a directory, and `<root>/<name>/<digest>.complete` says that it was unpacked to the end and what it held.
-//! Nothing is read that lacks this mark. At the start [`Cache::verify`] looks at everything below the root and removes what is incomplete,
-//! changed or foreign (OLM1-GEN-09), so what stays can be used again without a pull.
+//! `<root>/<name>/<digest>` is a directory. `<root>/<name>/<digest>.complete` says that it was unpacked to the end and which content it had.
+//! Content without this mark is never read. At the start [`Cache::verify`] looks at everything below the root and removes what is incomplete,
+//! changed or foreign (OLM1-GEN-09), so the rest can be used again without a pull.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -17,9 +17,9 @@ use crate::private;
 
 const COMPLETE: &str = ".complete";
 const INCOMING: &str = ".incoming-";
-/// Tries to remove a folder into which somebody still writes.
+/// Attempts to remove a folder into which another process still writes.
 const REMOVALS: u32 = 40;
-/// Time between two of them.
+/// Time between two attempts.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A directory of unpacked content that this process owns.
@@ -28,16 +28,16 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// Something that [`Cache::verify`] took away.
+/// An entry that [`Cache::verify`] removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// What.
+    /// The path that was removed.
     pub path: PathBuf,
-    /// Why.
+    /// The reason for its removal.
     pub reason: &'static str,
 }
 
-/// What the mark of a complete entry says.
+/// Contents of the mark of a complete entry.
 #[derive(Serialize, Deserialize)]
 struct Mark {
     digest: Digest,
@@ -57,7 +57,7 @@ impl Cache {
         &self.root
     }
 
-    /// Checks every entry and removes what cannot be used. An entry that cannot be looked at is an error that names it.
+    /// Checks every entry and removes the unusable ones. An entry that cannot be read is an error that names it.
     pub fn verify(&self) -> Result<Vec<Removed>, Error> {
         let mut removed = Vec::new();
         for name in children(&self.root)? {
@@ -84,13 +84,13 @@ impl Cache {
         Ok(removed)
     }
 
-    /// The content of that name and digest, if it is complete.
+    /// Returns the content of that name and digest, if it is complete.
     pub fn get(&self, name: &str, digest: &Digest) -> Result<Option<PathBuf>, Error> {
         let path = self.path(name, digest)?;
         Ok((path.is_dir() && mark_path(&path).is_file()).then_some(path))
     }
 
-    /// Fills an entry and gives its directory. `fill` gets an empty directory; when it fails nothing stays behind. Other digests of the
+    /// Fills an entry and returns its directory. `fill` gets an empty directory; when it fails nothing stays behind. Other digests of the
     /// name stay until [`Cache::retain`].
     pub fn fill(&self, name: &str, digest: &Digest, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
         let path = self.path(name, digest)?;
@@ -164,7 +164,7 @@ fn mark_path(content: &Path) -> PathBuf {
     path.into()
 }
 
-/// Why an entry of a name cannot be used; nothing for good content and for marks.
+/// Returns the reason for which an entry of a name cannot be used; `None` for good content and for marks.
 fn unusable(entry: &Path) -> Result<Option<&'static str>, Error> {
     let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if name.starts_with(INCOMING) {
@@ -243,7 +243,7 @@ fn remove(path: &Path) -> Result<(), Error> {
     if !is_directory(path)? {
         return fs::remove_file(path).map_err(Error::io(path));
     }
-    // Whoever filled the folder may be ending only now: a process that is being replaced, or work that was given up and not interrupted.
+    // A writer may still be about to end: a process that is being replaced, or work that was given up and not interrupted.
     for _ in 1..REMOVALS {
         match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(REMOVAL_PAUSE),

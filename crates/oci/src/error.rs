@@ -1,13 +1,13 @@
-//! What can go wrong with images, sorted by what somebody can do about it.
+//! Errors of image operations, sorted by what can be done about them.
 
 use std::path::PathBuf;
 
 use crate::digest::Digest;
 
-/// What sort of failure it is.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The reference is none; trying again does not help.
+    /// The reference is invalid; trying again does not help.
     InvalidReference,
     /// The registry wants credentials, or does not accept those it got.
     Unauthorized,
@@ -21,7 +21,7 @@ pub enum ErrorKind {
     Interrupted,
     /// The registry's certificate is not accepted.
     Certificate(CertificateProblem),
-    /// The registry speaks no TLS, or not this.
+    /// The registry speaks no TLS, or none that this client accepts.
     Tls,
     /// The registry did not answer in time.
     Timeout,
@@ -35,9 +35,9 @@ pub enum ErrorKind {
     Limit,
     /// A path or link of a layer that leads out of the root.
     UnsafePath,
-    /// Content that makes no sense, or of a type that is not handled.
+    /// Invalid content, or content of a type that is not handled.
     Content,
-    /// The registry is configured so that it is not to be used.
+    /// The configuration blocks the registry.
     Blocked,
     /// The policy about signatures does not let the image in.
     Rejected,
@@ -47,28 +47,28 @@ pub enum ErrorKind {
     Io,
 }
 
-/// Why a certificate is not accepted.
+/// The reason for which a certificate is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CertificateProblem {
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its time has not begun.
+    /// It is not valid yet.
     NotYetValid,
     /// It is for another name.
     OtherName,
-    /// Nothing vouches for it.
+    /// No trusted authority signed it.
     Untrusted,
 }
 
 /// An image that cannot be read, written or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The reference is none.
+    /// The reference is invalid.
     #[error("error parsing image reference \"{reference}\": {problem}")]
     InvalidReference {
         /// The text.
         reference: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
     /// The registry answered with an error.
@@ -80,21 +80,21 @@ pub enum Error {
         registry: String,
         /// The HTTP status.
         status: u16,
-        /// The registry's own words.
+        /// The registry's own message.
         message: String,
-        /// How long it asks to be left alone.
+        /// Time that the registry asks to wait before the next request.
         retry_after: Option<std::time::Duration>,
-        /// Which credentials it refused, in words, if any were shown to it.
+        /// The credentials that it refused, in words, if any were sent.
         refused: Option<String>,
     },
-    /// The registry could not be talked to.
+    /// A connection to the registry failed.
     #[error("{subject}: cannot reach registry {registry}: {problem}")]
     Connection {
         /// The image, manifest or blob in question.
         subject: String,
         /// The registry's host.
         registry: String,
-        /// Whether it is about reaching, trusting or waiting.
+        /// The kind of the failure: reaching, trusting or waiting.
         kind: ErrorKind,
         /// What happened.
         problem: String,
@@ -106,15 +106,15 @@ pub enum Error {
         subject: String,
         /// The digest that was asked for.
         expected: Digest,
-        /// The digest of what came.
+        /// The digest of the content that came.
         found: Digest,
     },
-    /// More than is allowed.
+    /// More content than is allowed.
     #[error("{subject}: {what} is over the limit of {limit}")]
     Limit {
         /// The image, layer or file.
         subject: String,
-        /// What is counted.
+        /// The quantity that is counted.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -129,7 +129,7 @@ pub enum Error {
         /// The rule it breaks.
         problem: &'static str,
     },
-    /// Content that makes no sense.
+    /// Invalid content.
     #[error("{subject}: {problem}")]
     Content {
         /// Where it came from.
@@ -152,29 +152,29 @@ pub enum Error {
         subject: String,
         /// The file with the policy.
         policy: String,
-        /// What it asks for and does not get, in the words of container tools.
+        /// What it requires and does not get, in the words of container tools.
         problem: String,
     },
-    /// Whether the policy about signatures lets the image in cannot be told.
+    /// The policy about signatures cannot be evaluated for the image.
     #[error("{subject}: Source image rejected: {source}")]
     Unverifiable {
         /// The image.
         subject: String,
-        /// What could not be read: the policy, or a place of signatures.
+        /// The error of reading the policy, or a place of signatures.
         source: Box<Error>,
     },
-    /// None of the places that hold the image gave it.
+    /// None of the places that hold the image could provide it.
     #[error("{subject}: {}", attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Sources {
         /// The image.
         subject: String,
-        /// What each said, mirrors first.
+        /// The error of each, mirrors first.
         attempts: Vec<Error>,
     },
     /// A setting that cannot be read.
     #[error("{subject}: {problem}")]
     Configuration {
-        /// Which.
+        /// The setting.
         subject: String,
         /// What is wrong.
         problem: String,
@@ -194,7 +194,7 @@ fn details(message: &str) -> String {
 }
 
 impl Error {
-    /// What sort of failure it is.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::InvalidReference { .. } => ErrorKind::InvalidReference,
@@ -222,7 +222,7 @@ impl Error {
         }
     }
 
-    /// Whether trying again later may help although nobody changes anything.
+    /// Returns true if trying again later may help without any change.
     pub fn is_transient(&self) -> bool {
         use ErrorKind as Kind;
         matches!(
@@ -231,7 +231,7 @@ impl Error {
         )
     }
 
-    /// What would help, in words.
+    /// Returns a hint at what would help, in words.
     pub fn hint(&self) -> Option<String> {
         if let Self::Rejected { policy, .. } = self {
             return Some(format!(
@@ -282,7 +282,7 @@ impl Error {
         })
     }
 
-    /// How long the registry asks to be left alone.
+    /// Returns the time that the registry asks to wait before the next request.
     pub(crate) fn retry_after(&self) -> Option<std::time::Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
@@ -309,7 +309,7 @@ impl Error {
         }
     }
 
-    /// Content that makes no sense. What of it is quoted is bounded, and escaped.
+    /// Makes an error for invalid content. Quoted parts are bounded and escaped.
     pub(crate) fn content(subject: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Content { subject: subject.into(), problem: quoted(&problem.into()) }
     }
@@ -332,11 +332,11 @@ impl Error {
     }
 }
 
-/// Characters of what comes from outside that an error shows.
+/// Characters of text from outside that an error shows.
 const MAX_QUOTED: usize = 1024;
 const MAX_SHOWN_PATH: usize = 256;
 
-/// Text that may hold what others wrote, for conditions and terminals: bounded, on one line, and without characters that steer.
+/// Makes text from outside safe for conditions and terminals: bounded, on one line, with control characters escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::new();
     for (number, character) in text.chars().enumerate() {

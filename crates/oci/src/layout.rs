@@ -67,12 +67,12 @@ impl Layout {
         Ok(self.load()?.manifests.into_iter().filter_map(named).collect())
     }
 
-    /// Names an image whose blobs are in the store; an image of the same name loses it.
+    /// Names an image whose blobs are in the store; another image of the same name loses it.
     pub fn add(&self, name: &str, image: &Image) -> Result<(), Error> {
         self.add_descriptor(name, &image.descriptor)
     }
 
-    /// Names an image or index whose blobs are in the store; what had the name loses it.
+    /// Names an image or index whose blobs are in the store; another entry of the same name loses it.
     pub fn add_descriptor(&self, name: &str, descriptor: &Descriptor) -> Result<(), Error> {
         let mut index = self.load()?;
         index.manifests.retain(|entry| entry.annotations.get(REF_NAME).is_none_or(|other| other != name));
@@ -82,7 +82,7 @@ impl Layout {
         self.save(&index)
     }
 
-    /// Takes over from another store what belongs to an image or index there, and gives the blobs that neither has.
+    /// Takes over from another store the blobs of an image or index there, and returns the blobs that neither store has.
     pub fn take(&self, root: &Descriptor, from: &BlobStore) -> Result<Vec<Descriptor>, Error> {
         let tree = Tree::read(&from.root().display().to_string(), from, root)?;
         let mut missing = Vec::new();
@@ -99,7 +99,7 @@ impl Layout {
         Ok(missing)
     }
 
-    /// Whether all blobs of an image or index are here.
+    /// Returns true if all blobs of an image or index are here.
     pub fn is_whole(&self, root: &Descriptor) -> Result<bool, Error> {
         if !self.store.has(&root.digest) {
             return Ok(false);
@@ -115,7 +115,7 @@ impl Layout {
         self.save(&index)
     }
 
-    /// Takes a name away, and tells whether it was there. Blobs stay until [`Layout::collect`].
+    /// Removes a name, and returns true if it was there. Blobs stay until [`Layout::collect`].
     pub fn remove(&self, name: &str) -> Result<bool, Error> {
         let mut index = self.load()?;
         let before = index.manifests.len();
@@ -127,7 +127,7 @@ impl Layout {
         Ok(removed)
     }
 
-    /// Removes the blobs that no image of the layout needs, and gives their number.
+    /// Removes the blobs that no image of the layout needs, and returns their number.
     pub fn collect(&self) -> Result<usize, Error> {
         let mut needed = BTreeSet::new();
         for entry in self.load()?.manifests {
@@ -154,7 +154,7 @@ impl Layout {
         Ok(removed)
     }
 
-    /// Refuses a layout that lacks what its images name. An index may name platforms that were not saved.
+    /// Refuses a layout that lacks content its images name. An index may name platforms that were not saved.
     pub(crate) fn check_whole(&self, subject: &str) -> Result<(), Error> {
         for entry in self.load()?.manifests {
             let lacking = |digest: &crate::Digest| Error::content(subject, format!("lacks blob {digest}, which one of its images names"));
@@ -169,7 +169,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Replaces the list of images by one that came from elsewhere.
+    /// Replaces the list of images by one from another source.
     pub(crate) fn replace_index(&self, subject: &str, bytes: &[u8]) -> Result<(), Error> {
         let index: IndexFile =
             serde_json::from_slice(bytes).map_err(|error| Error::content(subject, format!("index.json cannot be read: {error}")))?;

@@ -1,7 +1,7 @@
-//! How slow a registry may be.
+//! The least pace of transfers.
 //!
-//! A timeout for each read lets a byte every few seconds hold a transfer for ever. So what is transferred has to come at a least pace, which
-//! is looked at over a window, and each request and each operation ends by a time that follows from how much it may bring.
+//! With only a timeout for each read, one byte every few seconds could hold a transfer for ever. So transfers need a least pace, which is
+//! measured over a window. Each request and each operation also ends by a time that follows from the bytes it may transfer.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use tokio::time::Instant;
 /// The least pace of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Over how long the pace is looked at.
+    /// Window over which the pace is measured.
     pub window: Duration,
-    /// Bytes that have to come in each window but the last.
+    /// Bytes required in each window but the last.
     pub least: u64,
-    /// What every request may take, its redirects and its answer's head included; and what is added for whatever it brings.
+    /// Time for every request, including its redirects and the head of its answer; also added to the time for a transfer.
     pub base: Duration,
-    /// Bytes a second of the whole transfer, on average.
+    /// Average rate of the whole transfer, in bytes a second.
     pub rate: u64,
-    /// What an operation of many requests, retries and mirrors may take besides its transfers.
+    /// Time for an operation of many requests, retries and mirrors, besides its transfers.
     pub operation: Duration,
 }
 
-/// Nothing takes longer, whatever its size is said to be.
+/// Upper limit of the time for the bytes of a transfer, whatever size is announced.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Default for Pace {
-    /// A quarter of a megabyte a minute at any time, and 128 KiB a second in all: 100 MB within a quarter of an hour.
+    /// A quarter of a megabyte a minute at any time, and 128 KiB a second on average: 100 MB within a quarter of an hour.
     fn default() -> Self {
         Self {
             window: Duration::from_secs(60),
@@ -39,12 +39,12 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// What the transfer of so many bytes may take.
+    /// Returns the time limit for the transfer of so many bytes.
     pub(crate) fn transfer(&self, bytes: u64) -> Duration {
         self.base.saturating_add(self.bytes(bytes))
     }
 
-    /// What an operation that transfers so many bytes may take in all.
+    /// Returns the time limit for an operation that transfers so many bytes in all.
     pub(crate) fn operation(&self, bytes: u64) -> Duration {
         self.operation.saturating_add(self.bytes(bytes))
     }
@@ -54,7 +54,7 @@ impl Pace {
     }
 }
 
-/// Why a transfer was given up.
+/// The reason for which a transfer was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Slow {
     #[error("fewer than {least} bytes came within {window:?}")]
@@ -63,7 +63,7 @@ pub(crate) enum Slow {
     Deadline(Duration),
 }
 
-/// Looks at the pace of one transfer.
+/// A meter for the pace of one transfer.
 pub(crate) struct Meter {
     pace: Pace,
     allowed: Duration,
@@ -73,7 +73,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// For a transfer of at most so many bytes, which begins now.
+    /// Starts the meter for a transfer of at most so many bytes.
     pub(crate) fn new(pace: Pace, bytes: u64) -> Self {
         let (now, allowed) = (Instant::now(), pace.transfer(bytes));
         Self { pace, allowed, end: now + allowed, window_end: now + pace.window, came: 0 }
@@ -91,7 +91,7 @@ impl Meter {
         }
     }
 
-    /// Notes what came.
+    /// Records bytes that arrived.
     pub(crate) fn came(&mut self, bytes: u64) -> Result<(), Slow> {
         self.came = self.came.saturating_add(bytes);
         self.look()

@@ -29,7 +29,7 @@ impl Reference {
         if reference.to_string() == text { Ok(reference) } else { Err(refuse("repository name must be canonical")) }
     }
 
-    /// Parses what people type: without a registry it means Docker Hub.
+    /// Parses a reference as people type it: without a registry it means Docker Hub.
     pub fn parse_familiar(text: &str) -> Result<Self, Error> {
         parse(text).map_err(|problem| Error::InvalidReference { reference: text.to_owned(), problem })
     }
@@ -44,12 +44,12 @@ impl Reference {
         &self.repository
     }
 
-    /// The tag, if there is one.
+    /// The tag, if the reference has one.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if there is one.
+    /// The digest, if the reference has one.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
@@ -76,7 +76,7 @@ impl Reference {
         Self { registry: registry.to_owned(), repository: repository.to_owned(), ..self.clone() }
     }
 
-    /// What the registry is asked for: the digest, or else the tag, or else `latest`.
+    /// The version to request from the registry: the digest, or else the tag, or else `latest`.
     pub fn version(&self) -> &str {
         self.digest.as_ref().map_or_else(|| self.tag.as_deref().unwrap_or("latest"), Digest::as_str)
     }
@@ -134,14 +134,14 @@ fn parse(text: &str) -> Result<Reference, String> {
     }
     let digest = match digest {
         None => None,
-        // Digits that are too few do not even have the shape of a digest.
+        // A digest with too few digits does not even have the shape of a digest.
         Some(text) if text.split_once(':').is_none_or(|(_, hex)| hex.len() < 32) => return Err(invalid()),
         Some(text) => Some(text.parse().map_err(|error: InvalidDigest| error.to_string())?),
     };
     Ok(Reference { registry: registry.to_owned(), repository, tag: tag.map(str::to_owned), digest })
 }
 
-/// The registry is what stands before the first slash, if it looks like a host.
+/// Splits off the registry: the part before the first slash, if it looks like a host.
 fn split_registry(text: &str) -> (&str, &str) {
     match text.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" || host.chars().any(char::is_uppercase) => {

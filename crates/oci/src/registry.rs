@@ -25,14 +25,14 @@ use crate::digest::Digest;
 use crate::error::Error;
 use content::Content;
 
-/// How a registry works.
+/// Options of a registry.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where the content is kept; in memory when absent.
+    /// Directory of the content; in memory when absent.
     pub directory: Option<PathBuf>,
-    /// Who may come in.
+    /// Access control.
     pub access: Access,
-    /// What unfinished uploads may take.
+    /// Limits on unfinished uploads.
     pub uploads: UploadLimits,
 }
 
@@ -48,7 +48,7 @@ struct State {
     counters: Counters,
 }
 
-/// How often something was asked for.
+/// Counters of requests, by kind.
 #[derive(Debug, Default)]
 struct Counters {
     manifest_reads: AtomicU64,
@@ -59,14 +59,14 @@ struct Counters {
     refused: AtomicU64,
 }
 
-/// How often something was asked for, so far.
+/// Counts of requests so far, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Manifests read, also by `HEAD`.
     pub manifest_reads: u64,
     /// Manifests stored.
     pub manifest_writes: u64,
-    /// Blobs asked about by `HEAD`.
+    /// Blobs checked by `HEAD`.
     pub blob_checks: u64,
     /// Blobs read.
     pub blob_reads: u64,
@@ -98,7 +98,7 @@ impl Registry {
         axum::serve(listener, self.router()).with_graceful_shutdown(until).await
     }
 
-    /// How often something was asked for, so far.
+    /// Returns the counts of requests so far.
     pub fn counts(&self) -> Counts {
         let counters = &self.state.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Registry {
         self.state.content.repositories()
     }
 
-    /// Puts other bytes under a digest, as a broken disk or an attacker would. For tests of those who pull.
+    /// Replaces the bytes under a digest, as a broken disk or an attacker would. For tests of clients that pull.
     pub fn corrupt(&self, digest: &Digest, bytes: impl Into<Bytes>) -> Result<(), Error> {
         self.state.content.replace(digest, bytes.into())
     }

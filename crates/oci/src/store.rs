@@ -1,4 +1,4 @@
-//! A directory of blobs by digest, laid out as an OCI layout has them.
+//! A directory of blobs by digest, in the structure of an OCI layout.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -10,18 +10,18 @@ use crate::digest::{Digest, Hasher};
 use crate::error::Error;
 use crate::private;
 
-/// `blobs/<algorithm>/<hex>` below a directory. A blob there is whole and agrees with its digest when it was written.
+/// `blobs/<algorithm>/<hex>` below a directory. A blob there is complete, and agreed with its digest when it was written.
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: PathBuf,
-    /// Where unfinished blobs are.
+    /// Directory of unfinished blobs.
     partials: PathBuf,
-    /// Where blobs are looked for and left that others may want too.
+    /// Cache that blobs are taken from and given to.
     shared: Option<BlobCache>,
 }
 
 impl BlobStore {
-    /// The store below a directory, which is made if it is absent.
+    /// Opens the store below a directory, which is made if it is absent.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
         let directory = root.join("blobs").join("sha256");
@@ -29,7 +29,7 @@ impl BlobStore {
         Ok(Self { partials: root.join("blobs"), root, shared: None })
     }
 
-    /// A store that shares its blobs with a cache on the same file system.
+    /// Opens a store that shares its blobs with a cache on the same file system.
     pub(crate) fn sharing(root: PathBuf, shared: BlobCache) -> Result<Self, Error> {
         let store = Self::open(root)?;
         Ok(Self { partials: shared.partials(), shared: Some(shared), ..store })
@@ -40,17 +40,17 @@ impl BlobStore {
         &self.root
     }
 
-    /// Where the blob is or would be.
+    /// Returns the path that the blob has or would have.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         self.root.join("blobs").join(digest.algorithm()).join(digest.hex())
     }
 
-    /// Whether the blob is there.
+    /// Returns true if the blob is there.
     pub fn has(&self, digest: &Digest) -> bool {
         self.path(digest).is_file()
     }
 
-    /// Whether the blob is there, or was fetched from the shared cache right now.
+    /// Returns true if the blob is there, or could be taken from the shared cache right now.
     pub(crate) fn find(&self, digest: &Digest) -> Result<bool, Error> {
         if self.has(digest) {
             return Ok(true);
@@ -61,7 +61,7 @@ impl BlobStore {
         }
     }
 
-    /// The blob's content, checked against its digest; `limit` bytes at most.
+    /// Returns the blob's content, checked against its digest; at most `limit` bytes.
     pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, Error> {
         let path = self.path(digest);
         let size = fs::metadata(&path).map_err(Error::io(&path))?.len();
@@ -100,7 +100,7 @@ impl BlobStore {
         writer.commit()
     }
 
-    /// Takes a blob piece by piece. When it is `expected`, [`BlobWriter::commit`] compares the digest.
+    /// Opens a writer for a blob, which takes it piece by piece. With `expected`, [`BlobWriter::commit`] compares the digest.
     pub fn writer(&self, subject: &str, expected: Option<&Digest>) -> Result<BlobWriter, Error> {
         let directory = self.root.join("blobs");
         let file = tempfile::Builder::new().prefix(".incoming-").tempfile_in(&directory).map_err(Error::io(&directory))?;
@@ -114,17 +114,17 @@ impl BlobStore {
         })
     }
 
-    /// Takes a blob up where an earlier attempt ended. Dropped without [`BlobWriter::commit`], what came so far stays for the next one. While
-    /// another writer is at the same blob, this one starts anew.
+    /// Resumes a blob at the end of an earlier attempt. If the writer is dropped without [`BlobWriter::commit`], its content stays for the next
+    /// one. While another writer has the same blob, this one starts from the beginning.
     pub fn resume(&self, subject: &str, expected: &Digest) -> Result<BlobWriter, Error> {
         let path = self.partials.join(format!(".partial-{}-{}", expected.algorithm(), expected.hex()));
-        // As the other blobs: for its owner alone, whatever the mask is.
+        // Like the other blobs, readable by its owner alone, whatever the umask is.
         let opened = fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
         let mut file = opened.map_err(Error::io(&path))?;
         if file.try_lock().is_err() {
             return self.writer(subject, Some(expected));
         }
-        // Whoever had it before may have put it into its place between our opening and our locking.
+        // The previous owner may have moved it into its place between our opening and our locking.
         if !is_at(&file, &path) {
             return self.writer(subject, Some(expected));
         }
@@ -150,7 +150,7 @@ impl BlobStore {
     }
 }
 
-/// Whether the open file is still what the path names.
+/// Returns true if the path still names the open file.
 #[cfg(unix)]
 fn is_at(file: &fs::File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -158,13 +158,13 @@ fn is_at(file: &fs::File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
-/// Where it cannot be known, nothing is resumed.
+/// Returns false: on systems that cannot tell, nothing is resumed.
 #[cfg(not(unix))]
 fn is_at(_file: &fs::File, _path: &Path) -> bool {
     false
 }
 
-/// Where a blob on its way in is.
+/// The place of a blob that is being written.
 enum Incoming {
     Whole(tempfile::NamedTempFile),
     Part(PathBuf, fs::File),
@@ -201,7 +201,7 @@ impl Incoming {
     }
 }
 
-/// A blob on its way in.
+/// Writer of a blob.
 pub struct BlobWriter {
     store: BlobStore,
     subject: String,
@@ -225,7 +225,7 @@ impl BlobWriter {
         self.size
     }
 
-    /// Forgets what came so far.
+    /// Discards the content written so far.
     pub fn restart(&mut self) -> Result<(), Error> {
         let emptied = self.file.file().set_len(0).and_then(|()| self.file.file().seek(SeekFrom::Start(0)));
         emptied.map_err(Error::io(self.file.path()))?;
@@ -234,7 +234,7 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Compares the digest and puts the blob in its place.
+    /// Compares the digest and moves the blob into its place.
     pub fn commit(mut self) -> Result<Digest, Error> {
         let found = self.hasher.finish();
         if let Some(expected) = &self.expected

@@ -1,7 +1,7 @@
 //! Layers into files.
 //!
-//! Layers come from strangers, so nothing in them is believed: paths that leave the root are refused, links are resolved here in a model of
-//! the tree and never by the operating system, and every byte counts against a budget before it is written. The tree on disk is a mirror
+//! Layers come from untrusted sources, so nothing in them is believed. Paths that leave the root are refused. Links are resolved here in a
+//! model of the tree and never by the operating system. Every byte counts against a budget before it is written. The tree on disk is a mirror
 //! of the model, in which no parent directory is ever a link.
 //!
 //! ```text
@@ -33,22 +33,22 @@ use budget::{LINKS, TOTAL};
 use sink::Sink;
 use tree::{Kind, Tree};
 
-/// How much a layer stack may hold, and how much work it may be.
+/// Limits on the content of a layer stack, and on the work to unpack it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackLimits {
     /// Bytes of all files that are kept.
     pub total_bytes: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
-    /// Entries of all layers, also those that are passed over.
+    /// Entries of all layers, including those that are not kept.
     pub entries: u64,
-    /// Symbolic and hard links of all layers, also those that are gone at the end.
+    /// Symbolic and hard links of all layers, including those that are removed again.
     pub links: u64,
-    /// Bytes of all layers uncompressed, also those that are passed over.
+    /// Bytes of all layers uncompressed, including those that are not kept.
     pub read_bytes: u64,
-    /// Bytes written, also into files that are gone at the end; copies for hard links and the holes of sparse files among them.
+    /// Bytes written, including files that are removed again, copies for hard links, and the holes of sparse files.
     pub written_bytes: u64,
-    /// Bytes that come out, uncompressed or written, whatever the size of the layers. Beyond them, [`UnpackLimits::ratio`] counts.
+    /// Bytes that may come out, uncompressed or written, whatever the size of the layers. Beyond them, [`UnpackLimits::ratio`] applies.
     pub free_bytes: u64,
     /// Bytes that come out for each byte of the layers.
     pub ratio: u64,
@@ -69,34 +69,34 @@ impl Default for UnpackLimits {
     }
 }
 
-/// Bytes of all files that are read into memory, whatever else is allowed.
+/// Bytes of all files that are read into memory, whatever the other limits are.
 const MEMORY: u64 = 256 << 20;
 
-/// Who may read what is unpacked.
+/// File modes of unpacked content, which decide who can read it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Modes {
     /// This user alone: folders 0700, files 0600 or 0700.
     #[default]
     Private,
-    /// Whoever the umask lets: content that a user asked for.
+    /// The modes that the umask allows: content that a user asked for.
     Umask,
 }
 
-/// What to unpack.
+/// Options for unpacking: the paths to keep, the limits and the file modes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnpackOptions {
     /// Only files at or below these paths; everything when empty.
     pub keep: Vec<String>,
-    /// How much at most.
+    /// Limits on the content and on the work.
     pub limits: UnpackLimits,
-    /// Who may read it.
+    /// File modes of what is written.
     pub modes: Modes,
 }
 
 /// One layer to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// What errors call it.
+    /// Name of the layer in errors.
     pub name: String,
     /// The archive, compressed or not.
     pub path: PathBuf,
@@ -110,16 +110,16 @@ impl Layer {
     }
 }
 
-/// What was unpacked.
+/// Counts of unpacked files, bytes and steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unpacked {
     /// Regular files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes: u64,
-    /// Bytes that were written for them, also those that are gone.
+    /// Bytes written in all, including files that were removed again.
     pub written: u64,
-    /// Parts of paths that were looked at; what the work is measured in.
+    /// Parts of paths that were looked at; the measure of the work.
     pub steps: u64,
 }
 
@@ -146,7 +146,7 @@ pub fn read_files(layers: &[Layer], options: &UnpackOptions) -> Result<BTreeMap<
         let Ok(found) = tree.resolve_node(link, &budget.steps) else { continue };
         let Some(target) = found.there().filter(|target| matches!(tree.node(*target).kind, Kind::File { .. })) else { continue };
         let bytes = sink.content(target);
-        // Each link is a copy here, so that many small links to one large file are no small matter.
+        // Each link becomes a copy here, so many small links to one large file count in full.
         total += bytes.len() as u64;
         if total > limits.total_bytes {
             return Err(Error::Limit { subject, what: TOTAL, limit: limits.total_bytes });
@@ -179,7 +179,7 @@ impl<'a> Unpacking<'a> {
     }
 
     fn apply_all(&mut self, layers: &[Layer]) -> Result<(), Error> {
-        // Labels of images say what to keep, and callers look there afterwards: such a path must not lead out either.
+        // Labels of images say which paths to keep, and callers read there afterwards: such a path must not lead out either.
         if let Some(kept) = self.options.keep.iter().find(|kept| kept.split('/').any(|part| part == "..")) {
             let problem = "contains \"..\"";
             return Err(Error::unsafe_path("path in the image", kept, problem));
@@ -188,7 +188,7 @@ impl<'a> Unpacking<'a> {
             self.subject.clone_from(&layer.name);
             self.apply(number, layer)?;
         }
-        // A link may have been harmless when it was made and lead elsewhere since.
+        // A link may have been harmless when it was made and lead elsewhere since then.
         for link in self.tree.links() {
             match self.tree.resolve_node(link, &self.budget.steps) {
                 Err(problem) if problem == tree::OUTSIDE => return Err(self.unsafe_path(&self.tree.path(link), problem)),
@@ -214,7 +214,7 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    /// Refuses archives whose paths are more work than their number of entries allows.
+    /// Refuses archives whose paths cost more work than their number of entries allows.
     fn worked(&self) -> Result<(), Error> {
         self.budget.worked().map_err(|over| over.of(&self.subject))
     }

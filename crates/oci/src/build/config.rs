@@ -1,4 +1,4 @@
-//! The configuration of a built image: what the base says, and what the builder changes, by the rules of Dockerfiles.
+//! The configuration of a built image: the base's values with the builder's changes, by the rules of Dockerfiles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::Platform;
 
-/// What a builder sets; what is not set stays as the base has it.
+/// Values that a builder sets; the others stay as the base has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub labels: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub(super) fn fresh(settings: &Settings, platform: &Platform) -> Value {
     config
 }
 
-/// The configuration of an image on a base, whose own configuration `text` is.
+/// The configuration of an image on a base, whose own configuration is `text`.
 pub(super) fn inherited(subject: &str, text: &[u8], settings: &Settings, layers: usize) -> Result<Value, Error> {
     let refuse = |problem: String| Error::content(subject, format!("image configuration {problem}"));
     let mut config: Value = serde_json::from_slice(text).map_err(|error| refuse(format!("cannot be read: {error}")))?;

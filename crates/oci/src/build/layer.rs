@@ -1,4 +1,4 @@
-//! A layer: files and what they hide, as a compressed archive that is the same bytes wherever and whenever it is made.
+//! A layer: files and the lower content they hide, as a compressed archive that has the same bytes wherever and whenever it is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -10,20 +10,20 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::media_type;
 
-/// How a new layer is compressed.
+/// Compression of a new layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Everything reads it.
+    /// gzip, which everything reads.
     #[default]
     Gzip,
-    /// Smaller and faster; not for Docker's manifests, and not for container engines of before 2021.
+    /// zstd: smaller and faster; not for Docker's manifests, and not for container engines from before 2021.
     Zstd,
-    /// As it is.
+    /// No compression.
     None,
 }
 
 impl Compression {
-    /// The media type of an OCI layer compressed so.
+    /// Returns the media type of an OCI layer with this compression.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Gzip => media_type::OCI_LAYER_GZIP,
@@ -37,7 +37,7 @@ impl Compression {
             Self::None => Ok(archive),
             Self::Zstd => zstd::bulk::compress(&archive, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(Error::io("layer")),
             Self::Gzip => {
-                // No time and a fixed system byte in the header, so that the bytes do not depend on when and where.
+                // No time and a fixed system byte in the header, so that the bytes do not depend on the time and place.
                 let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), flate2::Compression::default());
                 gzip.write_all(&archive).and_then(|()| gzip.finish()).map_err(Error::io("layer"))
             }
@@ -53,7 +53,7 @@ pub(super) struct Layer {
     pub bytes: Vec<u8>,
 }
 
-/// Makes the layer of these files, which hides what lower layers hold below `emptied`.
+/// Makes the layer of these files, which hides the content of lower layers below `emptied`.
 pub(super) fn layer(files: &BTreeMap<String, ImageFile>, emptied: &BTreeSet<String>, compression: Compression) -> Result<Layer, Error> {
     let archive = archive(files, emptied)?;
     Ok(Layer { diff: Digest::of(&archive), bytes: compression.compress(archive)? })

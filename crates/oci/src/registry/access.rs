@@ -1,24 +1,24 @@
-//! Who may come in, and how a client learns how to show it.
+//! Access control, and the challenge that tells a client how to authenticate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, Uri};
 
-/// Who may use a registry.
+/// Access control of a registry.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody.
+    /// Anonymous access.
     #[default]
     Open,
-    /// Who sends this name and password with each request.
+    /// Requests with this name and password.
     Basic {
         /// The user.
         user: String,
         /// The password.
         password: String,
     },
-    /// Who gets a token for this name and password from the registry's own `/token`.
+    /// Requests with a token, which the registry's own `/token` issues for this name and password.
     Token {
         /// The user.
         user: String,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// Whether the request may pass.
+    /// Returns true if the request may pass.
     pub(super) fn allows(&self, headers: &HeaderMap) -> bool {
         match self {
             Self::Open => true,
@@ -58,10 +58,10 @@ impl Access {
         }
     }
 
-    /// The token for a request to `/token`; nothing when the credentials are wrong.
+    /// The token for a request to `/token`; `None` when the credentials are wrong.
     pub(super) fn issue(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let Self::Token { user, password } = self else { return None };
-        // Who logs in asks for nothing in particular yet.
+        // A client that logs in asks for no particular scope yet.
         let has_service = uri.query().is_some_and(|query| query.contains("service="));
         (has_service && given(headers) == Some(basic(user, password).as_str())).then(|| token(user, password))
     }
@@ -75,7 +75,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// A token that says nothing but that its bearer knew the password.
+/// A token that proves only that its bearer knew the password.
 fn token(user: &str, password: &str) -> String {
     crate::Digest::of(format!("token for {user}:{password}").as_bytes()).hex().to_owned()
 }

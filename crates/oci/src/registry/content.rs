@@ -1,4 +1,4 @@
-//! What a registry holds.
+//! Content of a registry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::store::BlobStore;
 
-/// Blobs larger than this are not taken in.
+/// The largest blob that is accepted, in bytes.
 pub(super) const MAX_BLOB: usize = 4 << 30;
 
 #[derive(Default)]
@@ -124,6 +124,6 @@ impl Content {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is one insertion or removal, so the maps are whole whatever happened.
+    // Every change is one insertion or removal, so the maps are whole even after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

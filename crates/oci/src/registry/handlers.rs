@@ -19,7 +19,7 @@ use crate::pace::{Meter, Pace, Slow};
 
 const DIGEST_HEADER: &str = "docker-content-digest";
 
-/// A request that is answered with an error: status, code, words.
+/// A request that is answered with an error: status, code, message.
 struct Refusal(StatusCode, &'static str, String);
 
 type Answer = Result<Response, Refusal>;
@@ -54,7 +54,7 @@ pub(super) async fn handle(State(registry): State<Registry>, request: Request) -
     call.route(&path).unwrap_or_else(|refusal| error_response(&refusal))
 }
 
-/// A request's body, at the pace and of the size that is allowed.
+/// Reads a request's body, at the allowed pace and up to the allowed size.
 async fn taken_in(uploads: &Uploads, body: Body, limit: usize) -> Result<Pending, Refusal> {
     let mut pending = uploads.pending();
     let mut meter = Meter::new(Pace::default(), limit as u64);
@@ -96,7 +96,7 @@ impl Call<'_> {
         if rest == "_catalog" {
             return self.page("repositories", None, self.registry.repositories(), "/v2/_catalog");
         }
-        // The name may have slashes, so the request is told by its end.
+        // The name may have slashes, so the end of the path tells the request.
         let upload = rest.rsplit_once("/blobs/uploads/").or_else(|| rest.strip_suffix("/blobs/uploads").map(|name| (name, "")));
         if let Some((name, id)) = upload {
             return self.upload(valid(name)?, id);

@@ -1,4 +1,4 @@
-//! Uploads that are not finished yet. They are held in memory, so there may be few of them, and nobody keeps one for ever.
+//! Unfinished uploads. They are held in memory, so their number is limited, and idle ones expire.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What unfinished uploads may take.
+/// Limits on unfinished uploads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UploadLimits {
     /// Uploads at a time.
     pub count: usize,
-    /// Bytes of all uploads, and of requests on their way in, together.
+    /// Bytes of all uploads and of incoming requests, together.
     pub bytes: u64,
-    /// How long an upload waits for its next piece.
+    /// Time that an upload may wait for its next piece.
     pub idle: Duration,
 }
 
@@ -24,12 +24,12 @@ impl Default for UploadLimits {
     }
 }
 
-/// Why an upload is not taken further.
+/// Reason for which an upload is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It never was, is finished, was given up, or belongs to another repository.
+    /// It never existed, is finished, expired, or belongs to another repository.
     Unknown,
-    /// There are too many, or they are too large together.
+    /// There are too many uploads, or they are too large together.
     Full,
 }
 
@@ -47,7 +47,7 @@ struct Upload {
     touched: Instant,
 }
 
-/// Bytes that count against what all uploads may hold, until they go.
+/// Bytes that count against the limit of all uploads, until they are dropped.
 pub(super) struct Pending {
     bytes: Vec<u8>,
     held: Arc<AtomicU64>,
@@ -55,7 +55,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Takes more in, if all together may have so much.
+    /// Appends more bytes, if the limit of all uploads allows it.
     pub(super) fn extend(&mut self, more: &[u8]) -> Result<(), Refused> {
         let count = more.len() as u64;
         let add = |held: u64| held.checked_add(count).filter(|held| *held <= self.limit);
@@ -72,14 +72,14 @@ impl Pending {
         self.bytes.len()
     }
 
-    /// Appends another one, whose bytes were counted already.
+    /// Appends another piece, whose bytes were counted already.
     fn append(&mut self, mut other: Self) {
         if self.bytes.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
         } else {
             self.bytes.append(&mut other.bytes);
         }
-        // What was its own is this one's now, and given back once.
+        // The other's bytes belong to this one now, and are given back once.
     }
 
     /// The bytes, which are no longer pending.
@@ -111,7 +111,7 @@ impl Uploads {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Gives up what nobody went on with.
+    /// Drops the uploads that were idle for too long.
     pub(super) fn expire(&self) {
         let idle = self.limits.idle;
         self.lock().retain(|_, upload| upload.touched.elapsed() < idle);
@@ -128,7 +128,7 @@ impl Uploads {
         Ok(id)
     }
 
-    /// Appends a piece, and gives the size so far.
+    /// Appends a piece, and returns the size so far.
     pub(super) fn append(&self, repository: &str, id: &str, piece: Pending) -> Result<usize, Refused> {
         self.expire();
         let mut known = self.lock();
@@ -145,7 +145,7 @@ impl Uploads {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Upload>> {
-        // Every change is one insertion or removal, so the map is whole whatever happened.
+        // Every change is one insertion or removal, so the map is whole even after a panic.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

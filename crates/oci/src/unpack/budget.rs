@@ -1,4 +1,4 @@
-//! What unpacking may cost.
+//! Limits on the cost of unpacking.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,26 +15,26 @@ pub(super) const WRITTEN: &str = "number of bytes written";
 pub(super) const EXPANSION: &str = "growth of the content over its compressed size";
 pub(super) const STEPS: &str = "work of following paths and links";
 
-/// Parts of paths that are looked at for nothing, and for each entry. Real images need about ten an entry.
+/// Parts of paths that may be looked at in any case; more are allowed for each entry. Real images need about ten an entry.
 const FREE_STEPS: u64 = 1_000_000;
 const STEPS_AN_ENTRY: u64 = 64;
 
-/// What was spent so far, over all layers.
+/// The amounts spent so far, over all layers.
 pub(crate) struct Budget {
     pub(super) limits: UnpackLimits,
-    /// Bytes of the files that there are.
+    /// Bytes of the files that exist now.
     pub(super) bytes: u64,
     pub(super) written: u64,
     pub(super) entries: u64,
     pub(super) links: u64,
     /// Bytes of blobs that were read, compressed as they are.
     pub(super) consumed: Rc<Cell<u64>>,
-    /// The same, uncompressed.
+    /// Bytes that were read, uncompressed.
     pub(super) read: Rc<Cell<u64>>,
     pub(super) steps: Cell<u64>,
 }
 
-/// What a budget does not allow, and what it would.
+/// The exceeded budget: its name and its limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Over(pub &'static str, pub u64);
 
@@ -54,7 +54,7 @@ impl Budget {
         if self.entries > self.limits.entries { Err(Over(ENTRIES, self.limits.entries)) } else { Ok(()) }
     }
 
-    /// Asks for a file of that size, before any of it is written.
+    /// Checks a file of that size against the budget, before any of it is written.
     pub(super) fn file(&self, size: u64) -> Result<(), Over> {
         if size > self.limits.file_bytes {
             return Err(Over(FILE, self.limits.file_bytes));
@@ -65,7 +65,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Asks for bytes to write.
+    /// Takes bytes to write from the budget.
     pub(super) fn write(&mut self, count: u64) -> Result<(), Over> {
         self.written = self.written.saturating_add(count);
         if self.written > self.limits.written_bytes {
@@ -80,7 +80,7 @@ impl Budget {
     }
 }
 
-/// Whether so many bytes may come out of so many.
+/// Checks that so many bytes may come out of so many bytes of blobs.
 pub(super) fn expansion(limits: &UnpackLimits, out: u64, consumed: u64) -> Result<(), Over> {
     let allowed = limits.free_bytes.saturating_add(consumed.saturating_mul(limits.ratio));
     if out > allowed { Err(Over(EXPANSION, limits.ratio)) } else { Ok(()) }

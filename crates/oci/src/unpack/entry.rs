@@ -1,4 +1,4 @@
-//! What each entry of an archive does to the tree.
+//! The effect of each entry of an archive on the tree.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use super::budget::{ENTRIES, Over};
 use super::tree::{Found, Id, Kind, MAX_DEPTH, MAX_NAME, MAX_PATH, MAX_TARGET, ROOT, Removed, TOO_DEEP};
 use crate::error::Error;
 
-/// Bytes that are copied at a time, and asked of the budget before.
+/// Bytes that are copied at a time, and taken from the budget before.
 const PIECE: usize = 64 << 10;
 
 impl Unpacking<'_> {
@@ -68,7 +68,7 @@ impl Unpacking<'_> {
         String::from_utf8(bytes.into_owned()).map_err(|_| self.unsafe_path(written, "is a link to a path that is not UTF-8"))
     }
 
-    /// The path without `.`; nothing for the root itself. Absolute paths and `..` are refused, since no image needs them.
+    /// Returns the path without `.`; `None` for the root itself. Absolute paths and `..` are refused, since no image needs them.
     fn clean(&self, written: &str) -> Result<Option<String>, Error> {
         if written.starts_with('/') {
             return Err(self.unsafe_path(written, "is absolute"));
@@ -117,7 +117,7 @@ impl Unpacking<'_> {
         self.make_directory(parent, place.name, layer, written).map(drop)
     }
 
-    /// The directory that an entry lies in, made where it is absent, without what was at the entry's place.
+    /// Returns the directory that an entry lies in, made if it is absent, after removing the previous entry at that place.
     fn open(&mut self, place: &Place<'_>, layer: usize, written: &str) -> Result<Id, Error> {
         if let Some(known) = place.child(self) {
             let removed = self.tree.remove(known);
@@ -125,7 +125,7 @@ impl Unpacking<'_> {
         }
         let mut at = place.parent.node;
         if at != ROOT && !matches!(self.tree.node(at).kind, Kind::Directory(_)) {
-            // A path below a file makes it a directory.
+            // A path below a file turns that file into a directory.
             let (above, name) = self.tree.place(at);
             let removed = self.tree.remove(at);
             self.forget(removed)?;
@@ -143,7 +143,7 @@ impl Unpacking<'_> {
         Ok(made)
     }
 
-    /// Parents that an archive only implies count as entries too.
+    /// Inserts a node. Parents that an archive only implies count as entries too.
     fn insert(&mut self, parent: Id, name: &str, kind: Kind, layer: usize, written: &str) -> Result<Id, Error> {
         if self.tree.len() >= self.options.limits.entries {
             return Err(Over(ENTRIES, self.options.limits.entries).of(&self.subject));
@@ -153,7 +153,7 @@ impl Unpacking<'_> {
 
     fn file(&mut self, place: &Place<'_>, layer: usize, file: File, content: &mut impl Read, written: &str) -> Result<(), Error> {
         let File { size, executable } = file;
-        // What the file replaces is no longer there when it is.
+        // The node that the file replaces is removed first, so the two never exist together.
         if let Some(known) = place.child(self) {
             let removed = self.tree.remove(known);
             self.forget(removed)?;
@@ -202,7 +202,7 @@ impl Unpacking<'_> {
         self.sink.make_link(&self.tree.path(id), relative)
     }
 
-    /// A hard link becomes a file of its own, so that later layers change one of the two only.
+    /// Makes a hard link a file of its own, so that later layers change only one of the two.
     fn hard_link(&mut self, place: &Place<'_>, layer: usize, target: &str, written: &str) -> Result<(), Error> {
         let shown = || format!("{written} -> {target}");
         let found = self.tree.resolve_place(target, &self.budget.steps).map_err(|problem| self.unsafe_path(&shown(), problem))?;
@@ -234,14 +234,14 @@ impl Unpacking<'_> {
     }
 }
 
-/// Where an entry goes: a name in a directory, which may be absent.
+/// The place of an entry: a name in a directory, which may be absent.
 struct Place<'a> {
     parent: Found,
     name: &'a str,
 }
 
 impl Place<'_> {
-    /// What is there.
+    /// Returns the node at the place.
     fn child(&self, unpacking: &Unpacking<'_>) -> Option<Id> {
         self.parent.there().and_then(|parent| unpacking.tree.child(parent, self.name))
     }

@@ -1,4 +1,4 @@
-//! Archives as they are read: uncompressed, and counted on both sides.
+//! Readers of archives: uncompressed, and counted on both sides.
 
 use std::cell::Cell;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The largest window that a zstd frame may ask for, as a power of two: 128 MiB, so that a small blob cannot ask for gigabytes of memory.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// The archive inside a blob, by its first bytes: media types are not always right.
+/// Opens the archive inside a blob, by its first bytes: media types are not always right.
 pub(crate) fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut reader = BufReader::with_capacity(128 << 10, file);
     let start = reader.fill_buf()?;
@@ -28,7 +28,7 @@ pub(crate) fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn Read
     })
 }
 
-/// A blob uncompressed, which fails when it gives more than the budget allows.
+/// A reader of an uncompressed blob, which fails when the blob yields more than the budget allows.
 pub(crate) struct Bounded {
     inner: Box<dyn Read>,
     limits: UnpackLimits,
@@ -36,7 +36,7 @@ pub(crate) struct Bounded {
     read: Rc<Cell<u64>>,
     /// Bytes of this layer so far.
     place: u64,
-    /// How far the next head may reach.
+    /// End of the range in which the next head may lie.
     reach: Rc<Cell<u64>>,
 }
 
@@ -47,13 +47,13 @@ impl Bounded {
         Ok(Self { inner, limits: budget.limits, consumed, read: budget.read.clone(), place: 0, reach: Rc::new(Cell::new(head)) })
     }
 
-    /// How far the next head may reach; to be set past each entry's content.
+    /// Returns the end of the range in which the next head may lie; to be set past each entry's content.
     pub(crate) fn reach(&self) -> Rc<Cell<u64>> {
         self.reach.clone()
     }
 }
 
-/// A file whose bytes are counted as they are.
+/// A file whose bytes are counted as they are, still compressed.
 struct Consumed {
     file: fs::File,
     count: Rc<Cell<u64>>,
@@ -67,7 +67,7 @@ impl Read for Consumed {
     }
 }
 
-/// Why a [`Bounded`] reader failed.
+/// The budget for which a [`Bounded`] reader failed.
 #[derive(Debug, thiserror::Error)]
 #[error("more than the limit")]
 struct TooMuch(Over);
@@ -76,7 +76,7 @@ struct TooMuch(Over);
 #[error("the head of an entry is longer than the limit")]
 struct LongHead;
 
-/// Where the content of an entry ends in its archive.
+/// Returns the position at which the content of an entry ends in its archive.
 pub(crate) fn end_of(entry: &tar::Entry<'_, impl Read>) -> u64 {
     // A sparse file is larger than what the archive holds of it.
     let sparse = entry.header().entry_type().is_gnu_sparse();
@@ -84,7 +84,7 @@ pub(crate) fn end_of(entry: &tar::Entry<'_, impl Read>) -> u64 {
     entry.raw_file_position().saturating_add(size)
 }
 
-/// A failure to read an archive, or the budget that it broke.
+/// Turns a failure to read an archive into an error, or into the budget that it broke.
 pub(crate) fn unreadable(subject: &str, error: &io::Error) -> Error {
     let inner = error.get_ref();
     if let Some(TooMuch(over)) = inner.and_then(|inner| inner.downcast_ref()) {

@@ -1,4 +1,4 @@
-//! Where unpacked content goes: to a directory, or into memory.
+//! Destinations of unpacked content: a directory, or memory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,14 +14,14 @@ pub(super) enum Sink {
     Memory(HashMap<Id, Vec<u8>>),
 }
 
-/// A file on its way in.
+/// A file that is being written.
 pub(super) enum Incoming {
     Disk(PathBuf, fs::File),
     Memory(Vec<u8>),
 }
 
 impl Sink {
-    /// The directory is made where it is absent.
+    /// Opens a directory as a sink; it is made if it is absent.
     pub(super) fn directory(root: PathBuf, modes: Modes) -> Result<Self, Error> {
         folders(modes).recursive(true).create(&root).map_err(Error::io(&root))?;
         Ok(Self::Directory { root, modes })
@@ -51,7 +51,7 @@ impl Sink {
         Ok(())
     }
 
-    /// A new file; there is none of that name.
+    /// Makes a new file; none of that name exists.
     pub(super) fn make_file(&self, place: &str, executable: bool) -> Result<Incoming, Error> {
         let Self::Directory { root, modes } = self else { return Ok(Incoming::Memory(Vec::new())) };
         let path = root.join(place);
@@ -73,14 +73,14 @@ impl Sink {
         Ok(Incoming::Disk(path, file))
     }
 
-    /// Keeps a file that came whole.
+    /// Keeps a file that was written completely.
     pub(super) fn keep(&mut self, id: Id, file: Incoming) {
         if let (Self::Memory(files), Incoming::Memory(bytes)) = (self, file) {
             files.insert(id, bytes);
         }
     }
 
-    /// A file that is there, to be read.
+    /// Opens an existing file to read.
     pub(super) fn read(&self, id: Id, place: &str) -> Result<Box<dyn Read>, Error> {
         match self {
             Self::Directory { root, .. } => {

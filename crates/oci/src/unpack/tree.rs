@@ -1,16 +1,16 @@
-//! The model of what layers make: directories, files and links, and where paths lead in it.
+//! The model of the tree that layers make: directories, files and links, and the resolution of paths in it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Links that lead to links; Linux follows no more either.
+/// Links that may lead to further links; Linux has the same limit.
 const MAX_LINKS: usize = 40;
-/// Bytes of a path, as written or as it is in the tree; systems take 4096, the place of the root included.
+/// Bytes of a path, as written or as it is in the tree; systems allow 4096, including the place of the root.
 pub(super) const MAX_PATH: usize = 3072;
 /// Bytes of one part of a path, and of a link's target.
 pub(super) const MAX_NAME: usize = 255;
 pub(super) const MAX_TARGET: usize = 4096;
-/// Folders in folders.
+/// Depth of nested folders.
 pub(super) const MAX_DEPTH: usize = 256;
 
 pub(super) const OUTSIDE: &str = "leads out of the root";
@@ -31,7 +31,7 @@ pub(super) enum Kind {
         executable: bool,
     },
     Link(Box<str>),
-    /// The place in the arena is free.
+    /// A free place in the arena.
     Gone,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct Node {
     depth: usize,
     length: usize,
     pub(super) kind: Kind,
-    /// The layer that made it; whiteouts reach lower layers only.
+    /// The layer that made it; whiteouts affect lower layers only.
     pub(super) layer: usize,
-    /// The layer that last took everything of lower layers out of this directory.
+    /// The layer that last removed all content of lower layers from this directory.
     cleared: Option<usize>,
 }
 
-/// Where a path leads: to a node, or to what may be made below one.
+/// The target of a path: a node, or a place below one at which something may be made.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) node: Id,
@@ -57,7 +57,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The node, if the path leads to one.
+    /// Returns the node, if the path leads to one.
     pub(super) fn there(&self) -> Option<Id> {
         self.absent.is_empty().then_some(self.node)
     }
@@ -83,17 +83,17 @@ impl Tree {
         &mut self.nodes[id.0 as usize]
     }
 
-    /// Nodes below the root.
+    /// Number of nodes below the root.
     pub(super) fn len(&self) -> u64 {
         (self.nodes.len() - 1 - self.free.len()) as u64
     }
 
-    /// Regular files.
+    /// Number of regular files.
     pub(super) fn files(&self) -> u64 {
         self.nodes.iter().filter(|node| matches!(node.kind, Kind::File { .. })).count() as u64
     }
 
-    /// All links there are.
+    /// Returns all links.
     pub(super) fn links(&self) -> Vec<Id> {
         let links = self.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, Kind::Link(_)));
         links.map(|(index, _)| Id(index as u32)).collect()
@@ -128,17 +128,17 @@ impl Tree {
         }
     }
 
-    /// Where a path from the root leads when links are followed, also the last one.
+    /// Resolves a path from the root and follows all links, including the last one.
     pub(super) fn resolve(&self, path: &str, steps: &Cell<u64>) -> Result<Found, &'static str> {
         self.walk(ROOT, path, Last::Followed, steps)
     }
 
-    /// The same, where the last part is not followed if it is a link.
+    /// Resolves a path like `resolve`, but does not follow the last part if it is a link.
     pub(super) fn resolve_place(&self, path: &str, steps: &Cell<u64>) -> Result<Found, &'static str> {
         self.walk(ROOT, path, Last::Kept, steps)
     }
 
-    /// Where a link leads.
+    /// Resolves a link.
     pub(super) fn resolve_node(&self, link: Id, steps: &Cell<u64>) -> Result<Found, &'static str> {
         let node = self.node(link);
         self.walk(node.parent, &node.name, Last::Followed, steps)
@@ -146,7 +146,7 @@ impl Tree {
 
     fn walk(&self, start: Id, path: &str, last: Last, steps: &Cell<u64>) -> Result<Found, &'static str> {
         let (mut at, mut absent): (Id, Vec<String>) = (start, Vec::new());
-        // What is still to be walked, the innermost link's target last.
+        // Parts that are still to be walked, the innermost link's target last.
         let mut rest: Vec<&str> = vec![path];
         let mut links = 0;
         spend(steps, path);
@@ -192,7 +192,7 @@ impl Tree {
         Ok(Found { node: at, absent })
     }
 
-    /// Makes a node in a directory that has none of that name; nothing where its path would be too long.
+    /// Makes a node in a directory that has none of that name; `None` if its path would be too long.
     pub(super) fn insert(&mut self, directory: Id, name: &str, kind: Kind, layer: usize) -> Option<Id> {
         let parent = self.node(directory);
         let (depth, length) = (parent.depth + 1, parent.length + name.len() + 1);
@@ -213,8 +213,8 @@ impl Tree {
         Some(id)
     }
 
-    /// Takes a node and everything below it out; gives them, what is below before what it is in. Where they were is known until the next
-    /// insertion: their paths together can be much longer than what named them.
+    /// Removes a node and everything below it. Returns the removed nodes, each after the nodes below it. Their former places are known until the
+    /// next insertion: their paths together can be much longer than the archive that named them.
     pub(super) fn remove(&mut self, id: Id) -> Vec<Removed> {
         let mut removed = Vec::new();
         self.remove_into(id, &mut removed);
@@ -237,7 +237,7 @@ impl Tree {
         removed.push(Removed { id, kind });
     }
 
-    /// Takes out what lower layers put below a directory; folders stay where they hold something of this layer.
+    /// Removes the content of lower layers below a directory; folders stay if they hold content of this layer.
     pub(super) fn clear(&mut self, directory: Id, layer: usize, steps: &Cell<u64>) -> Vec<Removed> {
         let mut removed = Vec::new();
         self.clear_into(directory, layer, steps, &mut removed);
@@ -245,7 +245,7 @@ impl Tree {
     }
 
     fn clear_into(&mut self, directory: Id, layer: usize, steps: &Cell<u64>, removed: &mut Vec<Removed>) {
-        // What is made from here on is of this layer, so that a second time nothing can be found.
+        // From here on everything that is made is of this layer, so a second pass would find nothing.
         if self.node(directory).cleared == Some(layer) {
             return;
         }
@@ -261,7 +261,7 @@ impl Tree {
         }
     }
 
-    /// Takes a node out if a lower layer made it and nothing is below it.
+    /// Removes a node if a lower layer made it and nothing is below it.
     pub(super) fn remove_older(&mut self, id: Id, layer: usize, removed: &mut Vec<Removed>) {
         let node = self.node(id);
         let bare = match &node.kind {
@@ -274,25 +274,25 @@ impl Tree {
     }
 }
 
-/// What was taken out.
+/// A removed node.
 pub(super) struct Removed {
     pub(super) id: Id,
     pub(super) kind: Kind,
 }
 
-/// Whether a link at the end of a path is followed.
+/// Decides if a link at the end of a path is followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Followed,
     Kept,
 }
 
-/// Long texts are work, too.
+/// Counts steps for a text; long texts are work, too.
 fn spend(steps: &Cell<u64>, text: &str) {
     steps.set(steps.get() + text.len() as u64 / 64);
 }
 
-/// The next part of a path that is still to be walked.
+/// Takes the next part of a path that is still to be walked.
 fn next<'a>(rest: &mut Vec<&'a str>) -> Option<&'a str> {
     while let Some(top) = rest.last_mut() {
         let text = top.trim_start_matches('/');
