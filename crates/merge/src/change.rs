@@ -1,11 +1,11 @@
-//! What has to be written so that a live object is as wanted: the decision that loops make for every object they own.
+//! The write that brings a live object to its wanted state: the decision that controllers make for every object they own.
 
 use serde_json::{Map, Value};
 
 use crate::fieldset::{FieldSet, PathElement};
 use crate::managed::{Managed, Manager, Operation};
 
-/// How an object is kept.
+/// The method by which an object is kept in its wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy<'a> {
     /// By server-side apply as this field manager; what others change in its fields is repaired.
@@ -17,7 +17,7 @@ pub enum Policy<'a> {
     CreateOnly,
 }
 
-/// What to do.
+/// The write that an object needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// It does not exist.
@@ -32,10 +32,10 @@ pub enum Change {
 }
 
 /// A live object without managedFields (caches drop them) is compared by the wanted fields alone; one with them must also own no
-/// field that is not wanted any more.
+/// field that is no longer wanted.
 ///
 /// Compares without a schema: lists of objects are matched by place, since a server keeps their order, and fields that only
-/// the live object has count as the server's defaults or somebody else's.
+/// the live object has count as the server's defaults or another manager's.
 pub fn change(live: Option<&Value>, wanted: &Value, policy: Policy<'_>) -> Change {
     let Some(live) = live else {
         return Change::Create;
@@ -62,7 +62,7 @@ pub fn change(live: Option<&Value>, wanted: &Value, policy: Policy<'_>) -> Chang
     }
 }
 
-/// Whether everything wanted is in the live value; else `path` is where not.
+/// Returns true if everything wanted is in the live value; otherwise `path` is the place where it is not.
 fn covers(live: &Value, wanted: &Value, path: &mut String) -> bool {
     let length = path.len();
     let fine = match (live, wanted) {
@@ -101,7 +101,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The first field that is owned and not wanted any more.
+/// The first field that is owned and no longer wanted.
 fn first_dropped(owned: &FieldSet, wanted: &Value, at: &str) -> Option<String> {
     for member in owned.members() {
         if find(wanted, member).is_none() {

@@ -11,17 +11,17 @@ use crate::typed::{Comparison, Node};
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    /// Where, e.g. `.spec.containers[name="c"].image`.
+    /// Path of the field, e.g. `.spec.containers[name="c"].image`.
     pub path: String,
-    /// What stands there now; `None` where nothing does.
+    /// The live value; `None` if the field is absent.
     pub from: Option<Value>,
-    /// What will; `None` where nothing will.
+    /// The wanted value; `None` if the field is removed.
     pub to: Option<Value>,
 }
 
-/// What differs between `live` and `wanted`. A subtree that is new or gone is one change.
+/// Returns the differences between `live` and `wanted`. A subtree that is new or gone is one change.
 ///
-/// `metadata.managedFields`, `resourceVersion`, `generation`, `uid`, `creationTimestamp` are left out: nobody wants them.
+/// `metadata.managedFields`, `resourceVersion`, `generation`, `uid`, `creationTimestamp` are left out: they are never wanted.
 pub fn diff(live: &Value, wanted: &Value, schema: &Schema) -> Vec<FieldChange> {
     let node = Node::object(schema);
     let comparison = node.compare(live, wanted);

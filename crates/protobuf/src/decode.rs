@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::table::{Field, Form, Kind, Message, Table, table};
 use crate::wire::{Reader, Wire};
 
-/// How much is accepted.
+/// The limits of what is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the whole.
@@ -41,7 +41,7 @@ pub fn decode_as(bytes: &[u8], api_version: &str, kind: &str, limits: &Limits) -
     Decoder { table: table(), limits, values: 0 }.envelope(bytes, (api_version, kind), 0)
 }
 
-/// What an object counts beside itself.
+/// The weight of an object beside itself.
 const OBJECT_WEIGHT: usize = 7;
 
 struct Decoder<'a> {
@@ -191,7 +191,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// What Go writes for a field that is not there.
+    /// Adds the value that Go writes for a field that is not there.
     fn absent(&mut self, message: &Message, field: &Field, object: &mut Map<String, Value>, depth: usize) -> Result<()> {
         if object.contains_key(field.json) {
             return Ok(());
@@ -202,7 +202,7 @@ impl Decoder<'_> {
                 return self.message(self.table.message(at), &[], object, depth);
             }
             Form::Plain => {
-                // A struct that is left out where it is zero has nothing to show.
+                // A struct that is left out when it is zero has nothing to show.
                 if field.omitzero {
                     return Ok(());
                 }
@@ -334,7 +334,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether Go leaves a plain field with that value out.
+/// Returns true if Go leaves out a plain field with that value.
 fn is_omitted(field: &Field, value: &Value) -> bool {
     match (field.kind, value) {
         // Structs are never empty for `omitempty`.

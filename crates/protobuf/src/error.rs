@@ -1,6 +1,6 @@
-//! What is wrong with bytes or values.
+//! Errors in bytes or values.
 
-/// Why something could not be decoded or encoded.
+/// The reason why something could not be decoded or encoded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// The bytes do not begin with `k8s\0`.
@@ -28,9 +28,9 @@ pub enum Error {
     /// More than the limits allow.
     #[error("the object has more than {limit} {what}")]
     Limit {
-        /// What there is too much of.
+        /// The thing that there is too much of.
         what: &'static str,
-        /// How much is allowed.
+        /// The amount that is allowed.
         limit: usize,
     },
     /// A field does not hold what its type says.
@@ -38,7 +38,7 @@ pub enum Error {
     Field {
         /// Kind and path of the field.
         path: String,
-        /// What is wrong there.
+        /// The problem there.
         why: String,
     },
 }

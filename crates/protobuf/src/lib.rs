@@ -6,7 +6,7 @@
 //! ```
 //! Typed clients send this form and ask for it first. One table, generated from the declarations of Kubernetes' API types, drives both
 //! directions: it knows number, JSON name and presence of every field. What is decoded is what Go's encoder would have written as JSON:
-//! plain fields of no value vanish where the type says `omitempty`, embedded structs appear even when empty, pointers stay as they are.
+//! plain fields of no value vanish if the type says `omitempty`, embedded structs appear even when empty, pointers stay as they are.
 
 mod decode;
 mod encode;
@@ -25,10 +25,10 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of watch streams in this form.
 pub const WATCH_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// What every enveloped object begins with.
+/// The first bytes of every enveloped object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Whether objects of that kind have a protobuf form: all built-in kinds do, `Table` and custom resources do not.
+/// Returns true if objects of that kind have a protobuf form: all built-in kinds do, `Table` and custom resources do not.
 pub fn has_message(api_version: &str, kind: &str) -> bool {
     table::table().kind(api_version, kind).is_some()
 }

@@ -30,7 +30,7 @@ struct Message {
     extensions: u32,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 const FACTS: &str = include_str!("../facts/messages.txt");
 const META: &str = "meta.v1";
-/// Where recursive schemas are declared, whose variants have a JSON form of their own.
+/// The declaration of recursive schemas, whose variants have a JSON form of their own.
 const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
 
 /// All messages.
@@ -44,7 +44,7 @@ pub(crate) struct Field {
     pub(crate) omitzero: bool,
 }
 
-/// How a field is held.
+/// The form in which a field is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Always on the wire, whatever its value.
@@ -56,7 +56,7 @@ pub(crate) enum Form {
     Map,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -197,7 +197,7 @@ impl Kind {
         })
     }
 
-    /// What the value is called in errors.
+    /// The name of the value in errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "a string",

@@ -96,7 +96,7 @@ impl Step<'_> {
         }
     }
 
-    /// How it stands to a kept step: the order of [`PathElement`].
+    /// Compares the step with a kept step, in the order of [`PathElement`].
     pub(crate) fn order(&self, kept: &PathElement) -> Ordering {
         match (self, kept) {
             (Self::Field(ours), PathElement::Field(theirs)) => (*ours).cmp(theirs),
@@ -232,7 +232,7 @@ fn compare_with_float(whole: i128, float: f64) -> Ordering {
     whole.cmp(&(floor as i128)).then(if float > floor { Ordering::Less } else { Ordering::Equal })
 }
 
-/// Whether two values are the same, numbers by value.
+/// Returns true if two values are equal; numbers are compared by value.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     left == right || compare_values(left, right) == Ordering::Equal
 }

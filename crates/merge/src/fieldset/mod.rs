@@ -19,7 +19,7 @@ pub use v1::DecodeError;
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// In strict order; absent where there are none, so that equal sets look the same.
+    /// In strict order; absent if there are none, so that equal sets look the same.
     level: Option<Arc<Vec<Entry>>>,
 }
 
@@ -27,7 +27,7 @@ pub struct FieldSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) element: PathElement,
-    /// Whether the place itself belongs to the set.
+    /// True if the place itself belongs to the set.
     pub(crate) member: bool,
     pub(crate) below: FieldSet,
 }
@@ -70,7 +70,7 @@ impl FieldSet {
         self.level.as_ref().map(|level| level.as_slice()).unwrap_or_default()
     }
 
-    /// Whether both are the very same tree: a quick and sufficient sign that they are equal.
+    /// Returns true if both are the very same tree: a quick and sufficient sign that they are equal.
     fn is(&self, other: &Self) -> bool {
         match (&self.level, &other.level) {
             (None, None) => true,
@@ -84,7 +84,7 @@ impl FieldSet {
         entries.binary_search_by(|entry| entry.element.cmp(element)).ok().map(|place| &entries[place])
     }
 
-    /// What the set has at and below a place of the value that is walked.
+    /// Returns the set's entry for a place of the value that is walked: the place itself and what lies below it.
     pub(crate) fn at(&self, step: &Step<'_>) -> Option<&Entry> {
         let entries = self.entries();
         entries.binary_search_by(|entry| step.order(&entry.element).reverse()).ok().map(|place| &entries[place])
@@ -104,12 +104,12 @@ impl FieldSet {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.level.is_none()
     }
 
-    /// Whether the path itself is in it.
+    /// Returns true if the path itself is in the set.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -118,7 +118,7 @@ impl FieldSet {
         }
     }
 
-    /// What is below an element.
+    /// Returns the set below an element; `None` if nothing is there.
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.find(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
@@ -141,7 +141,7 @@ impl FieldSet {
         out.done()
     }
 
-    /// As [`Self::rebuilt`], beside the other set's entry of the same element.
+    /// Like [`Self::rebuilt`], beside the other set's entry of the same element.
     fn beside(&self, other: &Self, each: impl Fn(&Entry, Option<&Entry>) -> (bool, Self)) -> Self {
         let mut theirs = other.entries().iter().peekable();
         self.rebuilt(|entry| {
@@ -150,7 +150,7 @@ impl FieldSet {
         })
     }
 
-    /// What is in either.
+    /// Returns the members of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if other.is_empty() || self.is(other) {
@@ -183,7 +183,7 @@ impl FieldSet {
         out.done()
     }
 
-    /// What is in both.
+    /// Returns the members of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         if other.is_empty() || self.is(other) {
@@ -195,7 +195,7 @@ impl FieldSet {
         })
     }
 
-    /// What is in this one only.
+    /// Returns the members of this set only.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -207,7 +207,7 @@ impl FieldSet {
         })
     }
 
-    /// What is in this one only, without all that lies below a member of `other`.
+    /// Returns the members of this set only, without all that lies below a member of `other`.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         if other.is_empty() {

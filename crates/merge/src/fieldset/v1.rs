@@ -19,7 +19,7 @@ impl FieldSet {
         read(fields).map(|(set, _)| set)
     }
 
-    /// As FieldsV1.
+    /// Encodes the set as FieldsV1.
     pub fn encode(&self) -> Value {
         Value::Object(write(self, false))
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::typed::{Duplicates, Node};
 
-/// Who owned the object before anybody applied.
+/// The manager of fields that were there before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The manager for which objects move over from client-side apply.
 const KUBECTL: &str = "kubectl";
@@ -23,7 +23,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// All annotations together may be this large.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Why an apply was refused.
+/// The reason for refusing an apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The request is wrong (400).
@@ -38,7 +38,7 @@ pub enum ApplyError {
     /// Others own what would change (409).
     #[error("{0}")]
     Conflict(Conflicts),
-    /// An object can not be had in the version of an owner (500).
+    /// An object is unavailable in the version of an owner (500).
     #[error("{0}")]
     NotConverted(String),
     /// An object is needed in another version first: only [`apply_across`] says so.
@@ -56,12 +56,12 @@ impl From<NotConverted> for ApplyError {
     }
 }
 
-/// What an apply makes of the object.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// The object with its managedFields; fields that the write cannot change ([`Write::reset`]) are not yet put back.
     pub object: Value,
-    /// Whether anything but managedFields differs from the live object.
+    /// True if anything but managedFields differs from the live object.
     pub changed: bool,
 }
 
@@ -70,7 +70,7 @@ pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Re
     applied(live, config, write, force, None)
 }
 
-/// The same for a kind with several versions, in each of which somebody may own fields.
+/// The same for a kind with several versions, in each of which managers may own fields.
 pub fn apply_across(live: &Value, config: &Value, write: &Write<'_>, force: bool, versions: &dyn Versions) -> Result<Applied, ApplyError> {
     applied(live, config, write, force, Some(versions))
 }
@@ -122,7 +122,7 @@ fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, version
     Ok(Applied { object, changed: changed || synced })
 }
 
-/// The new object, where anything is to change, and its owners.
+/// The new object, if anything is to change, and its owners.
 type Merged = (Option<Value>, Managed);
 
 fn merge(
@@ -178,7 +178,7 @@ fn merge(
         }
         release(&mut managed, &changes, Some(&manager));
     }
-    // What differs in form alone, as 1 and 1.0 do, does not differ.
+    // Values that differ in form alone, as 1 and 1.0 do, count as equal.
     let object = object.filter(|object| !crate::fieldset::equal(live, object));
     if let Some(owned) = managed.0.get_mut(&manager) {
         owned.fields = owned.fields.difference(system_fields());
@@ -190,7 +190,7 @@ fn merge(
     Ok((object, managed))
 }
 
-/// The conflicts that remain when what client-side apply had set counts as the applier's own; `None` where it never was used.
+/// The conflicts that remain when fields set by client-side apply count as the applier's own; `None` if it was never used.
 fn migrate(live: &Value, conflicts: &Conflicts, node: Node<'_>, write: &Write<'_>) -> Option<Conflicts> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
@@ -204,7 +204,7 @@ fn migrate(live: &Value, conflicts: &Conflicts, node: Node<'_>, write: &Write<'_
     Some(Conflicts(rest))
 }
 
-/// Keeps the annotation of client-side apply up to date, where it is; says whether it changed.
+/// Keeps the annotation of client-side apply up to date, if there is one; returns true if it changed.
 fn sync_last_applied(object: &mut Value, config: &Value) -> bool {
     let Some(Value::Object(annotations)) = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations")) else {
         return false;

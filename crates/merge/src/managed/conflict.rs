@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Manager, Operation};
 use crate::fieldset::Path;
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Its owner.

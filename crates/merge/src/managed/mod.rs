@@ -23,10 +23,10 @@ pub use versions::{NotConverted, Pending, Versioned, Versions};
 
 use crate::fieldset::{DecodeError, FieldSet, Path};
 
-/// How many managers may own fields by updates; older ones are joined beyond that.
+/// Most managers that may own fields by updates; older ones are joined beyond that.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// Whether ownership came from server-side apply or from any other write.
+/// The kind of write that ownership came from: server-side apply, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
@@ -36,7 +36,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As managedFields spells it.
+    /// Returns the operation as managedFields spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -45,12 +45,12 @@ impl Operation {
     }
 }
 
-/// Who owns fields. Appliers are the same in every version, so theirs is not part of who they are.
+/// An owner of fields. Appliers are the same in every version, so theirs is not part of their identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     /// The field manager's name.
     pub manager: String,
-    /// How it came to own.
+    /// The operation by which it came to own.
     pub operation: Operation,
     /// The version it wrote in; empty for appliers.
     pub api_version: String,
@@ -58,12 +58,12 @@ pub struct Manager {
     pub subresource: String,
 }
 
-/// What a manager owns.
+/// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// The version in which the fields are to be read.
     pub api_version: String,
-    /// When it last took fields, in RFC 3339 with seconds.
+    /// The time when it last took fields, in RFC 3339 with seconds.
     pub time: Option<String>,
     /// Its fields.
     pub fields: FieldSet,
@@ -154,12 +154,12 @@ impl Managed {
         self.0.iter()
     }
 
-    /// What a manager owns.
+    /// Returns the fields that a manager owns.
     pub fn get(&self, manager: &Manager) -> Option<&Owned> {
         self.0.get(manager)
     }
 
-    /// Whether nobody owns anything.
+    /// Returns true if no manager owns anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -198,7 +198,7 @@ pub struct Write<'a> {
     pub now: &'a str,
 }
 
-/// Fields that the system sets and nobody owns.
+/// Fields that the system sets and that have no owner.
 fn system_fields() -> &'static FieldSet {
     static FIELDS: OnceLock<FieldSet> = OnceLock::new();
     FIELDS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What an applier leaves out goes, unless somebody else owns it.
+//! Removal of fields that an applier leaves out, unless another manager owns them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::Managed;
 use crate::fieldset::{FieldSet, PathElement};
 use crate::typed::Node;
 
-/// Whether an applier that owned `last` still applies all of it: then nothing goes.
+/// Returns true if an applier that owned `last` still applies all of it: then nothing goes.
 ///
 /// An item of which the applier has nothing but the item itself (all its keys are defaults) does not count, since it lives
 /// only as long as something in it does.
@@ -20,7 +20,7 @@ pub(super) fn keeps(fields: &FieldSet, last: &FieldSet) -> bool {
     })
 }
 
-/// Removes what the applier had applied last time, has not applied now, and nobody else owns. `None` if nothing goes.
+/// Removes what the applier had applied last time, has not applied now, and no other manager owns. `None` if nothing goes.
 pub(super) fn prune(merged: &Value, managed: &Managed, last: &FieldSet, node: Node<'_>) -> Option<Value> {
     let last = node.with_named_parents(last);
     let pruned = node.remove(merged, &last);

@@ -22,7 +22,7 @@ pub fn from_scale(parent: &Managed, scale: &Managed, replicas: &[PathElement], p
     let mut out = parent.clone();
     let field: FieldSet = [Path(replicas.to_vec())].into_iter().collect();
     let spec_replicas = Path::fields(["spec", "replicas"]);
-    // Who owned the field before and does not own it now has lost it.
+    // A manager that owned the field before and does not own it now has lost it.
     for (manager, owned) in &mut out.0 {
         let same = |other: &Manager| {
             other.manager == manager.manager && other.operation == manager.operation && other.subresource == manager.subresource

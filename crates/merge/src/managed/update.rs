@@ -11,7 +11,7 @@ use super::{
 };
 use crate::typed::{Comparison, Duplicates, Node, Violations};
 
-/// What old updates are joined into beyond [`MAX_UPDATE_MANAGERS`].
+/// The manager that old updates beyond [`MAX_UPDATE_MANAGERS`] are joined into.
 const ANCIENT: &str = "ancient-changes";
 
 /// `new` with the managedFields that follow from writing it over `live` (null before a create).
@@ -20,11 +20,11 @@ const ANCIENT: &str = "ancient-changes";
 /// nulls and empty fields that the kind does not keep.
 #[must_use]
 pub fn update(live: &Value, new: &Value, write: &Write<'_>) -> Value {
-    // Nothing is pending where nothing is converted.
+    // Nothing is pending if nothing is converted.
     updated(live, new, write, None).unwrap_or_else(|Pending| bare(new))
 }
 
-/// The same for a kind with several versions, in each of which somebody may own fields.
+/// The same for a kind with several versions, in each of which managers may own fields.
 pub fn update_across(live: &Value, new: &Value, write: &Write<'_>, versions: &dyn Versions) -> Result<Value, Pending> {
     updated(live, new, write, Some(versions))
 }
@@ -33,12 +33,12 @@ fn updated(live: &Value, new: &Value, write: &Write<'_>, versions: Option<&dyn V
     let mut out = bare(new);
     let mut managed = starting_point(live, new, write);
     let creates = live.pointer("/metadata/uid").and_then(Value::as_str).is_none_or(str::is_empty);
-    // An existing object without owners stays without until somebody applies.
+    // An existing object without owners stays without them until the first apply.
     if !managed.is_empty() || creates {
         match take(&mut managed, &bare(live), &out, write, write.manager, versions) {
             Ok(()) => {}
             Err(NotTaken::Versions(NotConverted::Pending)) => return Err(Pending),
-            // Who owns what of an object that does not fit its schema cannot be said; as upstream, nobody owns anything then.
+            // The owners of an object that does not fit its schema cannot be determined; as upstream, nothing is owned then.
             Err(_) => return Ok(out),
         }
     }
@@ -70,11 +70,11 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// Why it can not be said who owns what.
+/// The reason why owners cannot be determined.
 pub(super) enum NotTaken {
     /// An object does not fit its schema.
     Typed(Violations),
-    /// An object is not to be had in the version of an owner.
+    /// An object is unavailable in the version of an owner.
     Versions(NotConverted),
 }
 
@@ -181,7 +181,7 @@ fn cap(managed: &mut Managed) {
     }
 }
 
-/// Puts the old managedFields back where nothing but their times changed, so that such a write changes nothing.
+/// Puts the old managedFields back if nothing but their times changed, so that such a write changes nothing.
 pub fn keep_times(old: &Value, new: &mut Value) {
     let entries = |object| managed_fields(object).and_then(Value::as_array);
     if let (Some(before), Some(after)) = (entries(old), entries(new))
@@ -212,7 +212,7 @@ fn by_owner(entries: &[Value]) -> Vec<&Value> {
     entries
 }
 
-/// Whether two objects are the same in all members but some.
+/// Returns true if two objects are the same in all members but the ignored ones.
 fn same_but(left: &Value, right: &Value, ignored: &[&str]) -> bool {
     let (Value::Object(left), Value::Object(right)) = (left, right) else {
         return left == right;

@@ -4,7 +4,7 @@
 //!   live, new ── convert into each owner's version ── compare there ── conflicts, losses in that owner's words
 //! ```
 //!
-//! Converting may need somebody else (a webhook), while everything here is a pure function. So what is not at hand is
+//! Converting may need another party (a webhook), while everything here is a pure function. So a form that is not at hand is
 //! [`NotConverted::Pending`]: the caller fetches what was asked for, and calls again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,18 +23,18 @@ pub struct Versioned {
     pub object: Value,
     /// The kind's schema in that version.
     pub schema: SchemaRef,
-    /// Fields that the write can not change, by their names in that version ([`Write::reset`]).
+    /// Fields that the write cannot change, by their names in that version ([`Write::reset`]).
     pub reset: FieldSet,
 }
 
-/// Why an object is not to be had in a version.
+/// The reason why an object is unavailable in a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotConverted {
-    /// The kind has no such version any more. Whoever owns fields in it owns nothing.
+    /// The kind no longer has such a version. Managers that own fields in it own nothing.
     Gone,
     /// Nobody has converted it yet.
     Pending,
-    /// It can not be converted.
+    /// It cannot be converted.
     Failed(String),
 }
 
@@ -43,7 +43,7 @@ pub trait Versions {
     /// The object (without managedFields) in another version, or in its own.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Versioned, NotConverted>;
 
-    /// An object with nothing in it, as the server writes it: what is there anyhow belongs to nobody when somebody applies first.
+    /// An object with nothing in it, as the server writes it: what it holds anyhow has no owner at the first apply.
     fn empty(&self) -> Value {
         Value::Object(serde_json::Map::new())
     }
@@ -54,7 +54,7 @@ pub trait Versions {
 #[error("an object is needed in another version first")]
 pub struct Pending;
 
-/// Two objects in each version, beside that of the write, in which somebody owns fields.
+/// Two objects in each version, beside that of the write, in which managers own fields.
 pub(super) type Forms = BTreeMap<String, [Versioned; 2]>;
 
 /// Converts both objects into the versions of their owners; forgets the owners whose version is gone. Without [`Versions`], all
@@ -102,14 +102,14 @@ impl<T> PerVersion<T> {
     }
 }
 
-/// What a write changes, in the words of each version.
+/// The changes of a write, in the terms of each version.
 pub(super) fn changes(old: &Value, new: &Value, forms: &Forms, write: &Write<'_>) -> PerVersion<Comparison> {
     let own = Node::object(write.schema).compare(old, new).without(write.reset);
     let other = |[old, new]: &[Versioned; 2]| Node::object(&old.schema).compare(&old.object, &new.object).without(&old.reset);
     PerVersion { own, others: forms.iter().map(|(version, form)| (version.clone(), other(form))).collect() }
 }
 
-/// [`super::apply`]'s pruning where owners have several versions: the applier's last fields go in the version it applied them in, and what
+/// [`super::apply`]'s pruning if owners have several versions: the applier's last fields go in the version it applied them in, and what
 /// others own comes back in theirs.
 pub(super) fn prune(
     merged: &Value,

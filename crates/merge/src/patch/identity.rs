@@ -1,4 +1,4 @@
-//! Which elements of lists are the same. Lists have no bounds but those of requests, so elements are found by hash.
+//! The identity of list elements. Lists have no bounds but those of requests, so elements are found by hash.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use mainstay_golang::value as go;
 use serde_json::Value;
 
-/// What tells an element from the others of its list.
+/// The part that tells an element from the others of its list.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Identity<'a> {
     /// All of it.
@@ -33,7 +33,7 @@ pub(super) fn printed(key: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Where each element of a list is first.
+/// The first place of each element of a list.
 pub(super) fn places<'a>(list: &'a [Value], key: Option<&str>) -> HashMap<Identity<'a>, usize> {
     let mut places = HashMap::with_capacity(list.len());
     for (place, item) in list.iter().enumerate() {

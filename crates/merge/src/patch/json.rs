@@ -7,7 +7,7 @@ use super::PatchError;
 /// The most operations that one JSON patch may have.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// How much the copies of one patch may add up to: without it 10,000 copies of copies would double a document without end.
+/// Most bytes that the copies of one patch may add up to: without it 10,000 copies of copies would double a document without end.
 pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Applies the operations in order; on an error `doc` is as it was.

@@ -1,4 +1,4 @@
-//! What a PATCH makes of an object: the three formats of KAPI-PATCH-01.
+//! The effect of a PATCH on an object, in the three formats of KAPI-PATCH-01.
 
 mod identity;
 mod json;
@@ -12,7 +12,7 @@ pub use strategic::strategic_merge_patch;
 use mainstay_golang::value::json_type;
 use serde_json::Value;
 
-/// Why a patch was refused. The text is the one of a Status; [`PatchError::code`] is its HTTP status.
+/// The reason for refusing a patch. The text is the one of a Status; [`PatchError::code`] is its HTTP status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The body is no patch of its format.
@@ -29,7 +29,7 @@ pub enum PatchError {
     /// A patch that does not fit the object: Kubernetes does not say more than this text; `detail` is for logs.
     #[error("the server rejected our request due to an error in our request")]
     Rejected {
-        /// What did not fit, e.g. `operation 2: test of /data/a failed`.
+        /// The part that did not fit, e.g. `operation 2: test of /data/a failed`.
         detail: String,
     },
     /// A strategic merge patch whose directives have the wrong form.
@@ -51,7 +51,7 @@ impl PatchError {
         }
     }
 
-    /// The `reason` of the Status; empty where Kubernetes gives none.
+    /// The `reason` of the Status; empty if Kubernetes gives none.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Decode(_) | Self::BadRequest(_) => "BadRequest",
@@ -62,7 +62,7 @@ impl PatchError {
     }
 }
 
-/// The operations of a JSON patch body, with Kubernetes' words where it is none.
+/// Returns the operations of a JSON patch body, or Kubernetes' words if it is none.
 pub fn decode_json_patch(body: &[u8]) -> Result<Vec<Value>, PatchError> {
     match decode(body)? {
         Value::Array(operations) => match operations.iter().find(|operation| !operation.is_object() && !operation.is_null()) {

@@ -32,7 +32,7 @@ pub fn strategic_merge_patch(original: &Value, patch: &Value, schema: &Schema) -
     merge_map(original.clone(), patch.clone(), Some(schema)).map(Value::Object)
 }
 
-/// How one field merges.
+/// The merge rules of one field.
 #[derive(Clone, Copy)]
 struct Meta<'a> {
     schema: Option<&'a Schema>,
@@ -42,7 +42,7 @@ struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// Refused where the Go type of the parent has no such field. What the schema does not describe merges as JSON.
+    /// Refuses a field that the Go type of the parent does not have. What the schema does not describe merges as JSON.
     fn of(parent: Option<&'a Schema>, field: &str) -> Result<Self, PatchError> {
         if let Some(parent) = parent
             && !parent.properties.contains_key(field)
@@ -173,7 +173,7 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
     Ok(())
 }
 
-/// The live list by which a merged one is ordered. What the patch adds counts as live where it takes the place of something deleted:
+/// The live list by which a merged one is ordered. What the patch adds counts as live if it takes the place of something deleted:
 /// upstream deletes and adds in the same array.
 fn live_order(now: &[Value], change: &[Value], key: &str) -> Vec<Value> {
     let directive = |item: &Value, name: &str| item.get(DIRECTIVE).is_some_and(|given| given == name);
@@ -323,7 +323,7 @@ fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
     Ok(first.is_some_and(Value::is_object))
 }
 
-/// Elements of the patch in its order; elements only the server has keep their places relative to those, as far as the live order says.
+/// Elements of the patch in its order; elements only the server has keep their places relative to those, to the extent that the live order says.
 fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key: Option<&str>) -> Result<Vec<Value>, PatchError> {
     let (in_patch, in_live) = (places(patch_order, key), places(live_order, key));
     for map in merged.iter().chain(patch_order).chain(live_order).filter_map(Value::as_object) {
@@ -360,7 +360,7 @@ fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key
     }
 }
 
-/// A value that is new to the object: without nulls, and without what a `$patch` directive is about; `None` where that is all of it.
+/// A value that is new to the object: without nulls, and without what a `$patch` directive is about; `None` if that is all of it.
 fn new_value(mut value: Value) -> Option<Value> {
     discard_nulls(&mut value);
     kept(value)

@@ -1,4 +1,4 @@
-//! What differs between two values of a type, as field sets.
+//! The differences between two values of a type, as field sets.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether the two are the same.
+    /// Returns true if the two values are the same.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
@@ -91,7 +91,7 @@ impl Node<'_> {
         self.compared(Some(old), Some(new)).0
     }
 
-    /// What differs below the place, and in which sets the place itself is.
+    /// Returns the differences below the place, and the sets that the place itself is in.
     fn compared(self, old: Option<&Value>, new: Option<&Value>) -> (Comparison, Own) {
         match (old, new) {
             (Some(a), Some(b)) if self.is_deduced() && !alike(a, b) => {
@@ -109,7 +109,7 @@ impl Node<'_> {
     }
 }
 
-/// `Some` where the place is compared as one unit.
+/// Returns `Some` if the place is compared as one unit.
 fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) -> (Comparison, Option<Own>) {
     let whole = || (Comparison::default(), Some(unit(old, new)));
     match shape {
@@ -139,7 +139,7 @@ fn unit(old: Option<&Value>, new: Option<&Value>) -> Own {
     }
 }
 
-/// Whether two values of a deduced type have the same type.
+/// Returns true if two values of a deduced type have the same type.
 fn alike(left: &Value, right: &Value) -> bool {
     fn class(value: &Value) -> u8 {
         match value {

@@ -9,12 +9,12 @@ use super::{List, MapShape, Node, Shape};
 use crate::fieldset::Step;
 
 impl Node<'_> {
-    /// `config` laid over `live`: its fields win, all others stay; order follows the config where both have it. `None` where
+    /// `config` laid over `live`: its fields win, all others stay; order follows the config if both have it. `None` if
     /// that is the live value as it stands, which is all that most applies find.
     ///
     /// Both must be valid, and the config without duplicates.
     pub fn overlay(self, live: &Value, config: &Value) -> Option<Value> {
-        // Where the type is deduced it is that of the config; null there leaves a live map as it is.
+        // If the type is deduced it is that of the config; null there leaves a live map as it is.
         match (self.shape(Some(config)), live, config) {
             (Shape::List(list), Value::Array(old), Value::Array(new)) if !(list.is_atomic() || old.is_empty() && new.is_empty()) => {
                 merge_lists(&list, old, new).map(Value::Array)
@@ -68,7 +68,7 @@ fn merge_lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Option<Vec<
 type Items<'v> = [(Step<'v>, &'v Value)];
 
 /// Items of the config come in its order; items only of the live list keep their place before the config's item that
-/// followed them, as far as the two orders agree.
+/// followed them, to the extent that the two orders agree.
 fn interleave<'v>(old: &Items<'v>, new: &Items<'v>, overlaid: impl Fn(&'v Value, &'v Value) -> Cow<'v, Value>) -> Vec<Cow<'v, Value>> {
     // An element that the live list has twice is not merged: the config's replaces it.
     let mut old_items: BTreeMap<&Step<'v>, Option<&'v Value>> = BTreeMap::new();

@@ -30,7 +30,7 @@ enum Kind<'a> {
     Schema(&'a Schema),
     /// A whole object: its `apiVersion`, `kind` and `metadata` have their types whatever the schema says.
     Object(&'a Schema),
-    /// As whatever stands there.
+    /// The type of the value that stands there.
     Deduced,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the shape depends on what stands there.
+    /// Returns true if the shape depends on the value that stands there.
     fn is_deduced(self) -> bool {
         match self.0 {
             Kind::Deduced => true,
@@ -151,7 +151,7 @@ fn parts(schema: &Schema) -> Parts<'_> {
 }
 
 impl<'a> MapShape<'a> {
-    /// The type of a member and whether the schema names it; `None` where the schema has no room for it.
+    /// The type of a member and whether the schema names it; `None` if the schema has no room for it.
     fn member(&self, name: &str) -> Option<(Node<'a>, bool)> {
         let (schema, whole) = match self.node.0 {
             Kind::Deduced => return Some((Node(Kind::Deduced), false)),
@@ -173,7 +173,7 @@ impl<'a> MapShape<'a> {
     }
 }
 
-/// What every object has, typed as Kubernetes types it where the schema does not (those of custom resources do not).
+/// A member that every object has, typed as Kubernetes types it if the schema does not (those of custom resources do not).
 fn object_member<'a>(schema: &'a Schema, name: &str) -> Option<Node<'a>> {
     match name {
         "apiVersion" | "kind" => Some(Node(Kind::Schema(text()))),
@@ -190,7 +190,7 @@ fn text() -> &'static Schema {
     TEXT.get_or_init(|| Schema { kind: Some(Type::String), ..Schema::default() })
 }
 
-/// The schema of ObjectMeta, as far as merging needs it.
+/// The part of ObjectMeta's schema that merging needs.
 fn object_meta() -> &'static Schema {
     static META: OnceLock<Schema> = OnceLock::new();
     META.get_or_init(|| {
@@ -247,7 +247,7 @@ fn object_meta() -> &'static Schema {
 }
 
 impl<'a> List<'a> {
-    /// What tells the item apart from the others of an associative list, or why nothing can.
+    /// Returns the step that tells the item apart from the others of an associative list, or the reason why nothing can.
     fn element<'v>(&self, item: &'v Value) -> Result<Step<'v>, String>
     where
         'a: 'v,

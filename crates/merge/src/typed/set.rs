@@ -1,4 +1,4 @@
-//! The field set of a value: what somebody who applies exactly this owns.
+//! The field set of a value: the fields owned by a manager that applies exactly this.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ impl Node<'_> {
         self.fields(value).0
     }
 
-    /// What lies below the value, and whether the place itself belongs to the set.
+    /// Returns the fields below the value, and whether the place itself belongs to the set.
     fn fields(self, value: &Value) -> (FieldSet, bool) {
         let entries = match (self.shape(Some(value)), value) {
             (Shape::Scalar(_), _) => return (FieldSet::new(), true),

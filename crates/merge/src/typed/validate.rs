@@ -1,4 +1,4 @@
-//! Whether a value fits its type: what structured merge needs to know before it can merge, with upstream's words.
+//! Validation of a value against its type, which structured merge needs before it can merge, with upstream's words.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Node, ScalarType, Shape};
 use crate::fieldset::Step;
 
-/// What does not fit, each as `PATH: problem`.
+/// The parts that do not fit, each as `PATH: problem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations(pub Vec<String>);
 
@@ -25,7 +25,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// Whether an associative list may hold two items of the same key: live objects may, applied ones may not.
+/// The rule for two items of the same key in an associative list: live objects may have them, applied ones may not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
     /// They are an error.
@@ -45,7 +45,7 @@ impl Node<'_> {
 
 struct Walk<'v> {
     duplicates: Duplicates,
-    /// Written out only where something does not fit.
+    /// Written out only if something does not fit.
     path: Vec<Step<'v>>,
     found: Vec<String>,
 }
