@@ -47,7 +47,7 @@ pub async fn run(world: World) {
         if same {
             return;
         }
-        // A role is part of few aggregated ones, and a cluster has thousands of roles.
+        // A role contributes to few aggregated roles, and a cluster has thousands of roles.
         let labels: Vec<Value> = before.into_iter().chain(now).map(|role| json!(role.labels())).collect();
         for (key, selectors) in &*aggregated {
             if labels.iter().any(|labels| is_part(selectors, labels)) {
@@ -85,7 +85,7 @@ impl Controller {
     }
 }
 
-/// The selectors of a role that is aggregated.
+/// Returns the selectors of an aggregated role.
 fn selectors(role: &DynamicObject) -> Option<&Vec<Value>> {
     static NONE: Vec<Value> = Vec::new();
     let rule = role.data.get("aggregationRule").filter(|rule| rule.is_object())?;
@@ -96,7 +96,7 @@ fn is_part(selectors: &[Value], labels: &Value) -> bool {
     selectors.iter().any(|selector| mainstay_rbac::selector_matches(selector, Some(labels)))
 }
 
-/// The rules that an aggregated role should have; nothing where it is none.
+/// Returns the rules that an aggregated role should have; `None` if it is not aggregated.
 fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>) -> std::result::Result<Option<Value>, String> {
     let Some(selectors) = selectors(role) else { return Ok(None) };
     let value = |role: &DynamicObject| {
@@ -113,7 +113,7 @@ fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>)
     union.map(|rules| serde_json::to_value(rules).map_err(|error| error.to_string())).transpose()
 }
 
-/// Absent and empty are the same.
+/// Compares rules; absent and empty ones are equal.
 fn same(present: &Value, wanted: &Value) -> bool {
     present == wanted || (present.is_null() && wanted.as_array().is_some_and(Vec::is_empty))
 }

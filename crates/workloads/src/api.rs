@@ -9,10 +9,10 @@ use crate::{Error, Result};
 
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-/// Objects of one page of a list.
+/// The most objects of one page of a list.
 const PAGE: usize = 500;
 
-/// A built-in kind.
+/// Returns a built-in kind.
 pub fn builtin(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Served {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = ApiResource {
@@ -36,21 +36,21 @@ pub enum Patch {
     Strategic(Value),
 }
 
-/// How an object is deleted.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct Delete {
-    /// Only this very object.
+    /// Deletes the object only if it has this uid.
     pub uid: Option<String>,
-    /// Only in this state.
+    /// Deletes the object only if it has this resource version.
     pub resource_version: Option<String>,
-    /// The grace period in place of the object's own.
+    /// The grace period in seconds, in place of the object's own.
     pub grace_seconds: Option<u32>,
-    /// `Background`, `Foreground` or `Orphan`; the kind's own where absent.
+    /// `Background`, `Foreground` or `Orphan`; the kind's default if absent.
     pub propagation: Option<&'static str>,
 }
 
 impl Delete {
-    /// Only this very object.
+    /// Returns the options to delete an object only if it has this uid.
     pub fn uid(uid: &str) -> Self {
         Self { uid: Some(uid.to_owned()), ..Self::default() }
     }
@@ -73,7 +73,7 @@ impl Delete {
     }
 }
 
-/// Requests of one component.
+/// The API requests of one component.
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
@@ -129,12 +129,12 @@ impl<'a> Call<'a> {
 }
 
 impl Api {
-    /// Requests with this client, as this field manager.
+    /// Makes requests with this client, as this field manager.
     pub fn new(client: kube::Client, manager: &'static str) -> Self {
         Self { client, manager }
     }
 
-    /// The client itself.
+    /// Returns the client.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
@@ -160,23 +160,23 @@ impl Api {
         self.client.request(request).await.map_err(failed)
     }
 
-    /// An object; `None` where there is none.
+    /// Gets an object; `None` if it is not found.
     pub async fn get(&self, served: &Served, key: &Key) -> Result<Option<Value>> {
         absent_as_none(self.send(Call::new("getting", Method::GET, served, key)).await)
     }
 
-    /// An object's subresource.
+    /// Gets a subresource of an object.
     pub async fn get_subresource(&self, served: &Served, key: &Key, subresource: &str) -> Result<Value> {
         self.send(Call { subresource, ..Call::new("getting", Method::GET, served, key) }).await
     }
 
-    /// An object's metadata; `None` where there is none.
+    /// Gets the metadata of an object; `None` if it is not found.
     pub async fn get_metadata(&self, served: &Served, key: &Key) -> Result<Option<Value>> {
         let call = Call { accept: METADATA, ..Call::new("getting", Method::GET, served, key) };
         absent_as_none(self.send(call).await)
     }
 
-    /// The metadata of all objects of a kind in a namespace.
+    /// Lists the metadata of all objects of a kind in a namespace.
     pub async fn list_metadata(&self, served: &Served, namespace: &str) -> Result<Vec<Value>> {
         let key = Key::new(namespace, "");
         let mut all = Vec::new();
@@ -198,13 +198,13 @@ impl Api {
         }
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub async fn create(&self, served: &Served, namespace: &str, body: &Value) -> Result<Value> {
         let key = Key::new(namespace, "");
         self.send(Call { body: Some(body), ..Call::new("creating", Method::POST, served, &key) }).await
     }
 
-    /// Posts to an object's subresource.
+    /// Posts to a subresource of an object.
     pub async fn post(&self, served: &Served, key: &Key, subresource: &str, body: &Value) -> Result<Value> {
         self.send(Call { subresource, body: Some(body), ..Call::new("posting to", Method::POST, served, key) }).await
     }
@@ -224,7 +224,7 @@ impl Api {
         self.send(Call { subresource, content_type, body: Some(body), ..Call::new("patching", Method::PATCH, served, key) }).await
     }
 
-    /// Deletes an object; `false` where there was none.
+    /// Deletes an object; `false` if it was not found.
     pub async fn delete(&self, served: &Served, key: &Key, options: &Delete) -> Result<bool> {
         let body = options.body();
         let call = Call { body: Some(&body), ..Call::new("deleting", Method::DELETE, served, key) };

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: how many pods may be evicted now.
+//! PodDisruptionBudgets: the pods that may be evicted now.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -12,7 +12,7 @@ use crate::pod;
 use crate::replicaset::settle;
 use crate::world::{World, wake_self};
 
-/// An eviction that has not become a deletion within this many seconds is forgotten.
+/// Seconds after which an eviction that has not become a deletion is forgotten.
 const EVICTION_SECONDS: i64 = 120;
 
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub async fn run(world: World, budgets: Live, owners: Vec<Live>) {
     .await;
 }
 
-/// An empty selector covers every pod of the namespace, an absent one none.
+/// Returns true if a budget covers a pod. An empty selector covers every pod of the namespace, an absent one none.
 fn covers(budget: &DynamicObject, pod: &DynamicObject) -> bool {
     let selector = budget.at("/spec/selector");
     selector.as_object().is_some_and(Map::is_empty) || selects(selector, pod.labels())
@@ -67,7 +67,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// The sum of the replicas that the pods' controllers want; pods that nobody controls count for nothing.
+    /// Returns the sum of the desired replicas of the pods' controllers; pods without a controller count as zero.
     fn scale(&self, pods: &[Object]) -> i64 {
         let mut seen = std::collections::BTreeMap::new();
         for pod in pods {
@@ -75,7 +75,7 @@ impl Controller {
             let own = self.owners.iter().find(|live| live.served().resource.kind == owner.kind);
             let found = own.and_then(|live| live.get(&Key::new(pod.namespace(), &owner.name))).filter(|found| found.uid() == owner.uid);
             let Some(found) = found else { continue };
-            // Of a ReplicaSet that a Deployment controls, the Deployment's number counts.
+            // A ReplicaSet that a Deployment controls counts with the Deployment's number.
             let above = found.controller().and_then(|above| {
                 let live = self.owners.iter().find(|live| live.served().resource.kind == above.kind)?;
                 live.get(&Key::new(pod.namespace(), &above.name))

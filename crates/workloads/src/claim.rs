@@ -1,4 +1,4 @@
-//! Which objects a controller has, takes, and lets go: by controller reference and selector.
+//! Claims of a controller to objects: those that it owns, adopts and releases, by controller reference and selector.
 
 use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Served};
@@ -9,14 +9,14 @@ use crate::api::Patch;
 use crate::live::Live;
 use crate::object::{Object, Read as _, controller_reference, selects};
 
-/// What becomes of the objects that could be an owner's.
+/// The candidates for one owner, by their fate.
 #[derive(Debug, Default, PartialEq)]
 pub struct Claim {
-    /// They are its own.
+    /// Objects that the owner controls and keeps.
     pub own: Vec<Object>,
-    /// They are nobody's and match: they become its own.
+    /// Objects without a controller that match: the owner adopts them.
     pub adopt: Vec<Object>,
-    /// They are its own and match no more: they become nobody's.
+    /// Objects of the owner that no longer match: it releases them.
     pub release: Vec<Object>,
 }
 
@@ -24,7 +24,7 @@ pub struct Claim {
 pub fn claim(owner: &DynamicObject, selector: &Value, candidates: impl IntoIterator<Item = Object>) -> Claim {
     let mut claim = Claim::default();
     for object in candidates {
-        // Most candidates are somebody else's: the selector is asked only where it matters.
+        // Most candidates belong to other owners, so the selector is evaluated only when it matters.
         match object.controller() {
             Some(controller) if controller.uid == owner.uid() => {
                 if selects(selector, object.labels()) {
@@ -40,7 +40,7 @@ pub fn claim(owner: &DynamicObject, selector: &Value, candidates: impl IntoItera
     claim
 }
 
-/// Carries a claim out; what was adopted is among the owner's own afterwards.
+/// Carries a claim out, and returns the owner's objects including the adopted ones.
 pub async fn carry_out(claim: Claim, owners: &Live, owner: &DynamicObject, objects: &Live) -> Result<Vec<Object>> {
     let mut own = claim.own;
     if !claim.adopt.is_empty() && still_there(owners.served(), owners, owner).await? {
@@ -66,7 +66,7 @@ pub async fn carry_out(claim: Claim, owners: &Live, owner: &DynamicObject, objec
     Ok(own)
 }
 
-/// Adopting for an owner that is gone would leave objects that nobody collects: the server is asked, not the copy.
+/// Asks the server, not the cache, if the owner still exists: an adoption for a deleted owner would leave objects that are never collected.
 async fn still_there(served: &Served, owners: &Live, owner: &DynamicObject) -> Result<bool> {
     let live = owners.api().get_metadata(served, &Key::of(owner)).await?;
     Ok(live.is_some_and(|live| live["metadata"]["uid"] == owner.uid() && live.pointer("/metadata/deletionTimestamp").is_none()))

@@ -1,4 +1,4 @@
-//! What the server serves: every kind once, in its preferred version.
+//! The kinds that the server serves, each once, in its preferred version.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{Error, Result};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A kind and what can be done with it.
+/// A kind and its capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The kind in the version preferred.
+    /// The kind in its preferred version.
     pub served: Served,
     /// Its verbs.
     pub verbs: Vec<String>,
@@ -23,13 +23,13 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Whether it can be asked this.
+    /// Returns true if the kind supports the verb.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|own| own == verb)
     }
 }
 
-/// The kinds that were served when the server was asked last.
+/// The served kinds as of the last discovery.
 #[derive(Clone)]
 pub struct Discovery {
     client: kube::Client,
@@ -37,22 +37,22 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Nothing is known yet.
+    /// Returns an empty list of kinds, before the first discovery.
     pub fn new(client: kube::Client) -> Self {
         Self { client, kinds: Arc::new(watch::Sender::new(Arc::from([]))) }
     }
 
-    /// What is known.
+    /// Returns the known kinds.
     pub fn known(&self) -> Arc<[Kind]> {
         self.kinds.borrow().clone()
     }
 
-    /// Tells of every time that other kinds are known than before.
+    /// Returns a receiver that is notified whenever the known kinds change.
     pub fn changes(&self) -> watch::Receiver<Arc<[Kind]>> {
         self.kinds.subscribe()
     }
 
-    /// Asks the server.
+    /// Asks the server for its kinds.
     pub async fn refresh(&self) -> Result<Arc<[Kind]>> {
         let mut kinds = Vec::new();
         for root in ["/api", "/apis"] {
@@ -70,7 +70,7 @@ impl Discovery {
         Ok(kinds)
     }
 
-    /// A kind, in whatever version it is served.
+    /// Finds a kind, whichever version is served.
     pub fn find(&self, api_version: &str, kind: &str) -> Option<Kind> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let known = self.known();
@@ -81,7 +81,7 @@ impl Discovery {
     }
 }
 
-/// Reads an aggregated discovery document: versions stand in the order preferred.
+/// Reads an aggregated discovery document, whose versions are in order of preference.
 fn read(document: &Value) -> Vec<Kind> {
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,37 +1,37 @@
-//! What can go wrong when a controller works.
+//! The errors of controllers.
 
 use mainstay_runtime::{ConnectError, Key};
 
-/// Why a controller's work failed.
+/// An error of a controller's work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No client could be made.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The API refused a request, or could not be reached.
+    /// The API refused a request or could not be reached.
     #[error("{verb} {kind} {key} failed")]
     Call {
-        /// What was asked.
+        /// The verb of the request.
         verb: &'static str,
-        /// Of which kind.
+        /// The kind of the object.
         kind: String,
-        /// Of which object.
+        /// The namespace and name of the object.
         key: Key,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The server did not say what it serves.
+    /// Discovery failed, so the served kinds are unknown.
     #[error("discovery failed")]
     Discovery(#[source] Box<kube::Error>),
-    /// An object is not as the API promises.
+    /// An object does not have the form that the API promises.
     #[error("{kind} {key} cannot be read: {problem}")]
     Object {
-        /// Of which kind.
+        /// The kind of the object.
         kind: String,
-        /// Which object.
+        /// The namespace and name of the object.
         key: Key,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
@@ -50,27 +50,27 @@ impl Error {
         }
     }
 
-    /// The object, or what it belongs to, is gone.
+    /// Returns true if the object, or its namespace or owner, is not found.
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(|status| status.code == 404)
     }
 
-    /// The object changed since it was read.
+    /// Returns true if the object changed since it was read.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409 && status.reason != "AlreadyExists")
     }
 
-    /// The object is there already.
+    /// Returns true if the object already exists.
     pub fn is_already_there(&self) -> bool {
         self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// The server refuses the verb for this kind.
+    /// Returns true if the server does not allow the verb for this kind.
     pub fn is_not_allowed(&self) -> bool {
         self.status().is_some_and(|status| status.code == 405)
     }
 
-    /// The namespace is being deleted, so that nothing new can be made in it.
+    /// Returns true if the namespace is being deleted, so that nothing can be created in it.
     pub fn is_terminating(&self) -> bool {
         self.status().is_some_and(|status| {
             let causes = status.details.as_ref().map(|details| &details.causes);
@@ -78,12 +78,12 @@ impl Error {
         })
     }
 
-    /// The world moved while it was worked on: to be looked at again, without a word.
+    /// Returns true if the cluster changed since it was read: the object is reconciled again, and nothing is logged.
     pub fn is_stale(&self) -> bool {
         self.is_conflict() || self.is_not_found() || self.is_terminating()
     }
 
-    /// The server's own words where there are some, as they stand in conditions and events.
+    /// Returns the server's own message if there is one, as it stands in conditions and events.
     pub fn message(&self) -> String {
         self.status().map_or_else(|| self.to_string(), |status| status.message.clone())
     }

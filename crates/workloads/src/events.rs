@@ -12,29 +12,29 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, Patch, builtin};
 use crate::object::{Read as _, time};
 
-/// Events that wait to be written; more are dropped.
+/// The capacity of the queue of events; further ones are dropped.
 const WAITING: usize = 1_000;
-/// Different events that are remembered so that the same again is counted.
+/// Distinct events that are remembered, so that a repetition is counted.
 const REMEMBERED: usize = 512;
 
-/// Something to tell of an object: what a pure decision says, for [`Events::tell`].
+/// An event that a pure decision reports about an object, for [`Events::tell`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// `Normal` or `Warning`.
     pub kind: &'static str,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: &'static str,
-    /// For people.
+    /// The message, for people.
     pub message: String,
 }
 
 impl Event {
-    /// All is as it should be.
+    /// Returns an event of type `Normal`.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self { kind: "Normal", reason, message: message.into() }
     }
 
-    /// Something is not.
+    /// Returns an event of type `Warning`.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self { kind: "Warning", reason, message: message.into() }
     }
@@ -56,19 +56,19 @@ struct Told {
 }
 
 impl Events {
-    /// Starts the writer.
+    /// Starts the writer of events.
     pub fn start(api: Api, env: Env, stop: CancellationToken) -> Self {
         let (queue, told) = mpsc::channel(WAITING);
         tokio::spawn(write(api, env, told, stop));
         Self { queue }
     }
 
-    /// Reports what was decided to be told.
+    /// Records an event of a decision.
     pub fn tell(&self, component: &'static str, served: &Served, about: &DynamicObject, event: Event) {
         self.record(component, event.kind, served, about, event.reason, event.message);
     }
 
-    /// Reports something of an object. Reporting never fails the work: what cannot be written is logged.
+    /// Records an event about an object. A failure never fails the work: it is logged.
     pub fn record(
         &self,
         component: &'static str,
@@ -90,7 +90,7 @@ impl Events {
             involved["namespace"] = json!(namespace);
         }
         let told = Told { component, namespace: namespace.to_owned(), involved, kind, reason, message: message.into() };
-        // When many wait, what is as it should be is no news.
+        // While many events wait, normal ones are dropped.
         let busy = kind == "Normal" && self.queue.capacity() < WAITING / 2;
         if busy || self.queue.try_send(told).is_err() {
             tracing::debug!(component, reason, "too many events wait: one is dropped");
@@ -124,7 +124,7 @@ async fn write(api: Api, env: Env, mut queue: mpsc::Receiver<Told>, stop: Cancel
                     written.last = now;
                     continue;
                 }
-                // It expired: a new one begins.
+                // The event has expired, so a new one begins.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     tracing::debug!(%error, "an event could not be counted");

@@ -1,7 +1,7 @@
 //! Hashes in names and labels: `pod-template-hash` and `controller-revision-hash`.
 //!
-//! The hash of a pod template is Kubernetes' own: FNV-1a over the text that Go's deep printer makes of the typed template. That
-//! text names every field in the order of its declaration, so the order is kept as facts beside this crate. Ports and subsets of
+//! The hash of a pod template is the same as Kubernetes': FNV-1a over the text that Go's deep printer makes of the typed template. That
+//! text names every field in the order of its declaration, so a data file beside this crate keeps that order. Ports and subsets of
 //! Endpoints are ordered by a hash of the same text.
 
 mod md5;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const OFFSET: u32 = 0x811c_9dc5;
 const PRIME: u32 = 0x0100_0193;
-/// Letters and digits that form no words by accident (Kubernetes' safe encoding).
+/// Letters and digits that do not form words by accident (Kubernetes' safe encoding).
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 struct Field {
@@ -37,21 +37,21 @@ static TYPES: LazyLock<HashMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The hash of a pod template, different for every count of collisions.
+/// Returns the hash of a pod template, different for each collision count.
 pub fn of_template(template: &Value, collisions: Option<i64>) -> String {
     let mut text = String::new();
     print(template, "v1.PodTemplateSpec", true, &mut text);
     of_bytes(text.as_bytes(), collisions)
 }
 
-/// The hash by which Kubernetes orders what has no order of its own: MD5 over the text of Go's deep printer.
+/// Returns the hash by which Kubernetes orders objects without an order of their own: MD5 over the text of Go's deep printer.
 pub fn deep(value: &Value, kind: &str) -> [u8; 16] {
     let mut text = String::new();
     print(value, kind, true, &mut text);
     md5::of(text.as_bytes())
 }
 
-/// The hash of any data, different for every count of collisions.
+/// Returns the hash of any data, different for each collision count.
 pub fn of_data(data: &Value, collisions: Option<i64>) -> String {
     of_bytes(data.to_string().as_bytes(), collisions)
 }
@@ -101,14 +101,14 @@ fn print(value: &Value, kind: &str, typed: bool, out: &mut String) {
     } else if kind == "intstr.IntOrString" {
         let (number, name) = (value.as_i64().unwrap_or_default(), value.as_str().unwrap_or_default());
         let variant = u8::from(value.is_string());
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(out, "{{Type:(intstr.Type){variant} IntVal:(int32){number} StrVal:(string){name}}}");
     } else if let Some(fields) = TYPES.get(kind) {
         out.push('{');
         separated(fields, out, |field, out| {
             out.push_str(field.name);
             out.push(':');
-            // What Go embeds has its members beside those of the outer type.
+            // The members of an embedded Go struct stand beside those of the outer type.
             let member = if field.json.is_empty() { value } else { &value[field.json] };
             print(member, field.kind, true, out);
         });
@@ -135,8 +135,8 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Prints an amount as its digits and power. Go keeps some amounts in other forms inside; for those the hash is still stable, but
-/// not Kubernetes' own.
+/// Prints a quantity as its digits and exponent. Go keeps some quantities in other forms internally; for those the hash is stable, but differs
+/// from Kubernetes'.
 fn quantity(text: &str, out: &mut String) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -149,7 +149,7 @@ fn quantity(text: &str, out: &mut String) {
         Some(index) => (digits.saturating_mul(1024_i64.saturating_pow(index as u32 + 1)), 0, "BinarySI"),
         None => (digits, power - fraction.len() as i64, "DecimalSI"),
     };
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = write!(
         out,
         "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} \

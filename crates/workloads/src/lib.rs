@@ -1,5 +1,5 @@
-//! What kube-controller-manager, kube-scheduler and kubelet do, as far as operators' lifecycles need it. Every controller is an
-//! ordinary client of the API; nothing here knows whether the API is embedded.
+//! The parts of kube-controller-manager, kube-scheduler and kubelet that operators' lifecycles need. Every controller is an
+//! ordinary client of the API; nothing here depends on whether the API is embedded.
 //!
 //! ```text
 //!   World (one live copy a kind) ──► controllers: deployment, replicaset, garbage collection, namespaces, accounts, roles ...
@@ -58,22 +58,22 @@ use crate::scheduler::Followed;
 use crate::volumes::Storage;
 use crate::world::World;
 
-/// Which components run, and how.
+/// The components to run, and their settings.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether the controllers run.
+    /// Runs the controllers.
     pub controllers: bool,
-    /// Whether pods are bound to nodes.
+    /// Runs the scheduler, which binds pods to nodes.
     pub scheduler: bool,
-    /// Whether nodes are simulated.
+    /// Simulates nodes.
     pub nodes: bool,
-    /// How many.
+    /// The number of simulated nodes.
     pub node_count: u32,
-    /// How pods behave.
+    /// The behaviour of simulated pods.
     pub script: Script,
-    /// Asked whether images exist; without them every image does.
+    /// The registries that are asked if images exist; without them every image exists.
     pub registries: Option<Arc<dyn Registries>>,
-    /// The CA's certificate (PEM), which every namespace gets.
+    /// The CA's certificate (PEM), which every namespace receives.
     pub ca_pem: Vec<u8>,
     /// The CA that signs CertificateSigningRequests; without it none is signed.
     pub authority: Option<Arc<Authority>>,
@@ -94,10 +94,10 @@ impl Default for Options {
     }
 }
 
-/// How long components may go on with what they are at when the end comes.
+/// The time that components have to finish their current work after `stop`.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
-/// Runs the components asked for until `stop`.
+/// Runs the selected components until `stop` is cancelled.
 pub async fn run(cluster: Cluster, options: Options, env: Env, stop: CancellationToken) -> Result<()> {
     if !options.controllers && !options.scheduler && !options.nodes {
         return Ok(());
@@ -120,7 +120,7 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
     if options.nodes && options.node_count > 0 {
         components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries)));
     }
-    // Whoever still waits for a first list when the end comes waits for ever; being cut off is what a crash is.
+    // A component that still waits for its first list at the stop would wait for ever. Cutting it off is the same as a crash.
     let patience = async {
         stop.cancelled().await;
         tokio::time::sleep(END_WITHIN).await;

@@ -1,5 +1,5 @@
-//! A kind's live copy together with the writes to it. A write returns when the copy shows it, so that the next decision does not
-//! rest on a world in which the last one was not carried out yet.
+//! A live copy of one kind, together with the writes to it. A write returns once the copy shows it, so that the next decision does not
+//! rest on a state without it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, Delete, Patch};
 use crate::{Error, Result};
 
-/// How long a write waits to be seen. An object that was deleted at once by somebody else never is; nothing is lost then, since
-/// its deletion wakes whoever it concerns.
+/// The time that a write waits until the copy shows it. The copy never shows an object that another client deleted at once. Nothing is lost
+/// then, because the deletion wakes the controllers that it concerns.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// One kind: what is there, and writes. Cloning shares it.
+/// The live copy of one kind, and the writes to it. Clones share it.
 #[derive(Clone)]
 pub struct Live {
     inner: Arc<Inner>,
@@ -51,23 +51,23 @@ impl Live {
         Self { inner: Arc::new(Inner { served, cache, changed }), api: api.clone() }
     }
 
-    /// The same copy, written to by another component.
+    /// Returns the same copy with writes by another component.
     #[must_use]
     pub fn written_by(&self, api: &Api) -> Self {
         Self { inner: self.inner.clone(), api: api.clone() }
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn served(&self) -> &Served {
         &self.inner.served
     }
 
-    /// Requests of any kind.
+    /// Returns the requests of any kind.
     pub fn api(&self) -> &Api {
         &self.api
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub async fn create(&self, namespace: &str, body: &Value) -> Result<DynamicObject> {
         let mut body = body.clone();
         self.name_kind(&mut body);
@@ -81,7 +81,7 @@ impl Live {
         self.seen(written).await
     }
 
-    /// Writes the status of an object, which must be as it was read.
+    /// Writes the status of an object, which must be unchanged since it was read.
     pub async fn write_status(&self, object: &DynamicObject, status: &Value) -> Result<DynamicObject> {
         let mut body = self.value(object);
         body["status"] = status.clone();
@@ -89,7 +89,7 @@ impl Live {
         self.seen(written).await
     }
 
-    /// Replaces an object, which must be as it was read.
+    /// Replaces an object, which must be unchanged since it was read.
     pub async fn replace(&self, body: &Value, key: &Key) -> Result<DynamicObject> {
         let mut body = body.clone();
         self.name_kind(&mut body);
@@ -97,7 +97,7 @@ impl Live {
         self.seen(written).await
     }
 
-    /// Deletes an object; `false` where there was none.
+    /// Deletes an object; `false` if it was not found.
     pub async fn delete(&self, key: &Key, options: &Delete) -> Result<bool> {
         let there = self.api.delete(&self.inner.served, key, options).await?;
         let uid = options.uid.clone();
@@ -111,9 +111,9 @@ impl Live {
         Ok(there)
     }
 
-    /// The object as JSON, with its kind.
+    /// Returns the object as JSON, with its kind.
     pub fn value(&self, object: &DynamicObject) -> Value {
-        // An object that came as JSON goes back to it.
+        // An object that was read from JSON can be written as JSON.
         let mut value = serde_json::to_value(object).unwrap_or_default();
         self.name_kind(&mut value);
         value
@@ -151,7 +151,7 @@ impl Live {
     }
 }
 
-/// Revisions of one kind are comparable numbers (Kubernetes API concepts, resource versions).
+/// Returns the resource version as a number. Versions of one kind are comparable (Kubernetes API concepts, resource versions).
 fn revision(object: &DynamicObject) -> u64 {
     object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

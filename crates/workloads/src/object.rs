@@ -1,4 +1,4 @@
-//! Reading objects of the dynamic kind.
+//! Readers of dynamic objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-/// An object as caches hold it.
+/// An object as the caches hold it.
 pub type Object = Arc<DynamicObject>;
 
 static NONE: BTreeMap<String, String> = BTreeMap::new();
 
-/// Short ways to what controllers read.
+/// The readers that controllers use.
 pub trait Read {
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &str;
-    /// The namespace; empty where there is none.
+    /// Returns the namespace; empty if there is none.
     fn namespace(&self) -> &str;
-    /// The uid.
+    /// Returns the uid.
     fn uid(&self) -> &str;
-    /// The labels.
+    /// Returns the labels.
     fn labels(&self) -> &BTreeMap<String, String>;
-    /// An annotation.
+    /// Returns an annotation.
     fn annotation(&self, key: &str) -> Option<&str>;
-    /// Whether it is being deleted.
+    /// Returns true if the object is being deleted.
     fn deleting(&self) -> bool;
-    /// The owner that controls it.
+    /// Returns the owner that controls the object.
     fn controller(&self) -> Option<&OwnerReference>;
-    /// When it was made.
+    /// Returns the creation time.
     fn created(&self) -> Timestamp;
-    /// What a pointer outside `metadata` leads to; null for nothing.
+    /// Returns the value at a pointer outside `metadata`; null if absent.
     fn at(&self, pointer: &str) -> &Value;
-    /// The text that a pointer outside `metadata` leads to; empty for nothing.
+    /// Returns the text at a pointer outside `metadata`; empty if absent.
     fn text(&self, pointer: &str) -> &str;
-    /// The number that a pointer outside `metadata` leads to.
+    /// Returns the number at a pointer outside `metadata`.
     fn int(&self, pointer: &str) -> Option<i64>;
 }
 
@@ -85,17 +85,17 @@ impl Read for DynamicObject {
     }
 }
 
-/// Whether an object is controlled by the one with this uid.
+/// Returns true if the owner with this uid controls an object.
 pub fn controlled_by(object: &DynamicObject, uid: &str) -> bool {
     object.controller().is_some_and(|owner| owner.uid == uid)
 }
 
-/// The reference by which an owner controls what it makes.
+/// Returns the owner reference of a controller to an object that it creates.
 pub fn controller_reference(api_version: &str, kind: &str, owner: &DynamicObject) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "name": owner.name(), "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true})
 }
 
-/// Whether a label selector matches labels. An absent or empty selector matches nothing: controllers never select everything.
+/// Returns true if a label selector matches labels. An absent or empty selector matches nothing: controllers never select everything.
 pub fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let empty = |name: &str| match selector.get(name) {
         Some(Value::Object(map)) => map.is_empty(),
@@ -112,27 +112,27 @@ pub fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     mainstay_rbac::selector_matches(selector, Some(&labels))
 }
 
-/// The items of a list that a pointer outside `metadata` leads to.
+/// Returns the items of a list at a pointer outside `metadata`.
 pub fn items<'a>(object: &'a DynamicObject, pointer: &str) -> impl Iterator<Item = &'a Value> {
     object.at(pointer).as_array().into_iter().flatten()
 }
 
-/// A time as `metav1.Time` writes it.
+/// Writes a time as `metav1.Time` does.
 pub fn time(at: Timestamp) -> Value {
     Value::String(Timestamp::from_second(at.as_second()).unwrap_or(at).to_string())
 }
 
-/// A time that `metav1.Time` wrote.
+/// Reads a time that `metav1.Time` wrote.
 pub fn parse_time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// A condition of a list of conditions.
+/// Returns a condition from a list of conditions.
 pub fn condition<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Adds a member unless it is zero: Go leaves out zeros.
+/// Adds a member unless it is zero, because Go leaves out zeros.
 pub fn put(map: &mut Map<String, Value>, name: &str, value: i64) {
     if value != 0 {
         map.insert(name.to_owned(), json!(value));

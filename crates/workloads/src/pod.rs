@@ -1,4 +1,4 @@
-//! What controllers read of pods.
+//! The facts about pods that controllers read.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
@@ -6,28 +6,28 @@ use serde_json::{Value, json};
 
 use crate::object::{Read as _, condition, controller_reference, parse_time};
 
-/// Whether a pod has ended, one way or the other.
+/// Returns true if a pod has ended, successfully or not.
 pub fn finished(pod: &DynamicObject) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether a pod counts for its controller: neither ended nor on its way out.
+/// Returns true if a pod counts for its controller: it has neither ended nor is it being deleted.
 pub fn active(pod: &DynamicObject) -> bool {
     !finished(pod) && !pod.deleting()
 }
 
-/// Whether a pod is ready.
+/// Returns true if a pod is ready.
 pub fn ready(pod: &DynamicObject) -> bool {
     condition(pod.at("/status/conditions"), "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// Since when a pod is ready.
+/// Returns the time since which a pod is ready.
 pub fn ready_since(pod: &DynamicObject) -> Option<Timestamp> {
     let ready = condition(pod.at("/status/conditions"), "Ready").filter(|ready| ready["status"] == "True")?;
     parse_time(&ready["lastTransitionTime"])
 }
 
-/// Whether a pod has been ready for as long as asked.
+/// Returns true if a pod has been ready for `min_ready_seconds`.
 pub fn available(pod: &DynamicObject, min_ready_seconds: i64, now: Timestamp) -> bool {
     ready(pod)
         && (min_ready_seconds == 0
@@ -35,13 +35,13 @@ pub fn available(pod: &DynamicObject, min_ready_seconds: i64, now: Timestamp) ->
                 .is_some_and(|since| since.saturating_add(SignedDuration::from_secs(min_ready_seconds)).is_ok_and(|at| at <= now)))
 }
 
-/// How often the containers of a pod were started again, the worst of them.
+/// Returns the highest restart count of a pod's containers.
 pub fn restarts(pod: &DynamicObject) -> i64 {
     let statuses = pod.at("/status/containerStatuses").as_array().into_iter().flatten();
     statuses.filter_map(|status| status["restartCount"].as_i64()).max().unwrap_or_default()
 }
 
-/// A pod made from a template, for a controller.
+/// Builds a pod from a template, for a controller.
 pub fn from_template(template: &Value, api_version: &str, kind: &str, owner: &DynamicObject) -> Value {
     let mut pod = json!({
         "apiVersion": "v1",
@@ -61,7 +61,7 @@ pub fn from_template(template: &Value, api_version: &str, kind: &str, owner: &Dy
     pod
 }
 
-/// An integer or a percentage of `total`, rounded up or down.
+/// Returns an integer, or a percentage of `total` rounded up or down.
 pub fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_default(),

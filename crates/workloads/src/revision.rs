@@ -1,4 +1,4 @@
-//! ControllerRevisions: the templates that a StatefulSet or DaemonSet had, by hash.
+//! ControllerRevisions: the previous and current templates of a StatefulSet or DaemonSet, by hash.
 
 use kube::api::DynamicObject;
 use mainstay_runtime::Key;
@@ -13,14 +13,14 @@ use crate::object::{Object, Read as _, controlled_by, controller_reference};
 /// The label that names a pod's revision.
 pub const HASH: &str = "controller-revision-hash";
 
-/// The data of a revision: a patch that brings the template back.
+/// Returns the data of a revision: a patch that restores the template.
 pub fn data(owner: &DynamicObject) -> Value {
     let mut template = owner.at("/spec/template").clone();
     template["$patch"] = json!("replace");
     json!({"spec": {"template": template}})
 }
 
-/// The template that a revision holds.
+/// Returns the template of a revision.
 pub fn template(revision: &DynamicObject) -> Value {
     let mut template = revision.data.pointer("/data/spec/template").cloned().unwrap_or_default();
     if let Some(template) = template.as_object_mut() {
@@ -29,12 +29,12 @@ pub fn template(revision: &DynamicObject) -> Value {
     template
 }
 
-/// The number of a revision.
+/// Returns the number of a revision.
 pub fn number(revision: &DynamicObject) -> i64 {
     revision.int("/revision").unwrap_or_default()
 }
 
-/// The revisions of an owner, oldest first.
+/// Returns the revisions of an owner, oldest first.
 pub fn of(revisions: &Live, owner: &DynamicObject) -> Vec<Object> {
     let mut own: Vec<Object> =
         revisions.owned_by(owner.uid()).into_iter().filter(|revision| controlled_by(revision, owner.uid())).collect();
@@ -42,7 +42,7 @@ pub fn of(revisions: &Live, owner: &DynamicObject) -> Vec<Object> {
     own
 }
 
-/// The revision of the present template: found (and made the newest again), or made.
+/// Returns the revision of the current template. An existing one is made the newest again; a missing one is created.
 pub async fn current(revisions: &Live, api_version: &str, kind: &str, owner: &DynamicObject) -> Result<Object> {
     let all = of(revisions, owner);
     let wanted = data(owner);
@@ -72,7 +72,7 @@ pub async fn current(revisions: &Live, api_version: &str, kind: &str, owner: &Dy
     Ok(revisions.create(owner.namespace(), &body).await?.into())
 }
 
-/// Deletes the oldest revisions that nobody uses, beyond the limit.
+/// Deletes the oldest unused revisions beyond the history limit.
 pub async fn trim(revisions: &Live, owner: &DynamicObject, used: &[String]) -> Result<()> {
     let limit = owner.int("/spec/revisionHistoryLimit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(10);
     let idle = |revision: &Object| !used.iter().any(|name| name == revision.name() || Some(name) == revision.labels().get(HASH));

@@ -1,4 +1,4 @@
-//! What the controllers share: one live copy a kind, events, clock.
+//! The shared state of the controllers: one live copy of each kind, events, clock and randomness.
 
 use kube::api::DynamicObject;
 use mainstay_runtime::{Change, Env, Key, Queue, Scope};
@@ -17,14 +17,14 @@ pub const SCHEDULER: &str = "kube-scheduler";
 /// The field manager of the simulated kubelets.
 pub const KUBELET: &str = "kubelet";
 
-/// Live copies that more than one component reads, and the way to everything else.
+/// The live copies that several components share, and access to everything else.
 #[derive(Clone)]
 pub struct World {
-    /// Clock and chance.
+    /// Clock and randomness.
     pub env: Env,
-    /// Ends everything.
+    /// Stops all components.
     pub stop: CancellationToken,
-    /// Requests as the controllers.
+    /// The requests of the controllers.
     pub api: Api,
     /// The recorder of events.
     pub events: Events,
@@ -36,7 +36,7 @@ pub struct World {
 }
 
 impl World {
-    /// Starts what every component needs.
+    /// Starts the parts that every component needs.
     pub fn start(client: kube::Client, env: Env, stop: CancellationToken) -> Self {
         let api = Api::new(client.clone(), CONTROLLERS);
         let events = Events::start(api.clone(), env.clone(), stop.clone());
@@ -45,7 +45,7 @@ impl World {
         Self { env, stop, api, events, pods, nodes, client }
     }
 
-    /// Requests as another component.
+    /// Returns the requests of another component.
     pub fn api_as(&self, manager: &'static str) -> Api {
         Api::new(self.client.clone(), manager)
     }
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// Adds the key of every object that changes.
+/// Wakes every object that changes, by its key.
 pub fn wake_self(live: &Live, queue: &Queue<Key>) {
     let queue = queue.clone();
     live.on_change(move |change| {
@@ -71,7 +71,7 @@ pub fn wake_self(live: &Live, queue: &Queue<Key>) {
     });
 }
 
-/// Adds the key of the controller, of this kind, of every object that changes (and of the one that was its controller before).
+/// Wakes the controller of this kind of every object that changes, and its previous controller.
 pub fn wake_controller(live: &Live, kind: &'static str, queue: &Queue<Key>) {
     let queue = queue.clone();
     live.on_change(move |change: &Change| {
@@ -84,7 +84,7 @@ pub fn wake_controller(live: &Live, kind: &'static str, queue: &Queue<Key>) {
     });
 }
 
-/// Adds the keys of the objects of `live` whose selector matches an object that nobody controls.
+/// Wakes the objects of `live` whose selector matches an object without a controller.
 pub fn wake_selecting(live: &Live, orphans: &Live, queue: &Queue<Key>, selector: impl Fn(&DynamicObject) -> Value + Send + Sync + 'static) {
     let (queue, live) = (queue.clone(), live.clone());
     orphans.on_change(move |change| {
@@ -98,7 +98,7 @@ pub fn wake_selecting(live: &Live, orphans: &Live, queue: &Queue<Key>, selector:
     });
 }
 
-/// The selector of most kinds.
+/// Returns the selector of most kinds.
 pub fn label_selector(object: &DynamicObject) -> Value {
     object.at("/spec/selector").clone()
 }

@@ -1,4 +1,4 @@
-//! Certificates for requests that were approved. They are written here and not by `rcgen`, which keeps one value of each part of a
+//! Certificates for approved requests. They are encoded here and not by `rcgen`, which keeps only one value of each attribute of a
 //! name: a user in two groups has two organizations.
 
 use std::fmt;
@@ -26,26 +26,26 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// What a certificate is to say.
+/// The terms of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms<'a> {
-    /// From when.
+    /// The start of its validity.
     pub from: Timestamp,
-    /// Until when; the CA's own end comes first.
+    /// The end of its validity, unless the CA's own end comes first.
     pub until: Timestamp,
-    /// For what, in the words of CertificateSigningRequests.
+    /// The usages, in the terms of CertificateSigningRequests.
     pub usages: &'a [&'a str],
-    /// A number that no other certificate has.
+    /// The serial number, unique among all certificates.
     pub serial: [u8; 16],
 }
 
 type Der = Vec<u8>;
 
 impl Authority {
-    /// A CA of PEM texts.
+    /// Reads a CA from PEM texts.
     ///
     /// # Errors
-    /// What is wrong with them, for people.
+    /// The problem with them, for people.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, String> {
         let key = KeyPair::from_pem(key).map_err(|error| format!("the CA's key cannot be read: {error}"))?;
         let (_, pem) =
@@ -60,15 +60,15 @@ impl Authority {
         Ok(Self { pem: certificate.to_owned(), key, subject, key_identifier, expires })
     }
 
-    /// Its certificate.
+    /// Returns its certificate.
     pub fn certificate(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for a request, as PEM.
+    /// Issues a certificate for a request, as PEM.
     ///
     /// # Errors
-    /// Why the key does not sign.
+    /// The reason why the key cannot sign.
     pub fn issue(&self, request: &Request, terms: &Terms<'_>) -> Result<String, String> {
         let algorithm = self.algorithm()?;
         let body = yasna::construct_der(|writer| self.body(writer, &algorithm, request, terms));
@@ -131,7 +131,7 @@ impl Authority {
                     if let Some(list) = extended_usage(terms.usages) {
                         add(&[2, 5, 29, 37], false, &list);
                     }
-                    // No CA: the sequence of its constraints is empty.
+                    // Not a CA: the sequence of its constraints is empty.
                     add(&[2, 5, 29, 19], true, &yasna::construct_der(|writer| writer.write_sequence(|_| {})));
                     if let Some(identifier) = &self.key_identifier {
                         let value = yasna::construct_der(|writer| {
@@ -150,7 +150,7 @@ impl Authority {
     }
 }
 
-/// Two digits of the year until 2049, four afterwards (RFC 5280, 4.1.2.5).
+/// Encodes a time: the year has two digits until 2049, four afterwards (RFC 5280, 4.1.2.5).
 fn time(at: Timestamp) -> Der {
     let zoned = at.to_zoned(jiff::tz::TimeZone::UTC);
     let (tag, text) = if zoned.year() < 2050 {

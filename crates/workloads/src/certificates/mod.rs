@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: those of kubelets are approved, approved ones are signed by the cluster's CA, old ones go
+//! CertificateSigningRequests: those of kubelets are approved, approved ones are signed by the cluster's CA, and old ones are deleted
 //! (KAPI-WL-01).
 
 pub mod issue;
@@ -30,7 +30,7 @@ struct Controller {
     authority: Option<Arc<Authority>>,
 }
 
-/// Runs the controller. Without an authority requests are approved, refused and cleaned, but none is signed.
+/// Runs the controller. Without an authority, requests are approved, refused and cleaned up, but none is signed.
 pub async fn run(world: World, authority: Option<Arc<Authority>>) {
     let requests = world.follow("certificates.k8s.io/v1", "CertificateSigningRequest", "certificatesigningrequests", false);
     let queue: Queue<Key> = Queue::default();
@@ -86,7 +86,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// Asks whether the requestor may create such a certificate.
+    /// Asks the authorizer if the requestor may create such a certificate.
     async fn may(&self, csr: &DynamicObject, subresource: &str) -> Result<bool> {
         let mut spec = json!({"resourceAttributes": {
             "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create", "subresource": subresource, "version": "*",
@@ -108,7 +108,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// The conditions with one more.
+    /// Returns the conditions of a request with one more.
     fn with(&self, csr: &DynamicObject, kind: &str, reason: &str, message: &str) -> Value {
         let now = time(self.world.env.now());
         let mut conditions = csr.at("/status/conditions").as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What becomes of a CertificateSigningRequest: a pure function of it and the time (KAPI-WL-01).
+//! The plan for a CertificateSigningRequest: a pure function of it and the time (KAPI-WL-01).
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use kube::api::DynamicObject;
 use super::request::Request;
 use crate::object::{Read as _, condition, items, parse_time};
 
-/// How long a request that was decided on is kept.
+/// Seconds for which a decided request is kept.
 const DECIDED: i64 = 3_600;
-/// How long one is kept that nobody decides on.
+/// Seconds for which an undecided request is kept.
 const PENDING: i64 = 24 * 3_600;
-/// A year: how long certificates hold where nothing shorter is asked.
+/// The lifetime of certificates in seconds, one year, unless a shorter one is requested.
 const LONGEST: i64 = 8_760 * 3_600;
 const SHORTEST: i64 = 600;
-/// Clocks differ.
+/// Seconds by which certificates are backdated, because clocks differ.
 const BACKDATED: i64 = 300;
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -23,45 +23,45 @@ const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
-/// What to do.
+/// The next step for a request.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// Nothing, until it changes or the time has come.
+    /// No step until the request changes or the time has passed.
     Rest(Option<Duration>),
-    /// It is approved where whoever asks may have it: these are the questions to the authorizer, the first yes decides.
+    /// The request is approved if the requestor has one of these permissions; the authorizer is asked in this order, and the first yes decides.
     Approve(Vec<Permission>),
-    /// It is signed, for this time.
+    /// The request is signed for this period.
     Sign {
-        /// What is asked.
+        /// The parsed request.
         request: Box<Request>,
-        /// From when.
+        /// The start of the validity.
         from: Timestamp,
-        /// Until when.
+        /// The end of the validity.
         until: Timestamp,
     },
-    /// Its signer refuses it.
+    /// The signer refuses the request.
     Fail(String),
-    /// It is old.
+    /// The request is old, and deleted.
     Delete,
 }
 
-/// A permission, and what is said where it is there.
+/// A permission, and the message of an approval by it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// The subresource of CertificateSigningRequests that may be created.
+    /// The subresource of CertificateSigningRequests that the requestor must be allowed to create.
     pub subresource: &'static str,
-    /// For people.
+    /// The message, for people.
     pub message: &'static str,
 }
 
-/// Decides.
+/// Decides the next step.
 pub fn plan(csr: &DynamicObject, now: Timestamp) -> Step {
     let conditions = csr.at("/status/conditions");
     let since = |kind: &str| condition(conditions, kind).map(|one| parse_time(&one["lastUpdateTime"]).unwrap_or_else(|| csr.created()));
     let issued = !csr.text("/status/certificate").is_empty();
     let decided = ["Approved", "Denied", "Failed"].into_iter().filter_map(since).min();
     let over = match decided {
-        // What is approved and neither signed nor refused waits for a signer of somebody else.
+        // A request that is approved and neither signed nor refused waits for an external signer.
         Some(decided) => decided.saturating_add(SignedDuration::from_secs(DECIDED)),
         None => csr.created().saturating_add(SignedDuration::from_secs(PENDING)),
     };
@@ -104,7 +104,7 @@ pub fn plan(csr: &DynamicObject, now: Timestamp) -> Step {
     }
 }
 
-/// What a request wants its certificate for.
+/// Returns the usages that a request asks for.
 pub fn usages(csr: &DynamicObject) -> Vec<&str> {
     items(csr, "/spec/usages").filter_map(serde_json::Value::as_str).collect()
 }
@@ -132,7 +132,7 @@ fn check(signer: &str, request: &Request, usages: &[&str]) -> Result<(), String>
             }
             exactly(usages, "server auth")
         }
-        // Nobody knows what the old signer's certificates are for: everything is signed.
+        // The purpose of the legacy signer's certificates is unknown, so everything is signed.
         _ => Ok(()),
     }
 }
@@ -158,7 +158,7 @@ fn node(request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// RSA keys may encipher, others cannot.
+/// Checks that the usages are `main` and digital signature, with or without key encipherment: RSA keys may encipher, others cannot.
 fn exactly(usages: &[&str], main: &str) -> Result<(), String> {
     let allowed = ["digital signature", "key encipherment", main];
     if usages.contains(&main) && usages.contains(&"digital signature") && usages.iter().all(|usage| allowed.contains(usage)) {

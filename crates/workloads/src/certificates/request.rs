@@ -1,4 +1,4 @@
-//! A request for a certificate as its signer sees it: who is meant, under which names, with which key.
+//! A parsed certificate request: its subject, its names and its key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,23 +8,23 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::oid_registry::OID_X509_EXT_SUBJECT_ALT_NAME;
 use x509_parser::prelude::FromDer as _;
 
-/// The longest request that is read.
+/// The longest request that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The user: the subject's common name.
     pub common_name: String,
     /// The groups: the subject's organizations.
     pub organizations: Vec<String>,
-    /// Which kinds of other names there are.
+    /// The kinds of alternative names that it has.
     pub names: Names,
     /// The subject, as DER.
     pub subject: Vec<u8>,
     /// The public key with its algorithm, as DER.
     pub public_key: Vec<u8>,
-    /// The subject's other names, as the DER of the extension's value.
+    /// The subject's alternative names, as the DER of the extension's value.
     pub alternative_names: Option<Vec<u8>>,
 }
 
@@ -39,10 +39,10 @@ pub struct Names {
 }
 
 impl Request {
-    /// Reads `spec.request`: PEM in base64. The signature must be that of the key that is asked for.
+    /// Reads `spec.request`: PEM in base64. The signature must be by the key that the request is for.
     ///
     /// # Errors
-    /// Why it is no such request, for people.
+    /// The reason why it is not such a request, for people.
     pub fn read(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("the request is longer than {LONGEST} bytes"));

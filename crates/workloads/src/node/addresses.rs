@@ -1,4 +1,4 @@
-//! Which pod has which address on its node.
+//! The addresses of pods on their nodes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,10 +9,10 @@ use super::object::Simulated;
 use crate::object::Read as _;
 use crate::pod;
 
-/// The numbers that addresses may have: the first and the last of a range are no pod's.
+/// The last numbers of pod addresses: the first and the last of a range belong to no pod.
 const NUMBERS: std::ops::RangeInclusive<u8> = 1..=254;
 
-/// Who has which address on a node.
+/// The assigned addresses of each node.
 #[derive(Default)]
 pub(super) struct Addresses {
     by_pod: HashMap<String, (String, u8)>,
@@ -20,7 +20,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// The address that a pod has or gets: `None` where it has none of its own, or all are in use.
+    /// Returns the address that a pod has or gets: `None` if it has none of its own, or all are in use.
     pub fn of(&mut self, pod: &DynamicObject, node: &Simulated) -> Option<String> {
         if !needs(pod) {
             return None;
@@ -29,7 +29,7 @@ impl Addresses {
             return Some(node.pod_address(*number));
         }
         let used = self.used.entry(node.name.clone()).or_default();
-        // After a restart a pod keeps the address that it has.
+        // After a restart a pod keeps its address.
         let shown = pod.text("/status/podIP");
         let free = |number: &u8| NUMBERS.contains(number) && !used.contains(number);
         let present = shown.rsplit('.').next().and_then(|last| last.parse().ok()).filter(free);
@@ -40,7 +40,7 @@ impl Addresses {
         Some(node.pod_address(number))
     }
 
-    /// Gives back what a pod had that has become another, or none.
+    /// Releases the address of a pod that is gone or replaced, or needs none any more.
     pub fn changed(&mut self, before: Option<&DynamicObject>, now: Option<&DynamicObject>) {
         if let Some(before) = before.filter(|before| now.is_none_or(|now| now.uid() != before.uid())) {
             self.free(before.uid());
@@ -59,12 +59,12 @@ impl Addresses {
     }
 }
 
-/// Whether a pod has an address of its own: its sandbox goes when it ends, and is its node's network where it asks for that.
+/// Returns true if a pod needs an address of its own. One that has ended has no sandbox any more, and one may use its node's network.
 fn needs(pod: &DynamicObject) -> bool {
     !pod::finished(pod) && !on_host(pod)
 }
 
-/// Whether a pod is on its node's network.
+/// Returns true if a pod is on its node's network.
 pub(super) fn on_host(pod: &DynamicObject) -> bool {
     pod.at("/spec/hostNetwork") == &Value::Bool(true)
 }

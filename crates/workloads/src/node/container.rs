@@ -1,4 +1,4 @@
-//! The life of a container, from one look to the next: a pure function of what it was, what it does, and the time.
+//! The life of a container, from one look to the next: a pure function of its previous status, its conduct and the time.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use sha2::{Digest as _, Sha256};
 use super::behaviour::{Conduct, End};
 use crate::object::{Read as _, condition, parse_time, time};
 
-/// The wait before the second start again; doubled with each further one.
+/// Seconds before the second restart; doubled with each further one.
 const BACKOFF: i64 = 10;
 const MOST_BACKOFF: i64 = 300;
-/// How long a failed pull shows before it is waited with.
+/// The time for which a failed pull shows before the back-off begins.
 const FAILED_PULL: SignedDuration = SignedDuration::from_secs(2);
-/// How often what a container waits for is looked for again.
+/// The interval at which the requirements of a waiting container are checked again.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// When a container that ended is started again.
+/// The restart policy of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restarts {
-    /// Always.
+    /// It always restarts.
     Always,
-    /// When it failed.
+    /// It restarts after a failure.
     OnFailure,
-    /// Never.
+    /// It never restarts.
     Never,
 }
 
@@ -54,40 +54,40 @@ pub struct Container<'a> {
     pub pod: &'a DynamicObject,
     /// Its specification.
     pub spec: &'a Value,
-    /// Its status of before; null for none.
+    /// Its previous status; null if there is none.
     pub before: &'a Value,
-    /// What it does.
+    /// Its conduct.
     pub conduct: &'a Conduct,
-    /// When it is started again.
+    /// Its restart policy.
     pub restarts: Restarts,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What became of it.
+/// The outcome of a look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// Its status.
+    /// The new status of the container.
     pub status: Value,
-    /// When to look again.
+    /// The time until the next look.
     pub again: Option<Duration>,
 }
 
 impl Look {
-    /// Whether it ended and is not started again, and with which code.
+    /// Returns the exit code of a container that has ended and will not restart.
     pub fn ended(&self, restarts: Restarts) -> Option<i64> {
         let code = self.status.pointer("/state/terminated/exitCode")?.as_i64()?;
         (!restarts.again(code)).then_some(code)
     }
 
-    /// Whether it runs.
+    /// Returns true if the container runs.
     pub fn running(&self) -> bool {
         self.status.pointer("/state/running").is_some()
     }
 }
 
 impl Container<'_> {
-    /// It may not start yet, for this reason.
+    /// Keeps the container waiting, for this reason.
     pub fn waits(&self, reason: &str) -> Look {
         if self.before.pointer("/state/running").is_some() || self.before.pointer("/state/terminated").is_some() {
             return Look { status: self.before.clone(), again: None };
@@ -95,7 +95,7 @@ impl Container<'_> {
         Look { status: self.status(json!({"waiting": {"reason": reason}}), json!({}), 0, false), again: None }
     }
 
-    /// It may run: it starts, goes on, ends, or is started again.
+    /// Lets the container start, go on, end or restart.
     pub fn runs(&self) -> Look {
         let state = &self.before["state"];
         let restarts = self.before["restartCount"].as_i64().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Container<'_> {
         self.starts(restarts, last)
     }
 
-    /// Its pod is being deleted, and it stops.
+    /// Stops the container, because its pod is being deleted.
     pub fn stops(&self) -> Value {
         if self.before.pointer("/state/running").is_none() {
             return self.before.clone();
@@ -133,7 +133,7 @@ impl Container<'_> {
     fn stuck(&self, reason: &str, message: &str, restarts: i64, last: Value) -> Look {
         let image = self.spec["image"].as_str().unwrap_or_default();
         let waited = self.before.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default();
-        // The pod's own conditions tell since when it tries.
+        // The pod's own conditions show since when it tries.
         let tries = condition(self.pod.at("/status/conditions"), "PodReadyToStartContainers")
             .and_then(|one| parse_time(&one["lastTransitionTime"]));
         let fresh = waited != "ImagePullBackOff" && tries.is_none_or(|since| self.now.duration_since(since) < FAILED_PULL);
@@ -155,7 +155,7 @@ impl Container<'_> {
             if at <= self.now {
                 let state = self.terminated(end, &time(since), at);
                 if self.restarts.again(i64::from(end.code)) && restarts == 0 {
-                    // It is started again at once the first time, and only then ever later.
+                    // The first restart follows at once; only later ones wait.
                     let before = self.status(state, last, restarts, false);
                     return Container { before: &before, ..*self }.runs();
                 }
@@ -177,7 +177,7 @@ impl Container<'_> {
         Look { status: self.status(state, last, restarts, false), again: None }
     }
 
-    /// It ended before: it is started again when its time has come.
+    /// Restarts a container that has ended, when its back-off is over.
     fn comes_back(&self, terminated: &Value, restarts: i64) -> Look {
         let code = terminated["exitCode"].as_i64().unwrap_or_default();
         if !self.restarts.again(code) {
@@ -221,7 +221,7 @@ impl Container<'_> {
         let image = self.spec["image"].as_str().unwrap_or_default();
         let waits = state["waiting"].is_object();
         let runs = state["running"].is_object();
-        // An init container that is over has done its part.
+        // An init container that has succeeded is done.
         let over = state.pointer("/terminated/exitCode").is_some_and(|code| code == 0) && self.is_init();
         let mut status = json!({
             "name": self.spec["name"],
@@ -243,7 +243,7 @@ impl Container<'_> {
         self.pod.at("/spec/initContainers").as_array().is_some_and(|all| all.iter().any(|one| one["name"] == self.spec["name"]))
     }
 
-    /// A container's identity: no container exists, so it says which one it would be.
+    /// Returns the ID that the container would have, since no container exists.
     fn identity(&self) -> String {
         let name = self.spec["name"].as_str().unwrap_or_default();
         format!("simulated://{:x}", Sha256::digest(format!("{}/{name}", self.pod.uid())))

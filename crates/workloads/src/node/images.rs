@@ -1,4 +1,4 @@
-//! Whether images exist: asked of the registries, where that is wanted, and remembered for a while (KAPI-WL-03).
+//! The existence of images: the registries are asked if that is enabled, and the answers are remembered for a while (KAPI-WL-03).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,22 +7,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
-/// How long it is taken for granted that an image is still not there.
+/// The time for which an image that was not found is assumed to be still missing.
 const ABSENT: Duration = Duration::from_secs(8);
-/// Images that are remembered, at most.
+/// The most images that are remembered.
 const REMEMBERED: usize = 10_000;
 
-/// Asks registries.
+/// Access to registries.
 #[async_trait]
 pub trait Registries: Send + Sync {
-    /// Whether an image can be had.
+    /// Checks that an image can be pulled.
     ///
     /// # Errors
-    /// Why it cannot, for people.
+    /// The reason why it cannot, for people.
     async fn check(&self, image: &str) -> Result<(), String>;
 }
 
-/// What is known of images. Cloning shares it.
+/// The known images. Clones share them.
 #[derive(Clone, Default)]
 pub struct Images {
     registries: Option<Arc<dyn Registries>>,
@@ -30,7 +30,7 @@ pub struct Images {
 }
 
 struct Known {
-    /// Why it cannot be had; `None` where it can.
+    /// The reason why the image cannot be pulled; `None` if it can.
     problem: Option<String>,
     at: Timestamp,
 }
@@ -41,12 +41,12 @@ impl Images {
         Self { registries, known: Arc::default() }
     }
 
-    /// Finds out about an image what is not known.
+    /// Looks up an image unless the answer is known.
     pub async fn look(&self, image: &str, now: Timestamp) {
         let Some(registries) = &self.registries else { return };
         let fresh = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            // An image that was there once is on the node.
+            // An image that was found once is on the node.
             known.get(image).is_some_and(|known| {
                 known.problem.is_none() || now.duration_since(known.at) < SignedDuration::try_from(ABSENT).unwrap_or_default()
             })
@@ -66,7 +66,7 @@ impl Images {
         known.insert(image.to_owned(), Known { problem, at: now });
     }
 
-    /// Why an image cannot be had.
+    /// Returns the reason why an image cannot be pulled.
     pub fn problem(&self, image: &str) -> Option<String> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(image)?.problem.clone()
     }

@@ -1,4 +1,4 @@
-//! Simulated nodes: each has a Node with a Lease that is renewed, and a kubelet that makes its pods run (KAPI-WL-03).
+//! Simulated nodes: each has a Node with a Lease that is renewed, and a kubelet that runs its pods (KAPI-WL-03).
 
 mod addresses;
 pub mod behaviour;
@@ -29,12 +29,12 @@ use crate::replicaset::settle;
 use crate::volumes::plan::PROVISIONER;
 use crate::world::{KUBELET, World};
 
-/// How often a Lease is renewed, as the kubelet does.
+/// The interval at which a Lease is renewed, the same as the kubelet's.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How often the Node's conditions are reported although nothing changed.
+/// The heartbeats after which the Node's conditions are reported even if unchanged.
 const REPORT: u64 = 30;
 
-/// A uuid that is the same for the same name.
+/// Returns a UUID that is the same for the same name.
 pub fn uuid(name: &str) -> String {
     let digest = Sha256::digest(name);
     let hex = format!("{digest:x}");
@@ -52,10 +52,10 @@ struct Kubelets {
     images: Images,
 }
 
-/// Pods that are worked on at the same time.
+/// Pods that are reconciled concurrently.
 const WORKERS: usize = 16;
 
-/// What is said of a pod whose node has no address left.
+/// The message about a pod whose node has no address left.
 const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
 /// Runs the simulated nodes.
@@ -75,7 +75,7 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
         script: Arc::new(script),
         images,
     };
-    // What pods have already is known before new ones get theirs.
+    // The addresses of existing pods are known before new pods get theirs.
     for pod in world.pods.all() {
         if let Some(node) = nodes.get(pod.text("/spec/nodeName")).filter(|_| !pod.text("/status/podIP").is_empty()) {
             lock(&kubelets.addresses).of(&pod, node);
@@ -88,7 +88,7 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
             wake.add(Key::of(pod));
         }
     });
-    // A kubelet that is heard of again looks at all that happened meanwhile.
+    // A kubelet that is heard from again reconciles everything that happened meanwhile.
     let (wake, pods) = (queue.clone(), world.pods.clone());
     world.nodes.on_change(move |change| {
         if let Some(node) = change.before.as_ref().filter(|before| silent(before) && !change.now.as_deref().is_some_and(silent)) {
@@ -109,15 +109,15 @@ fn lock(addresses: &Mutex<Addresses>) -> MutexGuard<'_, Addresses> {
     addresses.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a node is scripted to be heard of no more.
+/// Returns true if a node is scripted to fall silent.
 fn silent(node: &DynamicObject) -> bool {
     node.annotation(FAULT) == Some(SILENT)
 }
 
 impl Kubelets {
-    /// A pod of a simulated node, and where it lives.
+    /// Returns a pod of a simulated node, and its place.
     fn resident(&self, key: &Key) -> Option<(Object, Place)> {
-        // The pod is read while the addresses are held: if it goes, or ends, its own is given back afterwards.
+        // The pod is read while the addresses are locked: if it goes or ends, its address is released afterwards.
         let mut addresses = lock(&self.addresses);
         let pod = self.pods.get(key)?;
         let node = self.nodes.get(pod.text("/spec/nodeName"))?;
@@ -148,7 +148,7 @@ impl Kubelets {
         match plan(&pod, &place, &behaviour, now) {
             Step::Rest(again) => Ok(again.map_or(Outcome::Done, Outcome::After)),
             Step::Remove => {
-                // It may be held by a finalizer, and is then deleted already as far as the kubelet is concerned.
+                // A finalizer may hold the pod, which for the kubelet is deleted already.
                 let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
                 if pod.metadata.deletion_grace_period_seconds != Some(0) || !held {
                     self.pods.delete(key, &Delete { grace_seconds: Some(0), ..Delete::uid(pod.uid()) }).await?;
@@ -166,7 +166,7 @@ impl Kubelets {
     }
 }
 
-/// Makes the Nodes and keeps their Leases fresh; simulated Nodes beyond the count, of an earlier run, go.
+/// Creates the Nodes and renews their Leases. Simulated Nodes beyond the count, of an earlier run, are deleted.
 async fn beat(world: World, api: Api, all: Vec<Simulated>) {
     let nodes = world.nodes.written_by(&api);
     for node in nodes.all() {
@@ -190,7 +190,7 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
     });
     let note = |node: &Simulated, outcome: Result<()>| match outcome {
         Ok(()) => {}
-        // Somebody else wrote the Node at the same time: it is looked at again.
+        // Another client wrote the Node at the same time, so it is reconciled again.
         Err(error) if error.is_conflict() => changed.notify_one(),
         Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, node = node.name, "a simulated node could not report"),
     };
@@ -200,7 +200,7 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
         for node in &all {
             note(node, report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await);
         }
-        // A node whose script changed reports at once, besides the beats.
+        // A node whose script changed reports at once, besides the heartbeats.
         loop {
             tokio::select! {
                 () = world.stop.cancelled() => return,
@@ -220,7 +220,7 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
     }
 }
 
-/// The class of simulated volumes, which is the default one. It is made once; who changes it has changed it.
+/// Creates the class of simulated volumes, which is the default one. It is created once, and later changes by users stay.
 async fn offer_storage(api: &Api) {
     let classes = builtin("storage.k8s.io/v1", "StorageClass", "storageclasses", false);
     let class = json!({
@@ -248,7 +248,7 @@ async fn report(world: &World, api: &Api, nodes: &Live, node: &Simulated, alone:
         Some(present) => present,
         None => Arc::new(nodes.create("", &node.object(alone)).await?),
     };
-    // A node that is scripted to be silent is not heard of.
+    // A node that is scripted to be silent reports nothing.
     if silent(&present) {
         return Ok(());
     }

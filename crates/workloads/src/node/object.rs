@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::object::{Read as _, condition, time};
 
-/// Marks what is simulated, as label and annotation.
+/// The label and annotation that marks simulated objects.
 pub const SIMULATED: &str = "mainstay.dev/simulated";
 /// The version that the simulated kubelets report.
 const VERSION: &str = concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION"), "-simulated");
@@ -14,9 +14,9 @@ const VERSION: &str = concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION"), "-
 /// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It is tainted, where there are others.
+    /// The control plane, tainted if there are other nodes.
     ControlPlane,
-    /// Any other.
+    /// A worker.
     Worker,
 }
 
@@ -31,7 +31,7 @@ pub struct Simulated {
     pub number: u32,
 }
 
-/// The nodes of a cluster of `count`: one control-plane node, the others workers.
+/// Returns the nodes of a cluster of `count`: one control-plane node, the others workers.
 pub fn nodes(count: u32) -> Vec<Simulated> {
     let node = |number| match number {
         0 => Simulated { name: "control-plane".into(), role: Role::ControlPlane, number },
@@ -41,30 +41,30 @@ pub fn nodes(count: u32) -> Vec<Simulated> {
 }
 
 impl Simulated {
-    /// The address of the node.
+    /// Returns the address of the node.
     pub fn address(&self) -> String {
         let host = self.number + 2;
         format!("172.31.{}.{}", host / 256, host % 256)
     }
 
-    /// The addresses of its pods: the first two or three numbers of each.
+    /// Returns the second and third number of its pods' addresses.
     fn network(&self) -> (u32, u32) {
         (244 + self.number / 256, self.number % 256)
     }
 
-    /// The range of its pods' addresses.
+    /// Returns the range of its pods' addresses.
     pub fn pod_cidr(&self) -> String {
         let (second, third) = self.network();
         format!("10.{second}.{third}.0/24")
     }
 
-    /// The address of its pod with this number.
+    /// Returns the address of its pod with this number.
     pub fn pod_address(&self, number: u8) -> String {
         let (second, third) = self.network();
         format!("10.{second}.{third}.{number}")
     }
 
-    /// The Node as it is made; `alone` where it is the only one.
+    /// Builds the Node; `alone` if it is the only one.
     pub fn object(&self, alone: bool) -> Value {
         let mut labels = json!({
             "kubernetes.io/hostname": self.name,
@@ -85,15 +85,15 @@ impl Simulated {
         json!({"metadata": {"name": self.name, "labels": labels, "annotations": {SIMULATED: "true"}}, "spec": spec})
     }
 
-    /// Whether the Node does not show the conditions that it should.
+    /// Returns true if the conditions of the Node are out of date.
     pub fn differs(&self, node: &DynamicObject) -> bool {
         let shown = node.at("/status/conditions");
         let fault = node.annotation(super::behaviour::FAULT);
         states(fault).iter().any(|(kind, state, ..)| condition(shown, kind).is_none_or(|present| present["status"] != *state))
     }
 
-    /// The status of the Node; conditions that stay as they are keep their time.
-    /// `fault` is what its annotation scripts.
+    /// Returns the status of the Node; unchanged conditions keep their time.
+    /// `fault` is the script in its annotation.
     pub fn status(&self, before: &Value, fault: Option<&str>, now: Timestamp) -> Value {
         let resources = json!({
             "cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
@@ -129,7 +129,7 @@ impl Simulated {
 /// A condition: type, status, reason, message.
 type State = (&'static str, &'static str, &'static str, &'static str);
 
-/// The conditions of a node, as its script has them.
+/// Returns the conditions of a node, as its script sets them.
 fn states(fault: Option<&str>) -> [State; 4] {
     let mut all = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -149,7 +149,7 @@ fn states(fault: Option<&str>) -> [State; 4] {
     all
 }
 
-/// The architecture of this machine, in the words of Go.
+/// Returns the architecture of this machine, in Go's terms.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! PersistentVolumes and their claims: bound to each other, made by the simulated provisioner, let go when nobody uses them
+//! PersistentVolumes and their claims: they are bound to each other, created by the simulated provisioner, and released when unused
 //! (KAPI-WL-01).
 
 pub mod plan;
@@ -33,7 +33,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Starts to follow them.
+    /// Starts to follow these kinds.
     pub fn follow(world: &World) -> Self {
         Self {
             claims: world.follow("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true),
@@ -42,14 +42,14 @@ impl Storage {
         }
     }
 
-    /// Waits until all of them are known.
+    /// Waits until all of them have been listed.
     pub async fn ready(&self) {
         for live in [&self.claims, &self.volumes, &self.classes] {
             live.ready().await;
         }
     }
 
-    /// The class of a claim.
+    /// Returns the class of a claim.
     pub fn class_of(&self, claim: &DynamicObject) -> Option<Object> {
         self.classes.get(&Key::new("", plan::class(claim)))
     }
@@ -61,7 +61,7 @@ struct Controller {
     storage: Storage,
 }
 
-/// Runs the controllers of claims, of volumes, and of claims that pods bring along.
+/// Runs the controllers of claims, of volumes, and of the ephemeral claims of pods.
 pub async fn run(world: World, storage: Storage) {
     storage.ready().await;
     world.pods.ready().await;
@@ -79,7 +79,7 @@ pub async fn run(world: World, storage: Storage) {
         }
     });
     for live in [&storage.volumes, &storage.classes] {
-        // What is not bound yet may have a chance now.
+        // A claim that is not bound yet may match now.
         let (wake, all) = (claims.clone(), storage.claims.clone());
         live.on_change(move |change| {
             let before = change.before.as_ref().map(|before| before.at("/spec"));
@@ -96,7 +96,7 @@ pub async fn run(world: World, storage: Storage) {
     world.pods.on_change(move |change| {
         let Some(pod) = change.object().filter(|pod| items(pod, "/spec/volumes").next().is_some()) else { return };
         if change.now.as_ref().is_none_or(|pod| pod::finished(pod)) {
-            // The last user may be gone.
+            // The last pod that uses the claim may be gone.
             for name in claims_of(pod) {
                 wake.add(Key::new(pod.namespace(), name));
             }
@@ -166,7 +166,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// First the volume, then the claim: a claim never names a volume that could become somebody else's.
+    /// Binds first the volume, then the claim, so that a claim never names a volume that another claim could get.
     async fn bind(&self, key: &Key, claim: &Object, volume: &Object) -> Result<()> {
         let mut current = DynamicObject::clone(volume);
         if let Some(patch) = plan::bind_volume(volume, claim) {
@@ -183,7 +183,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A pod that has not ended holds the claims that it names.
+    /// Returns true if a pod that has not ended uses the claim.
     fn in_use(&self, claim: &DynamicObject) -> bool {
         let pods = self.world.pods.in_namespace(claim.namespace());
         pods.iter().any(|pod| {
@@ -223,7 +223,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// Makes the claims that a pod brings along.
+    /// Creates the ephemeral claims of a pod.
     async fn bring(&self, key: &Key) -> Result<Outcome> {
         let Some(pod) = self.world.pods.get(key).filter(|pod| !pod.deleting()) else { return Ok(Outcome::Done) };
         for volume in items(&pod, "/spec/volumes").filter(|volume| volume["ephemeral"].is_object()) {
@@ -243,7 +243,7 @@ impl Controller {
     }
 }
 
-/// Takes a finalizer away.
+/// Removes a finalizer.
 async fn release(live: &Live, object: &DynamicObject, finalizer: &str) -> Result<()> {
     let present: Vec<&String> = object.metadata.finalizers.iter().flatten().collect();
     if !present.iter().any(|own| *own == finalizer) {

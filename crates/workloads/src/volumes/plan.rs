@@ -1,4 +1,4 @@
-//! Which volume a claim gets and what becomes of both: pure functions of claims, volumes and classes (KAPI-WL-01).
+//! The plans for claims and volumes: pure functions of claims, volumes and classes (KAPI-WL-01).
 
 use kube::api::DynamicObject;
 use mainstay_kinds::quantity::Quantity;
@@ -9,7 +9,7 @@ use crate::object::{Object, Read as _, items, selects};
 
 /// The provisioner of simulated volumes.
 pub const PROVISIONER: &str = "simulated.mainstay.dev";
-/// The provisioner of classes whose volumes somebody makes by hand.
+/// The provisioner of classes whose volumes are created by hand.
 const NONE: &str = "kubernetes.io/no-provisioner";
 /// The node that the scheduler chose for the first pod of a claim.
 pub const SELECTED: &str = "volume.kubernetes.io/selected-node";
@@ -20,29 +20,29 @@ const OF: [&str; 2] = ["volume.kubernetes.io/storage-provisioner", "volume.beta.
 /// The older form of `spec.storageClassName`.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What to do about a claim.
+/// The plan for a claim.
 #[derive(Debug, PartialEq)]
 pub enum ForClaim {
-    /// It waits in this phase.
+    /// The claim waits in this phase.
     Wait(&'static str, Option<Event>),
-    /// A volume is made for it.
+    /// A volume is created for the claim.
     Provision(Value),
-    /// Somebody else's provisioner is asked: the claim gets annotations.
+    /// An external provisioner is asked: the claim gets annotations.
     Ask(Map<String, Value>, Event),
-    /// It and this volume become each other's.
+    /// The claim and this volume are bound to each other.
     Bind(Object),
 }
 
-/// What to do about a volume.
+/// The plan for a volume.
 #[derive(Debug, PartialEq)]
 pub enum ForVolume {
-    /// It is in this phase, with a message where something is wrong.
+    /// The volume is in this phase, with a message if there is a problem.
     Phase(&'static str, Option<Event>),
-    /// It is deleted: its claim is gone and its policy says so.
+    /// The volume is deleted: its claim is gone, and its policy says so.
     Delete,
 }
 
-/// The class of a claim or volume.
+/// Returns the class of a claim or volume.
 pub fn class(object: &DynamicObject) -> &str {
     object.annotation(CLASS).unwrap_or_else(|| object.text("/spec/storageClassName"))
 }
@@ -53,7 +53,7 @@ fn refers(volume: &DynamicObject, claim: &DynamicObject) -> bool {
     reference["name"] == claim.name() && reference["namespace"] == claim.namespace() && (uid.is_empty() || uid == claim.uid())
 }
 
-/// Decides about a claim. `volumes` are all volumes, `found` its class where there is such a class.
+/// Decides about a claim. `volumes` are all volumes; `found` is its class, if that exists.
 pub fn claim(claim: &DynamicObject, volumes: &[Object], found: Option<&DynamicObject>) -> ForClaim {
     let named = claim.text("/spec/volumeName");
     if !named.is_empty() {
@@ -116,7 +116,7 @@ fn amount(list: &Value) -> i128 {
     list["storage"].as_str().and_then(|text| Quantity::parse(text).ok()).map_or(0, Quantity::to_milli)
 }
 
-/// The smallest volume that is free and has what the claim asks for.
+/// Returns the smallest volume that is free and meets the claim.
 fn best<'a>(claim: &DynamicObject, volumes: &'a [Object]) -> Option<&'a Object> {
     let wanted = amount(claim.at("/spec/resources/requests"));
     let mode = |object: &DynamicObject| match object.text("/spec/volumeMode") {
@@ -141,7 +141,7 @@ fn best<'a>(claim: &DynamicObject, volumes: &'a [Object]) -> Option<&'a Object> 
     volumes.iter().filter(fits).min_by_key(|volume| (amount(volume.at("/spec/capacity")), volume.name().to_owned()))
 }
 
-/// A volume as the simulated provisioner makes it: nobody stores anything in it.
+/// Builds a volume of the simulated provisioner, which stores no data.
 fn provisioned(claim: &DynamicObject, class: &DynamicObject) -> Value {
     let mode = if claim.text("/spec/volumeMode").is_empty() { "Filesystem" } else { claim.text("/spec/volumeMode") };
     let policy = if class.text("/reclaimPolicy").is_empty() { "Delete" } else { class.text("/reclaimPolicy") };
@@ -161,7 +161,7 @@ fn provisioned(claim: &DynamicObject, class: &DynamicObject) -> Value {
     json!({"metadata": {"name": name, "annotations": {PROVISIONED: PROVISIONER}}, "spec": spec})
 }
 
-/// How a volume names its claim.
+/// Returns the reference of a volume to its claim.
 pub fn reference(claim: &DynamicObject) -> Value {
     json!({
         "kind": "PersistentVolumeClaim", "namespace": claim.namespace(), "name": claim.name(), "uid": claim.uid(),
@@ -169,7 +169,7 @@ pub fn reference(claim: &DynamicObject) -> Value {
     })
 }
 
-/// The merge patch that makes a volume a claim's; `None` where it is already.
+/// Returns the merge patch that binds a volume to a claim; `None` if it is bound already.
 pub fn bind_volume(volume: &DynamicObject, claim: &DynamicObject) -> Option<Value> {
     if volume.text("/spec/claimRef/uid") == claim.uid() {
         return None;
@@ -184,7 +184,7 @@ pub fn bind_volume(volume: &DynamicObject, claim: &DynamicObject) -> Option<Valu
     Some(patch)
 }
 
-/// The merge patch that makes a claim a volume's; `None` where it is already.
+/// Returns the merge patch that binds a claim to a volume; `None` if it is bound already.
 pub fn bind_claim(claim: &DynamicObject, volume: &DynamicObject) -> Option<Value> {
     let named = claim.text("/spec/volumeName") == volume.name();
     if named && claim.annotation(BOUND).is_some() {
@@ -200,7 +200,7 @@ pub fn bind_claim(claim: &DynamicObject, volume: &DynamicObject) -> Option<Value
     }))
 }
 
-/// The status of a claim that has its volume.
+/// Returns the status of a bound claim.
 pub fn bound_status(claim: &DynamicObject, volume: &DynamicObject) -> Value {
     let mut status = claim.at("/status").as_object().cloned().unwrap_or_default();
     status.insert("phase".into(), json!("Bound"));
@@ -209,12 +209,12 @@ pub fn bound_status(claim: &DynamicObject, volume: &DynamicObject) -> Value {
     Value::Object(status)
 }
 
-/// Decides about a volume; `claims` finds the claim of a namespace and name.
+/// Decides about a volume; `claims` finds a claim by namespace and name.
 pub fn volume(volume: &DynamicObject, claims: impl Fn(&str, &str) -> Option<Object>) -> ForVolume {
     let reference = volume.at("/spec/claimRef");
     let text = |name: &str| reference[name].as_str().unwrap_or_default();
     if text("uid").is_empty() {
-        // Nobody's, or kept for a claim that is not bound to it yet.
+        // The volume is free, or reserved for a claim that is not bound to it yet.
         return ForVolume::Phase("Available", None);
     }
     let claim = claims(text("namespace"), text("name")).filter(|claim| claim.uid() == text("uid"));
@@ -235,7 +235,7 @@ pub fn volume(volume: &DynamicObject, claims: impl Fn(&str, &str) -> Option<Obje
     }
 }
 
-/// The names of the claims that a pod uses, those of its own making included.
+/// Returns the names of the claims that a pod uses, including its ephemeral ones.
 pub fn claims_of(pod: &DynamicObject) -> Vec<String> {
     let of = |volume: &Value| match volume.pointer("/persistentVolumeClaim/claimName").and_then(Value::as_str) {
         Some(name) => Some(name.to_owned()),
