@@ -1,4 +1,4 @@
-//! Modules and whom they use: no circle of files leads through several folders, unless it is small enough to be read as one thing.
+//! Modules and their uses: no circle of files leads through several folders, unless it is small enough to be read as one thing.
 //!
 //! A file uses what its paths name (`use` and inline, from `crate`, `super`, `self` or a child). A name that is re-exported counts for the
 //! file that defines it, so that a folder's own file may offer what its children have. Tests are left out.
@@ -23,9 +23,9 @@ type Module = Vec<String>;
 /// The modules of one crate.
 #[derive(Default)]
 struct Modules {
-    /// The text of each, without comments, strings and tests.
+    /// The text of each module, without comments, strings and tests.
     texts: BTreeMap<Module, String>,
-    /// Names that a module offers, and the paths that these stand for.
+    /// Names that a module offers, and the paths that they stand for.
     exports: BTreeMap<Module, Module>,
 }
 
@@ -93,7 +93,7 @@ impl Modules {
         uses
     }
 
-    /// The module that a path begins in, and how much of the text behind its first word belongs to that; `None` for other crates.
+    /// The module that a path begins in, and the length of the text behind its first word that belongs to it; `None` for other crates.
     fn base(&self, module: &[String], head: &str, rest: &str) -> Option<(Module, usize)> {
         match head {
             "crate" => Some((Module::new(), 0)),
@@ -128,7 +128,7 @@ impl Modules {
     }
 }
 
-/// The paths of a use tree, each with the name that it is given; and the text behind it.
+/// The paths of a use tree, each with its alias, if any; and the text behind the tree.
 fn tree<'a>(text: &'a str, base: &[String]) -> (Vec<(Module, Option<String>)>, &'a str) {
     if let Some(mut rest) = text.strip_prefix('{') {
         let mut paths = Vec::new();
@@ -213,7 +213,7 @@ fn no_circle_between_folders_above_five_files() {
     assert!(worst.is_empty(), "circles of files through several folders:\n{}", worst.join("\n"));
 }
 
-/// Paths are read as the compiler reads them: trees, names of their own, parents of parents, and what is offered by somebody else.
+/// Paths are read as the compiler reads them: trees, aliases, parents of parents, and re-exports of another module.
 #[test]
 fn paths_lead_home() {
     let module = |path: &str| path.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect::<Module>();

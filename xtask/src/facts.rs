@@ -26,7 +26,7 @@ pub mod newer;
 const LEFT_OUT_GROUPS: &[&str] = &["resource.k8s.io"];
 /// Resources that are recorded but not served (KAPI-REST-07).
 const LEFT_OUT_RESOURCES: &[&str] = &["componentstatuses"];
-/// Where OpenAPI v3 keeps definitions; bare names are kept instead.
+/// The prefix of references between definitions of OpenAPI v3; bare names are kept instead.
 const REFERENCE: &str = "#/components/schemas/";
 
 /// Reads `kubernetes-openapi` and `kube-transcripts` in `shared_data_dir` and writes the facts' files into `out`.
@@ -225,7 +225,7 @@ fn definitions(root: &Path) -> Result<String> {
                 None => {
                     all.insert(name.clone(), schema);
                 }
-                // DeleteOptions and WatchEvent belong to every group version: each document names others of them.
+                // DeleteOptions and WatchEvent belong to every group version: each document names others of these versions.
                 Some(known) => ensure!(
                     without_kinds(known) == without_kinds(&schema),
                     "{name} differs between documents beyond its x-kubernetes-group-version-kind"
@@ -233,7 +233,7 @@ fn definitions(root: &Path) -> Result<String> {
             }
         }
     }
-    // What only the left out groups use goes too.
+    // Definitions that only the omitted groups use are omitted, too.
     let unused: Vec<String> = all.keys().filter(|name| name.starts_with("io.k8s.api.resource.")).cloned().collect();
     for name in unused {
         all.remove(&name);

@@ -1,4 +1,4 @@
-//! The floors of the house (ARCHITECTURE.md): a crate depends only on crates below it, and a domain crate never comes to know a runtime.
+//! The floors of the house (ARCHITECTURE.md): a crate depends only on crates below it, and a domain crate never depends on a runtime.
 #![allow(clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ fn package(name: &str) -> String {
     format!("mainstay-{name}")
 }
 
-/// The way from a package to one of those that it must not know; nothing where there is none.
+/// The path from a package to a forbidden one; `None` if there is none.
 fn way_to_impure(from: &str, dependencies: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let (mut seen, mut ways) = (BTreeSet::new(), vec![vec![from.to_owned()]]);
     while let Some(way) = ways.pop() {

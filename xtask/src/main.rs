@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// The test that compares the recording writes it, where it is told to.
+/// Makes the recording: the test that compares it writes it when told to.
 fn record(root: &Path) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let test = ["test", "--package", "mainstay-e2e", "--test", "recording"];

@@ -1,4 +1,4 @@
-//! What the recorded documents have and Kubernetes 1.34 does not.
+//! Parts of the recorded documents that Kubernetes 1.34 does not have.
 //!
 //! The recording server is v1.36.2 emulating 1.34. Emulation switches APIs and features off, but the Go types stay those of 1.36, and so do
 //! the documents that are made of them: they show fields that 1.34 calls unknown. Each entry names the feature gate that the field came with;

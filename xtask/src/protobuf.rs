@@ -31,7 +31,7 @@ const SPECIAL: &[(&str, char)] = &[
     ("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray", 'S'),
 ];
 const META: &str = "k8s.io.apimachinery.pkg.apis.meta.v1";
-/// What clients send and read beside the kinds of resources.
+/// Kinds that clients send and read beside the kinds of resources.
 const META_KINDS: &[&str] = &[
     "APIGroup",
     "APIGroupList",
@@ -87,7 +87,7 @@ struct Declared {
     packages: BTreeMap<(String, String), String>,
     /// Full name to fields.
     messages: BTreeMap<String, Vec<Field>>,
-    /// Full name to what Go says of the field with that number.
+    /// Full name to the Go declaration of the field with that number.
     structs: BTreeMap<String, BTreeMap<u32, GoField>>,
     /// Go types that are lists of strings under a name of their own.
     lists: BTreeSet<String>,

@@ -1,7 +1,7 @@
-//! Which test proves which requirement.
+//! Requirements and the tests that prove them.
 //!
-//! A requirement is a bold ID at the start of a row of `docs/spec`. A test proves it when the doc comment of the test function names the
-//! ID; a result is taken from the output of `cargo test`, where one is given.
+//! A requirement is a bold ID at the start of a row of `docs/spec`. A test proves it when the doc comment of the test function names the ID; a result
+//! is taken from the output of `cargo test`, if one is given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -101,8 +101,8 @@ fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// `test a::b::name ... ok` lines, by the function's name; a failure of one of several of a name counts. A test that says it skipped is no
-/// proof: with `--show-output`, what it said follows a line `---- a::b::name stdout ----`.
+/// `test a::b::name ... ok` lines, by the function's name; if several tests have one name, a failure of one of them counts. A test that says it
+/// skipped is no proof: with `--show-output`, its output follows a line `---- a::b::name stdout ----`.
 fn outcomes(output: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(output).with_context(|| format!("cannot read {}", output.display()))?;
     outcomes_of(&text)

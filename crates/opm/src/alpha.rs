@@ -40,7 +40,7 @@ enum Commands {
     Generate(generate::Commands),
 }
 
-/// Runs one of them; without a command nothing is done, as with opm.
+/// Runs one of the commands; without a command nothing is done, as with opm.
 pub fn run(arguments: Arguments, global: Global) -> Result<(), Failure> {
     match arguments.command {
         None => Ok(()),

@@ -24,46 +24,46 @@ use clap::{Arg, ArgAction, Command};
 use flags::Set;
 use usage::Usage;
 
-/// What the words come to.
+/// The result of reading the words.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The words of the command, in a form that `clap` reads the same way, and notices for stderr.
     Run(Vec<OsString>, Vec<String>),
     /// Help, for stdout.
     Help(String),
-    /// Why not, and how the command is used.
+    /// A refusal, with the usage of the command.
     Refused(Refusal),
 }
 
-/// Words that make no sense.
+/// A refusal of words that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// How the command is used.
+    /// The usage of the command.
     pub usage: String,
-    /// What was to be said before that.
+    /// Notices that precede the error.
     pub notices: Vec<String>,
 }
 
 impl Refusal {
-    /// As it is printed.
+    /// The refusal as it is printed.
     pub fn to_text(&self) -> String {
         let notices = self.notices.iter().flat_map(|notice| [notice.as_str(), "\n"]);
         notices.chain(["Error: ", &self.message, "\n", &self.usage, "\n"]).collect()
     }
 }
 
-/// What a command does when it is given words that none of its sub-commands has.
+/// The reaction of a command to words that none of its sub-commands has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
-    /// It shows its help.
+    /// The command shows its help.
     Help,
-    /// It refuses them, and does nothing when there are none.
+    /// The command refuses them, and does nothing when there are none.
     Refuse,
 }
 
-/// Reads the words after the tool's name. `root` is the built declaration of the tool, `program` what it is called as.
+/// Reads the words after the tool's name. `root` is the built declaration of the tool, `program` the name it is called by.
 pub fn read(root: &Command, program: &str, words: &[OsString], groups: &dyn Fn(&[&str]) -> Groups) -> Outcome {
     let found = Found::find(root, words);
     let usage = Usage { root, path: &found.path, command: found.command, program };
@@ -115,7 +115,7 @@ struct Found<'c> {
 impl<'c> Found<'c> {
     fn find(root: &'c Command, words: &[OsString]) -> Self {
         let mut found = Self { path: Vec::new(), command: root, rest: words.to_vec() };
-        // What stands behind `help` is its argument, although `clap` declares it as commands.
+        // The words behind `help` are its arguments, although `clap` declares them as commands.
         while let Some((at, next)) = found.next(root).filter(|_| found.command.get_name() != "help") {
             found.rest.remove(at);
             found.path.push(next);
@@ -152,12 +152,12 @@ fn takes_next(known: &[&Arg], is: impl Fn(&Arg) -> bool) -> bool {
     known.iter().any(|arg| is(arg) && takes_value(arg))
 }
 
-/// Whether a flag has a value. One that takes it only after `=` is a switch that knows whether it was given.
+/// Returns true if a flag has a value. One that takes it only after `=` is a switch that knows if it was given.
 fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
-/// The words on a wrong number of arguments.
+/// The message for a wrong number of arguments.
 fn wrong_count(command: &Command, count: usize, arguments: &[OsString], called: &str) -> Option<String> {
     let (mut least, mut most) = (0, Some(0_usize));
     for argument in command.get_positionals() {

@@ -1,4 +1,4 @@
-//! What the commands on index databases share: the notice, the log lines, pulling bundles, exit codes.
+//! Shared parts of the commands on index databases: the notice, the log lines, pulling bundles, exit codes.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use mainstay_terminal::{progress, runtime};
 use super::Global;
 use super::server_log::{Level, ServerLog};
 
-/// Says that databases are deprecated (CATLG-53).
+/// Prints the notice that databases are deprecated (CATLG-53).
 pub(super) fn deprecation_notice() {
     note(
         "DEPRECATION NOTICE:\nSqlite-based catalogs and their related subcommands are deprecated. Support for them will be removed in a \
@@ -20,7 +20,7 @@ pub(super) fn deprecation_notice() {
     );
 }
 
-/// Lists of words as opm's flags take them: given several times, parted by commas, an empty one is nothing.
+/// Lists of words as opm's flags take them: given several times, separated by commas; an empty one is nothing.
 pub(super) fn list(values: &[String]) -> Vec<String> {
     values.iter().filter(|value| !value.is_empty()).flat_map(|value| value.split(',')).map(str::to_owned).collect()
 }
@@ -30,7 +30,7 @@ pub(super) fn log_of(name: &str, words: &[String]) -> ServerLog {
     ServerLog::new(Level::Info).with(&[(name, &format!("[{}]", words.join(" ")))])
 }
 
-/// Warns of the flags that give up safety.
+/// Warns of the flags that reduce security.
 pub(super) fn warn_of_insecurity(global: Global, log: &ServerLog) {
     for (set, flag) in [(global.skip_tls_verify, "--skip-tls-verify"), (global.use_http || global.skip_tls, "--use-http")] {
         if set {
@@ -55,7 +55,7 @@ pub(super) fn removal(allowed: bool) -> PackageRemoval {
     if allowed { PackageRemoval::Allow } else { PackageRemoval::Refuse }
 }
 
-/// A client as the flags want it, with one more file of authorities.
+/// A client with the settings of the flags and one more file of authorities.
 pub(super) fn client(global: Global, authorities: &str) -> Result<Client, Failure> {
     let mut config = global.config()?;
     if !authorities.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn add(path: &Path, bundles: &[Addition], options: AddOptions, log: &
     change(path, log, |editor| Ok(editor.add(bundles, options)?.into_iter().collect()))
 }
 
-/// Changes a database: all of it or nothing. What is passed over is told.
+/// Changes a database: all of it or nothing. What is skipped is logged.
 pub(super) fn change(path: &Path, log: &ServerLog, change: impl FnOnce(&mut Editor) -> Result<Vec<Error>, Error>) -> Result<(), Failure> {
     let subject = format!("database {}", path.display());
     let work = || {
@@ -116,10 +116,10 @@ pub(super) fn open(path: &Path) -> Result<IndexDatabase, Failure> {
     IndexDatabase::open(path).map_err(|error| failure(&format!("database {}", path.display()), &error))
 }
 
-/// What failed, with opm's exit codes: 2 when a bundle's image is there already, 3 when its version is (CATLG-46).
+/// A failure with opm's exit codes: 2 when a bundle's image is there already, 3 when its version is (CATLG-46).
 pub(super) fn failure(subject: &str, error: &Error) -> Failure {
     let code = error.parts().into_iter().find_map(|part| match part {
-        // The numbers are opm's; that they have other names here is chance.
+        // The numbers are opm's; their other names here mean nothing.
         Error::ImageAlreadyAdded { .. } => Some(Exit::Usage),
         Error::VersionAlreadyAdded => Some(Exit::NotFound),
         _ => None,

@@ -10,7 +10,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 
 use super::init::words;
 
-/// The image that brings opm along.
+/// The image that contains opm.
 pub const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
 /// What is generated.
@@ -49,7 +49,7 @@ pub struct Dockerfile {
     extra_labels: Vec<String>,
 }
 
-/// Writes it.
+/// Writes the Dockerfile.
 pub fn run(command: &Commands) -> Result<(), Failure> {
     let Commands::Dockerfile(arguments) = command;
     let fail = |message: String| Failure::new(Exit::Failed, "Dockerfile", message);
@@ -87,7 +87,7 @@ pub fn run(command: &Commands) -> Result<(), Failure> {
     written.map_err(|error| fail(format!("open {}: {}", path.display(), words(&error))))
 }
 
-/// `key=value`, several divided by commas; the last value of a key counts.
+/// Labels as `key=value`, several separated by commas; the last value of a key counts.
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let mut labels = BTreeMap::new();
     for label in given.iter().flat_map(|text| text.split(',')) {
@@ -99,7 +99,7 @@ fn labels(given: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     Ok(labels)
 }
 
-/// The path without `.`, `..` and blanks of parts, as Go cleans it.
+/// The path without `.`, `..` and empty parts, as Go cleans it.
 fn cleaned(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

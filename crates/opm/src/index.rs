@@ -198,7 +198,7 @@ struct DeprecateTruncate {
     allow_package_removal: bool,
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     databases::deprecation_notice();
     match &arguments.command {
@@ -255,7 +255,7 @@ fn add(arguments: &Add, global: Global) -> Result<(), Failure> {
     })
 }
 
-/// What all of them do: take the database out of an image, change it, write the Dockerfile, build.
+/// The work that all of the commands share: take the database out of an image, change it, write the Dockerfile, build.
 struct Job<'a> {
     global: Global,
     output: &'a Output,
@@ -275,7 +275,7 @@ impl Job<'_> {
         };
         let place = workplace.database()?;
         let io = |error: std::io::Error| Failure::failed(format!("file {}", place.display()), &error);
-        // What is there stays until the new database is whole.
+        // The existing file stays until the new database is whole.
         let folder = place.parent().unwrap_or(Path::new("."));
         let scratch = tempfile::Builder::new().prefix(".index-").tempdir_in(folder).map_err(io)?;
         let database = scratch.path().join("index.db");

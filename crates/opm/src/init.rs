@@ -87,7 +87,7 @@ fn picture(bytes: &[u8]) -> Result<Icon, Failure> {
     Ok(Icon::new(bytes, media_type))
 }
 
-/// The operating system's words, without the number that Rust adds and in Go's spelling.
+/// The operating system's message, without the number that Rust adds and in Go's spelling.
 pub(super) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" (os error").map_or(text.as_str(), |(words, _)| words);

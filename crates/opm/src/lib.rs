@@ -1,4 +1,4 @@
-//! `opm`: what opm does, with its words and exit codes (MS-CLI-01, CATLG-46).
+//! `opm`: the commands of opm, with its messages and exit codes (MS-CLI-01, CATLG-46).
 //!
 //! The words are read by the grammar of upstream's tools ([`cobra`]), then by the declared arguments; each command calls libraries and prints
 //! as opm does.
@@ -72,7 +72,7 @@ pub enum Commands {
     Version(version::Arguments),
 }
 
-/// Runs one of them; without a command nothing is done, as with opm.
+/// Runs one of the commands; without a command nothing is done, as with opm.
 ///
 /// `declared` is the command as the program declares it, for completion scripts.
 pub fn run(arguments: Arguments, declared: impl FnOnce() -> Option<Command>) -> Result<(), Failure> {

@@ -76,13 +76,13 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `<package>/catalog.json` or `.yaml` for each package. Unlike opm, which leaves out everything but packages, channels and bundles, nothing
-/// is lost: blobs of no package lie in the directory itself.
+/// Writes `<package>/catalog.json` or `.yaml` for each package. Unlike opm, which leaves out everything but packages, channels and bundles, this
+/// loses nothing: blobs of no package lie in the directory itself.
 fn write(catalog: &Catalog, directory: &Path, format: Format) -> std::io::Result<()> {
     let extension = if format == Format::Yaml { "yaml" } else { "json" };
     std::fs::create_dir_all(directory)?;
     for (package, catalog) in by_package(catalog) {
-        // Names of packages have been checked, but a database is a foreign file.
+        // Names of packages have been checked, but a database comes from outside.
         if package == ".." || package == "." || package.contains(['/', '\0']) {
             return Err(std::io::Error::other(format!("package {package:?} can not be the name of a folder")));
         }
@@ -95,7 +95,7 @@ fn write(catalog: &Catalog, directory: &Path, format: Format) -> std::io::Result
     Ok(())
 }
 
-/// The catalog taken apart by the packages that its blobs name.
+/// The catalog split by the packages that its blobs name.
 fn by_package(catalog: &Catalog) -> BTreeMap<String, Catalog> {
     let mut all: BTreeMap<String, Catalog> = BTreeMap::new();
     for package in &catalog.packages {

@@ -140,7 +140,7 @@ struct DeprecateTruncate {
     debug: bool,
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     databases::deprecation_notice();
     match &arguments.command {

@@ -64,13 +64,13 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
         }
     })?;
     match bad {
-        // Which of several references it was, the file's path says.
+        // The file's path tells which of several references it was.
         Some(error) => Err(failure(&arguments.references.join(" "), &error.into())),
         None => Ok(()),
     }
 }
 
-/// A reference on the way to its text: files as they are, or blobs where there are no files or they had to be changed.
+/// A reference on the way to its text: files as they are, or blobs if there are no files or they had to be changed.
 enum Loaded {
     Files(Opened),
     Blobs(Catalog),
@@ -104,7 +104,7 @@ pub(super) fn load(reference: &str, access: &Access<'_>) -> Result<Catalog, Fail
     load_with(reference, access, |error| failure(reference, error))
 }
 
-/// [`load`] with failures of one's own.
+/// The same as [`load`] with another form of failures.
 pub(super) fn load_with(reference: &str, access: &Access<'_>, failure: impl Fn(&Error) -> Failure) -> Result<Catalog, Failure> {
     let opened = open_with(reference, access, &failure)?;
     opened.into_catalog(&Limits::default()).map_err(|error| failure(&error))
@@ -118,7 +118,7 @@ fn open_with(reference: &str, access: &Access<'_>, failure: impl Fn(&Error) -> F
     Ok(opened)
 }
 
-/// What opm says of a reference that can not be opened.
+/// The message of opm for a reference that cannot be opened.
 pub(super) fn failure(reference: &str, error: &Error) -> Failure {
     let failure = Failure::new(Exit::Failed, "catalog", format!("render reference {reference:?}: {}", error.to_line()));
     match error.image().and_then(mainstay_oci::Error::hint) {
@@ -144,7 +144,7 @@ pub(super) fn parse_level(text: &str) -> Result<Level, Failure> {
     }
 }
 
-/// What `--migrate-level` takes.
+/// The values that `--migrate-level` takes.
 pub(super) fn level_help() -> String {
     let width = Level::LEVELS.iter().map(|(level, _)| level.to_string().len()).max().unwrap_or_default();
     let levels: Vec<String> = Level::LEVELS.iter().map(|(level, about)| format!("  - {:width$} : {about}", level.to_string())).collect();

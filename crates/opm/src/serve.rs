@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::server_log::{Level, ServerLog, TerminationLog};
 
-/// How long answers in flight may take after the end was asked for.
+/// Limit for answers in flight after the stop was requested.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Arguments.
@@ -61,7 +61,7 @@ pub struct Arguments {
     debug: bool,
 }
 
-/// Serves until the process is told to end.
+/// Serves until the process is told to stop.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let log = ServerLog::new(if arguments.debug { Level::Debug } else { Level::Info });
     log.write(
@@ -79,7 +79,7 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     if enforce && arguments.cache_dir.is_none() {
         return Err(Failure::new(Exit::Failed, subject, "--cache-dir must be specified with --cache-enforce-integrity"));
     }
-    // Removed when serving ends.
+    // Removed when serving stops.
     let mut temporary = None;
     let directory = if let Some(directory) = &arguments.cache_dir {
         directory.clone()
@@ -100,12 +100,12 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a cache must be.
+/// The requirement on a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Integrity {
-    /// As it was filled, from this catalog.
+    /// It must be as it was filled, from this catalog.
     Enforced,
-    /// Filled again when it is not.
+    /// It is filled again when it is not as it was filled.
     Restored,
 }
 
@@ -115,7 +115,7 @@ impl Integrity {
     }
 }
 
-/// The catalog of the directory, from the cache where that is allowed.
+/// The catalog of the directory, from the cache if that is allowed.
 fn open(arguments: &Arguments, directory: &Path, integrity: Integrity, log: &ServerLog) -> Result<StoredCatalog, Failure> {
     let subject = "opm serve";
     let cache = Cache::open(directory).map_err(|error| Failure::failed(subject, &error))?;
@@ -152,12 +152,12 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
     }
 }
 
-/// How long a catalog is served.
+/// The time for which a catalog is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// Until SIGINT or SIGTERM.
     Signal,
-    /// No longer than that.
+    /// No longer than this.
     Elapsed(Duration),
 }
 
@@ -183,7 +183,7 @@ pub(super) async fn answer(catalog: StoredCatalog, port: u16, until: Until, log:
     };
     let signals = |kind| signal(kind).map_err(|error| Failure::failed("signals", &error));
     let (mut interrupt, mut terminate) = (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
-    // One socket takes both kinds of addresses, where the system has both.
+    // One socket takes both kinds of addresses, if the system has both.
     let listener = match Listener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)).await {
         Err(ServeError::Listen { source, .. }) if source.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
             Listener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)).await

@@ -1,4 +1,4 @@
-//! Logs of opm's servers: one line an event on stderr, `time="..." level=info msg="..." key=value`, fields by name.
+//! Logs of opm's servers: one line per event on stderr, `time="..." level=info msg="..." key=value`, fields by name.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -8,18 +8,18 @@ use std::path::Path;
 use jiff::Timestamp;
 use mainstay_terminal::screen::{self, Kind};
 
-/// How much it matters.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Must be looked at.
+    /// A problem that needs attention.
     Warning,
-    /// What the server does.
+    /// An action of the server.
     Info,
-    /// Only for who looks for a fault.
+    /// Details for debugging.
     Debug,
 }
 
-/// Where the lines go, and what each of them says besides.
+/// The destination of the lines, and the fields that each of them has.
 #[derive(Debug, Clone)]
 pub struct ServerLog {
     most: Level,
@@ -32,7 +32,7 @@ impl ServerLog {
         Self { most, fields: Vec::new() }
     }
 
-    /// The same with more fields in each line; a field that is there already gets its new value.
+    /// The same log with more fields in each line; a field that is there already gets its new value.
     #[must_use]
     pub fn with(&self, fields: &[(&str, &str)]) -> Self {
         let mut all = self.clone();
@@ -68,18 +68,18 @@ impl ServerLog {
     }
 }
 
-/// Plain where that can be told apart, quoted elsewhere.
+/// The value, plain if it has only plain characters, else quoted.
 fn value(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | '@' | '^' | '+');
     if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("{text:?}") }
 }
 
-/// The file from which a kubelet takes the reason of a container's end.
+/// The file from which a kubelet reads the reason for a container's termination.
 #[derive(Debug)]
 pub struct TerminationLog(Option<File>);
 
 impl TerminationLog {
-    /// Opens the file, or says why there is none.
+    /// Opens the file, or logs why it cannot be opened.
     pub fn open(path: &Path, log: &ServerLog) -> Self {
         match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
             Ok(file) => Self(Some(file)),

@@ -76,14 +76,14 @@ fn open(arguments: &Arguments) -> Result<DirectorySource, String> {
     DirectorySource::of_user(&arguments.directory).map_err(|error| error.to_string())
 }
 
-/// Why the answer is no.
+/// The reason of a negative answer.
 enum Trouble {
     NoDirectory(String),
     Invalid(Invalid),
 }
 
 impl Trouble {
-    /// The verdict in words: in opm's words, or with the place of a blob that cannot be loaded.
+    /// The message: in opm's words, or with the place of a blob that cannot be loaded.
     fn message(&self, extent: Extent) -> String {
         match self {
             Self::NoDirectory(reason) => reason.clone(),
@@ -124,9 +124,9 @@ impl Trouble {
         let words = message.clone();
         let failure = Failure::new(Exit::Failed, subject, message);
         match extent {
-            // opm does not say where a blob is that it cannot load.
+            // opm does not say which blob it cannot load.
             Extent::Opm if placed != words => failure.hint(placed),
-            // Not a word more than opm says: others read this.
+            // Exactly what opm says: other programs read this.
             Extent::Opm => failure,
             Extent::Everything => {
                 let rules: BTreeSet<_> = self.findings().iter().map(|finding| finding.rule).collect();

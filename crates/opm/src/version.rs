@@ -1,4 +1,4 @@
-//! `opm version` (CATLG-46): the line that scripts of opm's users pick apart.
+//! `opm version` (CATLG-46): the line that scripts of opm's users parse.
 
 use clap::Args;
 use mainstay_terminal::errors::Failure;
@@ -12,7 +12,7 @@ pub struct Arguments {
     _words: Vec<String>,
 }
 
-/// Prints it.
+/// Prints the version.
 pub fn run() -> Result<(), Failure> {
     output::line(format!(
         "Version: version.Version{{OpmVersion:{:?}, GitCommit:{:?}, BuildDate:{:?}, GoOs:{:?}, GoArch:{:?}}}",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A file or folder of the recorded data. Where it is missing the test is skipped visibly; with `CI=true` it fails.
+/// A file or folder of the recorded data. If it is missing the test is skipped visibly; with `CI=true` it fails.
 pub fn path(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
     if path.exists() {
@@ -26,7 +26,7 @@ pub fn json(name: &str) -> Option<Value> {
     Some(serde_json::from_str(&text(name)?).unwrap_or_else(|error| panic!("{name}: {error}")))
 }
 
-/// A recorded file of one JSON document a line.
+/// A recorded file with one JSON document per line.
 pub fn json_lines(name: &str) -> Option<Vec<Value>> {
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{name}: {error}"));
     Some(text(name)?.lines().map(line).collect())

@@ -11,7 +11,7 @@ pub struct Content {
     pub more: Vec<Value>,
     /// Leaves the CRD out.
     pub without_crd: bool,
-    /// Further fields of the CRD's `spec`; null takes one out.
+    /// Further fields of the CRD's `spec`; null removes one.
     pub fields: Vec<(&'static str, Value)>,
     /// Required fields of the CRD's `spec`.
     pub required: Vec<&'static str>,

@@ -27,7 +27,7 @@ pub enum Commands {
     Unpack(unpack::Arguments),
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: &Commands, global: Global) -> Result<(), Failure> {
     match command {
         Commands::Generate(arguments) => generate::run(arguments),

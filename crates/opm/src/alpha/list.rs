@@ -71,7 +71,7 @@ fn packages(catalog: &Catalog) -> Vec<Row> {
     titled(&["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"], sorted.into_iter().map(row))
 }
 
-/// The name that the CSV of the default channel's head shows, where the catalog embeds that CSV.
+/// The name that the CSV of the default channel's head shows, if the catalog embeds that CSV.
 fn display_name(catalog: &Catalog, package: &Package) -> String {
     let channel = catalog.channels.iter().find(|channel| channel.package == package.name && channel.name == package.default_channel);
     let bundle = channel
@@ -137,7 +137,7 @@ fn titled(titles: &[&str], rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     std::iter::once(titles.iter().map(|title| (*title).to_owned()).collect()).chain(rows).collect()
 }
 
-/// Columns two blanks apart; the last one is not padded, the others are also where nothing follows.
+/// Rows as columns two blanks apart; the last one is not padded, the others are even if nothing follows.
 fn columns(rows: &[Row]) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default();

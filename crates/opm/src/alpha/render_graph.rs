@@ -9,7 +9,7 @@ use mainstay_terminal::output;
 
 use super::super::{Global, render};
 
-/// What opm takes here.
+/// Kinds of references that opm accepts here.
 const ACCEPTED: &[Kind] = &[Kind::CATALOG_DIRECTORY, Kind::CATALOG_IMAGE, Kind::DATABASE_FILE, Kind::DATABASE_IMAGE];
 
 /// Arguments.
@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     print(&mermaid(&all, &options).map_err(|error| Failure::failed("catalog", &error))?)
 }
 
-/// Prints a drawing, and on stderr what was left out of it.
+/// Prints a drawing, and on stderr the parts that were left out of it.
 pub(super) fn print(drawing: &Drawing) -> Result<(), Failure> {
     drawing.warnings.iter().for_each(note);
     output::print(&drawing.text)

@@ -101,7 +101,7 @@ fn draw(catalog: &Catalog) -> Result<(), Failure> {
     render_graph::print(&drawing)
 }
 
-/// A bundle's entry, and what its CSV shows of the package.
+/// A bundle's entry, and the facts about the package in its CSV.
 fn bundle(reference: &str, access: &Access<'_>, level: Level) -> Result<Rendered, Failure> {
     let mut catalog = load(reference, access)?;
     let csv = catalog.bundles.first().and_then(embedded_csv).unwrap_or_default();
@@ -112,7 +112,7 @@ fn bundle(reference: &str, access: &Access<'_>, level: Level) -> Result<Rendered
     Ok(Rendered { bundles: catalog.bundles, description: text(&csv["spec"]["description"]), icon })
 }
 
-/// How the catalog is written.
+/// The form of the written catalog.
 enum Output {
     Blobs(Format),
     Mermaid,
@@ -129,14 +129,14 @@ impl Output {
     }
 }
 
-/// Where a template or catalog comes from.
+/// The source of a template or catalog.
 pub(super) enum Input {
     Stdin,
     File(String),
 }
 
 impl Input {
-    /// `-` and nothing are standard input.
+    /// Standard input for `-` and for nothing, else the file.
     pub(super) fn of(file: Option<&str>) -> Self {
         match file {
             None | Some("-") => Self::Stdin,
@@ -144,7 +144,7 @@ impl Input {
         }
     }
 
-    /// What it is called.
+    /// The name of the input.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Stdin => "stdin",
@@ -153,7 +153,7 @@ impl Input {
     }
 }
 
-/// Reads it whole.
+/// Reads all of the input.
 pub(super) fn read(input: &Input) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match input {

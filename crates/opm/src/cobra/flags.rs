@@ -1,4 +1,4 @@
-//! Flags, as they are written and as they are meant.
+//! Flags, in their written form and with their meaning.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,16 +8,16 @@ use clap::{Arg, ArgAction, Command};
 
 use super::{shown, takes_value};
 
-/// What the words set.
+/// The settings in the words.
 #[derive(Debug, Default)]
 pub(super) struct Set {
     /// Values by the long name, in the order of their first mention.
     values: Vec<(String, Values)>,
-    /// What is no flag.
+    /// The words that are not flags.
     pub(super) arguments: Vec<OsString>,
-    /// Whether help is wanted.
+    /// True if help is requested.
     pub(super) help: bool,
-    /// What is to be said about flags that were used.
+    /// Notices about flags that were used.
     pub(super) notices: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl Set {
         &mut self.values[at].1
     }
 
-    /// The words on flags that must be set and are not.
+    /// The message about flags that must be set and are not.
     pub(super) fn missing(&self, command: &Command) -> Option<String> {
         let required = command.get_arguments().filter(|arg| !arg.is_positional() && arg.is_required_set()).filter_map(Arg::get_long);
         let mut missing: Vec<String> = required.filter(|name| !self.has(name)).map(|name| format!("{name:?}")).collect();
@@ -153,7 +153,7 @@ impl Set {
         (!missing.is_empty()).then(|| format!("required flag(s) {} not set", missing.join(", ")))
     }
 
-    /// The words on flags that exclude each other.
+    /// The message about flags that exclude each other.
     pub(super) fn exclusive(&self, command: &Command) -> Option<String> {
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
@@ -175,7 +175,7 @@ impl Set {
         self.values.iter().any(|(known, _)| known == name)
     }
 
-    /// The same in a form without choices: `--flag`, `--flag=value`, `--`, arguments.
+    /// The same settings in an unambiguous form: `--flag`, `--flag=value`, `--`, arguments.
     pub(super) fn into_words(self) -> (Vec<OsString>, Vec<String>) {
         let mut words = Vec::new();
         for (name, values) in self.values {
@@ -199,7 +199,7 @@ impl Set {
     }
 }
 
-/// What to use instead of a flag.
+/// The replacement of a deprecated flag.
 pub(super) fn deprecation(arg: &Arg) -> Option<String> {
     arg.get_long_help()?.to_string().strip_prefix("deprecated: ").map(str::to_owned)
 }

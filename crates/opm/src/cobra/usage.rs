@@ -1,4 +1,4 @@
-//! How a command is used, laid out as upstream's tools do.
+//! The usage of a command, laid out as upstream's tools do.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::takes_value;
 
-/// A command and where it stands.
+/// A command and its parents.
 pub(super) struct Usage<'c> {
     pub(super) root: &'c Command,
     pub(super) path: &'c [&'c Command],
@@ -36,14 +36,14 @@ impl Usage<'_> {
         flags
     }
 
-    /// What the command is for, and how it is used.
+    /// The purpose of the command, and its usage.
     pub(super) fn help(&self) -> String {
         let about = self.command.get_long_about().or_else(|| self.command.get_about()).map(ToString::to_string).unwrap_or_default();
         let about = about.trim_end();
         if about.is_empty() { self.to_text() } else { format!("{about}\n\n{}", self.to_text()) }
     }
 
-    /// How the command is used.
+    /// The usage of the command.
     pub(super) fn to_text(&self) -> String {
         let mut out = "Usage:\n".to_owned();
         let called = self.called();
@@ -76,7 +76,7 @@ impl Usage<'_> {
         let mut out = String::new();
         for argument in self.command.get_positionals().filter(|argument| !argument.is_hide_set()) {
             let name = argument.get_value_names().and_then(<[_]>::first).map_or(argument.get_id().as_str(), |name| name.as_str());
-            // A name that brings its own brackets is taken as it is.
+            // A name that has brackets of its own is taken as it is.
             let bracketed = name.contains(['[', '<']);
             let _ = match (bracketed, argument.is_required_set()) {
                 (true, _) => write!(out, " {name}"),
@@ -110,7 +110,7 @@ impl Usage<'_> {
     }
 }
 
-/// The tool itself and `alpha` can be called alone and then do nothing.
+/// Returns true for the tool itself and `alpha`, which can be called alone and then do nothing.
 fn runs_alone(path: &[&Command]) -> bool {
     match path {
         [] => true,
@@ -119,7 +119,7 @@ fn runs_alone(path: &[&Command]) -> bool {
     }
 }
 
-/// Flags that are not shown: hidden ones and those of this program that the tool does not have.
+/// Returns true for flags that are not shown: hidden ones, and those of this program that the tool does not have.
 fn is_hidden(arg: &Arg) -> bool {
     arg.is_hide_set() || arg.get_long().is_none() || arg.get_help_heading().is_some()
 }

@@ -1,4 +1,4 @@
-//! `opm index export` (CATLG-60): packages as folders with one manifest folder a version, and a `package.yaml`.
+//! `opm index export` (CATLG-60): packages as folders with one manifest folder per version, and a `package.yaml`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -89,7 +89,7 @@ fn write_manifests(directory: &Path, files: &[(String, Vec<u8>)]) -> std::io::Re
     Ok(())
 }
 
-/// A name that is one folder: names in a database are foreign.
+/// The name, if it is one plain folder: names in a database come from outside.
 fn plain(name: &str) -> Result<&str, Failure> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
@@ -98,7 +98,7 @@ fn plain(name: &str) -> Result<&str, Failure> {
     }
 }
 
-/// A folder for a bundle without a version; upstream takes a random number.
+/// The folder name for a bundle without a version; upstream takes a random number.
 fn name_of(image: &str) -> String {
     image.rsplit('/').next().unwrap_or(image).replace([':', '@'], "-")
 }

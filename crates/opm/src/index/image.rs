@@ -13,9 +13,9 @@ use super::super::Global;
 use super::super::databases;
 use super::super::server_log::{Level, ServerLog};
 
-/// The image that brings opm along.
+/// The image that contains opm.
 const BINARY_IMAGE: &str = "quay.io/operator-framework/opm:latest";
-/// Where the database lies in the image.
+/// The path of the database in the image.
 const DATABASE: &str = "/database/index.db";
 const DOCKERFILE: &str = "index.Dockerfile";
 const TAG: &str = "operator-registry-index:latest";
@@ -28,7 +28,7 @@ pub(super) enum BuildTool {
 }
 
 impl BuildTool {
-    /// By its name; every other name means podman, as with opm.
+    /// The engine of this name; every other name means podman, as with opm.
     pub(super) fn named(text: &str) -> Self {
         if text == "docker" { Self::Docker } else { Self::Podman }
     }
@@ -40,7 +40,7 @@ impl BuildTool {
         }
     }
 
-    /// What it is called with.
+    /// The arguments of the call.
     fn words<'a>(self, dockerfile: &'a str, tag: &'a str) -> Vec<&'a str> {
         let format: &[&str] = if self == Self::Podman { &["--format", "docker"] } else { &[] };
         [&["build"], format, &["-f", dockerfile, "-t", tag, "."]].concat()
@@ -52,10 +52,10 @@ impl BuildTool {
     }
 }
 
-/// Where Dockerfile and database lie: below the current folder, as an engine wants it.
+/// The folder of Dockerfile and database: below the current folder, as an engine requires.
 #[derive(Debug)]
 pub(super) struct Workplace {
-    /// As the Dockerfile names it.
+    /// The folder as the Dockerfile names it.
     directory: String,
     dockerfile: String,
     _directory: Option<TempDir>,
@@ -63,13 +63,13 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// Files that stay (`--generate`).
+    /// A workplace whose files stay (`--generate`).
     pub(super) fn kept(dockerfile: &str) -> Self {
         let dockerfile = if dockerfile.is_empty() { DOCKERFILE } else { dockerfile };
         Self { directory: String::new(), dockerfile: dockerfile.to_owned(), _directory: None, _dockerfile: None }
     }
 
-    /// Files that go when the image is built.
+    /// A workplace whose files are removed when the image is built.
     pub(super) fn temporary(dockerfile: &str) -> Result<Self, Failure> {
         let io = |error: std::io::Error| Failure::failed("current folder", &error);
         let directory = tempfile::Builder::new().prefix("index_build_tmp").tempdir_in(".").map_err(io)?;
@@ -87,7 +87,7 @@ impl Workplace {
         format!("{}database/index.db", self.directory)
     }
 
-    /// Where the database's file goes; its folder is made.
+    /// The path of the database's file; its folder is created.
     pub(super) fn database(&self) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(self.place());
         if let Some(folder) = path.parent() {
@@ -144,12 +144,12 @@ pub(super) fn extract(client: &Client, reference: &str, to: &Path) -> Result<(),
     })
 }
 
-/// What failed, with opm's exit code: the other ones say that a bundle is there already.
+/// A failure with opm's exit code: the other codes say that a bundle is there already.
 fn failure(subject: &str, error: &mainstay_oci::Error) -> Failure {
     images::failure(subject, error).exits(Exit::Failed)
 }
 
-/// CATLG-59.
+/// The refusal of a file-based catalog (CATLG-59).
 fn file_based() -> Failure {
     let text = "`opm index prune` only supports sqlite-based catalogs. See \
         https://github.com/redhat-openshift-ecosystem/community-operators-prod/issues/793 for instructions on pruning a plaintext files \
@@ -162,7 +162,7 @@ fn unlabelled(reference: &str) -> Failure {
     Failure::new(Exit::Failed, "opm index", format!("index image {reference} missing label {DATABASE_LABEL}"))
 }
 
-/// Builds the image: by the engine where it is on this machine, else here, and then it is pushed.
+/// Builds the image: by the engine if it is on this machine, else here, and then it is pushed.
 pub(super) fn build(
     workplace: &Workplace,
     binary_image: &str,

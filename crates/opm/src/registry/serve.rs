@@ -1,4 +1,4 @@
-//! `opm registry serve` (CATLG-56, CATLG-60): a database, answered over gRPC as the catalog that it is.
+//! `opm registry serve` (CATLG-56, CATLG-60): serves a database over gRPC, as the catalog that it is.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     debug: bool,
 }
 
-/// Serves until the process is told to end, or the time is over.
+/// Serves until the process is told to stop, or the time is over.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let log = ServerLog::new(if arguments.debug { Level::Debug } else { Level::Info });
     let termination = TerminationLog::open(&arguments.termination_log, &log);

@@ -1,4 +1,5 @@
-//! `opm alpha bundle build`: generate, then an image: by the engine where it is on this machine, else here, and then it is pushed.
+//! `opm alpha bundle build`: generates the metadata, then builds an image: by the engine if it is on this machine, else here, and then the image is
+//! pushed.
 
 use std::process::Command;
 
@@ -33,7 +34,7 @@ pub struct Arguments {
     overwrite: bool,
 }
 
-/// Runs it.
+/// Generates and builds.
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     let log = ServerLog::new(Level::Info);
     let existing = if arguments.overwrite { Existing::Replace } else { Existing::Keep };

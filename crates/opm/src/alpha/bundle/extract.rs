@@ -1,4 +1,4 @@
-//! `opm alpha bundle extract`: a bundle directory into a ConfigMap, as the unpack Job of classic OLM does.
+//! `opm alpha bundle extract`: writes a bundle directory into a ConfigMap, as the unpack Job of classic OLM does.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     gzip: bool,
 }
 
-/// Runs it.
+/// Writes the ConfigMap.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let log = ServerLog::new(if arguments.debug { Level::Debug } else { Level::Info });
     let failed = |problem: String| Failure::new(Exit::Failed, "bundle", format!("error loading manifests from directory: {problem}"));
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let fields = [("file.Name", name.as_str()), ("validConfigMapKey", key.as_str())];
             log.write(Level::Info, "translated filename for configmap compatibility", &fields);
         }
-        // The ConfigMap's own annotations stay unless the bundle brings a file of them.
+        // The ConfigMap's own annotations stay unless the bundle contains a file of them.
         let brought = content.annotations.unwrap_or_default();
         let mut annotations = if files.iter().any(|(name, _)| name == "annotations.yaml") {
             brought
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// The files of a folder in order; opm reads no folders in it either.
+/// The files of a folder in order; like opm, it does not read inner folders.
 fn read(folder: &str, log: &ServerLog) -> Result<Vec<(String, Vec<u8>)>, String> {
     let shown = |path: &str, error: &std::io::Error| format!("open {path}: {}", words(error));
     let entries = std::fs::read_dir(Path::new(folder)).map_err(|error| shown(folder, &error))?;

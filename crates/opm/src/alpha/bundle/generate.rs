@@ -51,29 +51,29 @@ pub struct BundleFlags {
     base_image: String,
 }
 
-/// Whether files that are there already are replaced.
+/// The treatment of files that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// They are written anew.
+    /// They are replaced.
     Replace,
     /// They stay.
     Keep,
 }
 
-/// What was generated.
+/// The generated bundle metadata.
 #[derive(Debug)]
 pub struct Generated {
-    /// The image below the bundle's.
+    /// The base image of the bundle's image.
     pub base_image: String,
     /// The annotations.
     pub description: Description,
-    /// Where the manifests are.
+    /// The folder of the manifests.
     pub manifests: PathBuf,
-    /// Where the metadata is.
+    /// The folder of the metadata.
     pub metadata: PathBuf,
 }
 
-/// Runs it.
+/// Generates the metadata.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     generate(&arguments.bundle, Existing::Replace, &ServerLog::new(Level::Info)).map(|_| ())
 }
@@ -145,7 +145,7 @@ pub fn generate(flags: &BundleFlags, existing: Existing, log: &ServerLog) -> Res
     Ok(Generated { base_image: flags.base_image.clone(), description, manifests, metadata })
 }
 
-/// Fills in the package and channels that nobody named from the package that the directory is a version of.
+/// Fills in the package and channels that were not given, from the package that the directory is a version of.
 fn infer(directory: &Path, files: &[(String, Vec<u8>)], description: &mut Description, log: &ServerLog) -> Result<(), Failure> {
     let mut missing = Vec::new();
     if description.channels.is_empty() {
@@ -199,7 +199,7 @@ fn read_package(directory: &Path) -> Result<(Files, Vec<(String, Files)>), Failu
     Ok((files(directory)?, folders))
 }
 
-/// What lies in a folder, sorted by name.
+/// The entries of a folder, sorted by name.
 fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
     let failed = |error: std::io::Error| io("open", directory, &error);
     let mut found = Vec::new();
@@ -211,14 +211,14 @@ fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(found)
 }
 
-/// The files of a folder, without those of folders in it.
+/// The files of a folder, without those of inner folders.
 pub fn files(directory: &Path) -> Result<Files, Failure> {
     let files = entries(directory)?.into_iter().filter(|(_, path)| path.is_file());
     files.map(|(name, path)| std::fs::read(&path).map(|bytes| (name, bytes)).map_err(|error| io("open", &path, &error))).collect()
 }
 
-/// Copies a folder of manifests. As with opm, what lies in inner folders lands in a folder named after the one being copied.
-/// Unlike opm, which empties the author's files then, a folder that is its own target stays as it is.
+/// Copies a folder of manifests. As with opm, the content of inner folders lands in a folder named after the one being copied. Unlike opm, which then
+/// empties the author's files, a folder that is its own target stays as it is.
 fn copy(from: &Path, to: &Path, existing: Existing) -> Result<(), Failure> {
     std::fs::create_dir_all(to).map_err(|error| io("mkdir", to, &error))?;
     let real = |path: &Path| path.canonicalize().map_err(|error| io("stat", path, &error));
@@ -226,7 +226,7 @@ fn copy(from: &Path, to: &Path, existing: Existing) -> Result<(), Failure> {
         return Ok(());
     }
     for (name, path) in entries(from)? {
-        // As with opm, a link to a folder is not gone through: copying it as a file fails.
+        // As with opm, a link to a folder is not followed: copying it as a file fails.
         let metadata = std::fs::symlink_metadata(&path).map_err(|error| io("stat", &path, &error))?;
         if metadata.is_dir() {
             copy(&path, &to.join(from.file_name().unwrap_or_default()), existing)?;
@@ -263,7 +263,7 @@ fn clean(path: &Path) -> PathBuf {
     cleaned
 }
 
-/// The way from one absolute path to another, with slashes.
+/// The relative path from one absolute path to another, with slashes.
 fn relative(from: &Path, to: &Path) -> String {
     let (mut from, mut to) = (from.components().peekable(), to.components().peekable());
     while from.peek().is_some() && from.peek() == to.peek() {

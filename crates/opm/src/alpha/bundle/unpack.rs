@@ -37,7 +37,7 @@ pub struct Arguments {
     debug: bool,
 }
 
-/// Runs it.
+/// Unpacks the bundle.
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     let global = Global { skip_tls: global.skip_tls || arguments.plain, ..global };
     global.check()?;
@@ -92,7 +92,7 @@ pub fn read(directory: &Path) -> Result<Manifests, Failure> {
     Manifests::read(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed("bundle", &error))
 }
 
-/// What is wrong with the layout, as opm puts it; opm stops there.
+/// The problem of the layout, as opm puts it; opm stops there.
 pub fn format(manifests: &Manifests, log: &ServerLog) -> Option<String> {
     for what in ["Found manifests directory", "Found metadata directory", "Getting mediaType info from manifests directory"] {
         log.write(Level::Debug, what, &[]);
@@ -100,7 +100,7 @@ pub fn format(manifests: &Manifests, log: &ServerLog) -> Option<String> {
     summary(&validators::format(manifests))
 }
 
-/// What is wrong with the manifests, as opm puts it.
+/// The problem of the manifests, as opm puts it.
 pub fn content(manifests: &Manifests, optional: &[&str], log: &ServerLog) -> Option<String> {
     log.write(Level::Debug, "Validating bundle contents", &[]);
     summary(&validators::content(manifests, "", optional, &Options::default()))
@@ -116,7 +116,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        // Unpacking has made folders and files only.
+        // Unpacking has made only folders and files.
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &target)?;
         } else {

@@ -23,7 +23,7 @@ pub struct Arguments {
     optional_validators: String,
 }
 
-/// Runs it.
+/// Validates the bundle.
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     note(
         "Command \"validate\" is deprecated, This subcommand is deprecated and will be removed in a future release. Migrate to operator-sdk bundle validate",
