@@ -1,7 +1,7 @@
-//! What changed between two catalogs, and whom it strands (CATLG-34, CATLG-67, OLM1-BUILD-08, OLM1-FBC-17).
+//! Differences between two catalogs, and the installations that they strand (CATLG-34, CATLG-67, OLM1-BUILD-08, OLM1-FBC-17).
 //!
-//! [`diff`] compares by names: packages, their channels, the entries of these, bundles, deprecations and blobs of other schemas. What a
-//! change means for those who have installed something already is told apart, as [`Finding`]s with stable rules.
+//! [`diff`] compares by names: packages, their channels, the entries of these, bundles, deprecations and blobs of other schemas. The effects
+//! of a change on existing installations are reported separately, as [`Finding`]s with stable rules.
 //!
 //! The JSON shape (`mainstay catalog diff -o json`); a list or a member that would be empty is left out:
 //!
@@ -32,12 +32,12 @@ use crate::parts::Parts;
 
 pub use impact::{Finding, Rule};
 
-/// How a bundle differs from another with the same name; nothing when it does not.
+/// Compares two bundles of the same name; returns `None` if they are equal.
 pub fn compare_bundles(old: &Bundle, new: &Bundle) -> Option<BundleDiff> {
     content::bundle(new.name.as_str(), Some(old), Some(new))
 }
 
-/// What is different. [`Diff::is_empty`] when nothing is.
+/// Differences between two catalogs. [`Diff::is_empty`] if there are none.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Diff {
     /// Packages that differ, by name.
@@ -46,12 +46,12 @@ pub struct Diff {
     /// Blobs that belong to no package.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherDiff>,
-    /// What it means for whoever has installed something.
+    /// Effects on existing installations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// How something differs.
+/// Kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -59,17 +59,17 @@ pub enum Change {
     Added,
     /// It is gone.
     Removed,
-    /// It is not what it was.
+    /// It has changed.
     Changed,
 }
 
-/// Two values of one thing; `None` where there is no value.
+/// An old and a new value; `None` if there is no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pair {
-    /// What it was.
+    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What it is.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
@@ -82,13 +82,13 @@ impl Pair {
     }
 }
 
-/// What came into a set, and what left it.
+/// Additions to a set, and removals from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SetDiff {
-    /// What came.
+    /// The additions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
-    /// What left.
+    /// The removals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl SetDiff {
         Self { added: only(&new, &old), removed: only(&old, &new) }
     }
 
-    /// Whether both sets are equal.
+    /// Returns true if both sets are equal.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
@@ -111,7 +111,7 @@ impl SetDiff {
 pub struct PackageDiff {
     /// Its name.
     pub package: String,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
     /// Fields of the package blob.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,7 +135,7 @@ pub struct PackageDiff {
 pub struct FieldDiff {
     /// Its name.
     pub field: &'static str,
-    /// Its values; of an icon the media type and a checksum, of properties their types.
+    /// Its values: the media type and a checksum for an icon, the types for properties.
     #[serde(flatten)]
     pub values: Pair,
 }
@@ -145,9 +145,9 @@ pub struct FieldDiff {
 pub struct ChannelDiff {
     /// Its name.
     pub channel: String,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
-    /// Its head, where that changed.
+    /// Its head, if that has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Pair>,
     /// Entries that differ.
@@ -161,7 +161,7 @@ pub struct ChannelDiff {
 pub struct EntryDiff {
     /// Its bundle.
     pub bundle: String,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
     /// The bundle it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,7 @@ pub struct BundleDiff {
     /// Its version, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
     /// Its image.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,7 +194,7 @@ pub struct BundleDiff {
     /// APIs it provides.
     #[serde(skip_serializing_if = "SetDiff::is_empty")]
     pub provides: SetDiff,
-    /// What it needs.
+    /// Requirements of the bundle.
     #[serde(skip_serializing_if = "SetDiff::is_empty")]
     pub needs: SetDiff,
     /// Images it needs at run time.
@@ -205,12 +205,12 @@ pub struct BundleDiff {
 /// A deprecation that differs.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeprecationDiff {
-    /// Schema of what is deprecated.
+    /// Schema of the deprecated object.
     pub schema: String,
     /// Its name; empty for the package.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
     /// Its message.
     pub message: Pair,
@@ -224,12 +224,12 @@ pub struct OtherDiff {
     /// Its name, if it has one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
 }
 
 impl Diff {
-    /// Whether the catalogs say the same.
+    /// Returns true if the catalogs are equal.
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty() && self.others.is_empty()
     }

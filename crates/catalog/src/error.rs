@@ -1,44 +1,44 @@
-//! What can go wrong while reading a catalog or its index.
+//! Errors of reading a catalog or its index.
 
 use crate::decode::Shape;
 
-/// Why a file of a catalog could not be read.
+/// Reason why a file of a catalog could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct SourceError {
     /// Path of the file below the root of the catalog.
     pub path: String,
-    /// What the reader said.
+    /// The reader's message.
     pub reason: String,
 }
 
-/// Why a catalog was not loaded. One bad blob fails the whole load (OLM1-FBC-02), so each variant says where the blob is.
+/// Reason why a catalog was not loaded. One bad blob fails the whole load (OLM1-FBC-02), so each variant holds the blob's file and line.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The source could not give a file.
+    /// The source could not provide a file.
     #[error("catalog can not be read: {0}")]
     Source(#[from] SourceError),
-    /// The bytes are no JSON.
+    /// The bytes are not JSON.
     #[error("{path}:{line}: not valid JSON: {reason}")]
     Json {
         /// File below the root.
         path: String,
         /// Line, from 1.
         line: usize,
-        /// The parser's words.
+        /// The parser's message.
         reason: String,
     },
-    /// The text is no YAML.
+    /// The text is not YAML.
     #[error("{path}:{line}: not valid YAML: {reason}")]
     Yaml {
         /// File below the root.
         path: String,
         /// Line, from 1.
         line: usize,
-        /// The parser's words.
+        /// The parser's message.
         reason: String,
     },
-    /// A document that is no mapping.
+    /// A document that is not a mapping.
     #[error(
         "{path}:{line}: a catalog file holds mappings with a `schema` each, found {found}; list the file in .indexignore if it is not part of the catalog"
     )]
@@ -74,7 +74,7 @@ pub enum LoadError {
         /// The other spelling.
         second: String,
     },
-    /// A field of a blob has another shape than its schema says.
+    /// A field of a blob has a shape that its schema does not allow.
     #[error("{path}:{line}: {subject}: {shape}")]
     Shape {
         /// File below the root.
@@ -85,7 +85,7 @@ pub enum LoadError {
         subject: String,
         /// Field, expected and found.
         shape: Box<Shape>,
-        /// Upstream's words, where its structs do not take the blob either.
+        /// Upstream's message, if its structs do not take the blob either.
         upstream: Option<String>,
     },
     /// A limit was exceeded.
@@ -93,12 +93,12 @@ pub enum LoadError {
     Limit {
         /// File below the root, or the root.
         path: String,
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
         /// The limit.
         limit: u64,
     },
-    /// A pattern of an `.indexignore` file can not be read.
+    /// A pattern of an `.indexignore` file cannot be read.
     #[error("{path}:{line}: pattern `{pattern}` is not valid: {reason}")]
     Ignore {
         /// The `.indexignore` file.
@@ -107,7 +107,7 @@ pub enum LoadError {
         line: usize,
         /// The pattern.
         pattern: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// The consumer of the blobs could not write.
@@ -116,11 +116,11 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Upstream's words, which do not say where the blob stands; none where it has none, or where Go's parsers have others than ours.
+    /// Upstream's message, without the blob's file and line; `None` if upstream has none, or if Go's parsers have messages other than ours.
     pub fn upstream(&self) -> Option<String> {
         match self {
             Self::Shape { upstream, .. } => upstream.clone(),
-            // Upstream ends the blob with a line end.
+            // Upstream adds a line end to the blob.
             Self::MissingSchema { object, .. } if !object.is_empty() => Some(format!("object '{object}\n' is missing root schema field")),
             Self::DuplicateKey { key, first, second, .. } => Some(format!("duplicate keys for key \"{key}\": [{first} {second}]")),
             _ => None,
@@ -128,13 +128,13 @@ impl LoadError {
     }
 }
 
-/// Why an index can not be used; it is to be built again from the JSON lines.
+/// Reason why an index cannot be used; it must be rebuilt from the JSON lines.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum IndexError {
-    /// Not an index at all.
+    /// The file is not an index.
     #[error("the file is no catalog index")]
     Magic,
-    /// Made by another version of the program.
+    /// The index was made by another version of the program.
     #[error("the index has format {found}, this program reads format {expected}")]
     Version {
         /// Format of the file.
@@ -142,7 +142,7 @@ pub enum IndexError {
         /// Format of this program.
         expected: u32,
     },
-    /// The checksum does not agree.
+    /// The checksum does not match.
     #[error("the index is damaged: its checksum does not agree with its content")]
     Checksum,
     /// The index belongs to other content.

@@ -1,16 +1,16 @@
 //! A smaller catalog: packages, channels and versions, with what they need (CATLG-34, CATLG-35, OLM1-BUILD-08, OLM1-BUILD-09).
 //!
 //! ```text
-//!   Selection ── picks ──► channel::keep    which entries of a channel stay, so that it is still one
+//!   Selection ── picks ──► channel::keep    the entries of a channel that stay, so that it is still a channel
 //!                  ▲            │
 //!                  └── needs ◄──┘           packages that kept bundles need, until nothing is missing
 //!                               ▼
 //!                           assemble        blobs, default channel, deprecations ──► validate
 //! ```
 //!
-//! What is promised of the result: it is valid; every selected bundle is in it; from every bundle of a channel updates lead to the
-//! channel's head; whoever has a version of `keep_path_from` can update to the head as well. Edges are never invented: where a selection
-//! would tear a channel apart, the entries between stay in it, and a [`Notice`] says so.
+//! The result is valid; every selected bundle is in it; from every bundle of a channel updates lead to the channel's head; a version of
+//! `keep_path_from` can update to the head as well. Edges are never invented: if a selection would tear a channel apart, the entries
+//! between stay in it, and a [`Notice`] says so.
 
 mod assemble;
 mod channel;
@@ -27,67 +27,67 @@ use serde::Serialize;
 use crate::model::Catalog;
 use crate::parts::Parts;
 
-/// What to keep of a catalog.
+/// The part of a catalog to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Packages.
     pub packages: Vec<Choice>,
-    /// What happens with packages that these need.
+    /// Handling of packages that the selected ones need.
     pub dependencies: Dependencies,
 }
 
-/// What happens with packages that others need.
+/// Handling of packages that others need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dependencies {
     /// They are left out unless selected.
     #[default]
     Leave,
-    /// They are kept too, in versions that are needed.
+    /// They are kept too, in the versions that are needed.
     Include,
 }
 
-/// What to keep of one package.
+/// The part of a package to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// Its name.
     pub package: String,
     /// Its channels; all of them when empty.
     pub channels: Vec<ChannelChoice>,
-    /// Its versions; all of them when there is no range.
+    /// Its versions; all of them without a range.
     pub range: Option<CatalogRange>,
-    /// Its default channel, instead of the one it has.
+    /// Its new default channel, instead of the present one.
     pub default_channel: Option<String>,
-    /// Versions or bundles that are installed somewhere, from which updates must lead to the heads.
+    /// Installed versions or bundles, from which updates must lead to the heads.
     pub keep_path_from: Vec<String>,
 }
 
-/// What to keep of one channel.
+/// The part of a channel to keep.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelChoice {
     /// Its name.
     pub name: String,
-    /// Its versions; all of them when there is no range.
+    /// Its versions; all of them without a range.
     pub range: Option<CatalogRange>,
 }
 
-/// A smaller catalog, and what was done beyond the selection.
+/// A smaller catalog, with notices about changes beyond the selection.
 #[derive(Debug, Clone, Default)]
 pub struct Filtered {
     /// The catalog.
     pub catalog: Catalog,
-    /// What a curator should know.
+    /// Notices for the curator.
     pub notices: Vec<Notice>,
 }
 
-/// Something that the selection did not say.
+/// A change that the selection did not ask for, or a need that it leaves open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// The package.
     pub package: String,
-    /// What kind of thing.
+    /// The kind of notice.
     pub kind: NoticeKind,
-    /// What was done, or not done, and why.
+    /// The action that was or was not taken, and its reason.
     pub message: String,
 }
 
@@ -95,13 +95,13 @@ pub struct Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeKind {
-    /// Entries stay that were not selected, because updates lead over them.
+    /// Entries that were not selected stay, because updates lead through them.
     KeptBetween,
     /// The package has another default channel.
     DefaultChannel,
     /// A package was added because others need it.
     Dependency,
-    /// Something that is needed is not there.
+    /// A required object is missing.
     Missing,
 }
 
@@ -111,26 +111,26 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Why a selection can not be made.
+/// Reason why a selection cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// Nothing is selected.
     #[error("nothing is selected; name at least one package")]
     Nothing,
-    /// A selection that can not be read.
+    /// A selection that cannot be read.
     #[error("selection {text:?}: {reason}; it is written PACKAGE[:CHANNEL[,CHANNEL...]][@RANGE]")]
     Syntax {
         /// The selection.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// A configuration that can not be read.
+    /// A configuration that cannot be read.
     #[error("{path}: {reason}")]
     Config {
-        /// Where in the file.
+        /// Path in the file.
         path: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A package is selected twice.
@@ -141,7 +141,7 @@ pub enum FilterError {
     NoPackage {
         /// The package.
         package: String,
-        /// One that is called nearly so.
+        /// A package with a similar name.
         near: Option<String>,
     },
     /// The package does not have the channel.
@@ -151,20 +151,20 @@ pub enum FilterError {
         package: String,
         /// The channel.
         channel: String,
-        /// Those that exist.
+        /// The channels that exist.
         channels: String,
     },
-    /// No bundle fits.
+    /// No bundle matches.
     #[error("package {package}: no bundle of {} is selected; the versions are {versions}", channel.as_deref().map_or("it".to_owned(), |channel| format!("channel {channel}")))]
     NoBundle {
         /// The package.
         package: String,
-        /// The channel, where one was asked for.
+        /// The channel, if one was asked for.
         channel: Option<String>,
         /// Versions that exist.
         versions: String,
     },
-    /// Selected bundles have no update in common, so that they can not be in one channel.
+    /// Selected bundles have no common update, so that they cannot be in one channel.
     #[error("package {package}, channel {channel}: no entry can be reached from all of {bundles}, so the channel would have several heads")]
     Apart {
         /// The package.
@@ -182,7 +182,7 @@ pub enum FilterError {
         /// The installed version or bundle.
         from: String,
     },
-    /// What is left is not valid.
+    /// The filtered catalog is not valid.
     #[error("the filtered catalog would not be valid, because the catalog itself is not: {0}")]
     Invalid(String),
 }
@@ -229,7 +229,7 @@ impl Selection {
     }
 }
 
-/// Makes a smaller catalog. The selection is of a catalog that is valid, as far as the selected packages go.
+/// Makes a smaller catalog. The selection must belong to a catalog whose selected packages are valid.
 pub fn filter(catalog: &Catalog, selection: &Selection) -> Result<Filtered, FilterError> {
     let packages = Parts::by_package(catalog);
     let mut picks = picks::of(selection, &packages)?;

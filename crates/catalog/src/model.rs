@@ -39,7 +39,7 @@ macro_rules! name_type {
                 &self.0
             }
 
-            /// Whether the name is missing.
+            /// Returns true if the name is empty.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -83,9 +83,9 @@ name_type!(
 pub struct Package {
     /// Name of the package.
     pub name: PackageName,
-    /// Channel that is offered when nobody asks for one.
+    /// Channel for clients that ask for none.
     pub default_channel: ChannelName,
-    /// Long description, Markdown by habit.
+    /// Long description, by convention Markdown.
     pub description: String,
     /// Picture of the package.
     pub icon: Option<Icon>,
@@ -103,7 +103,7 @@ pub struct Icon {
 }
 
 impl Icon {
-    /// A picture of these bytes.
+    /// Creates an icon from these bytes.
     pub fn new(bytes: &[u8], media_type: &str) -> Self {
         Self { base64data: STANDARD.encode(bytes), mediatype: media_type.to_owned() }
     }
@@ -122,7 +122,7 @@ pub struct Channel {
     pub properties: Vec<Property>,
 }
 
-/// A bundle in a channel, and which bundles it updates.
+/// A bundle in a channel, with the bundles that it updates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// Name of the bundle.
@@ -130,10 +130,10 @@ pub struct Entry {
     /// Bundle that this one replaces; it need not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<BundleName>,
-    /// Bundles that may be passed over; they need not exist.
+    /// Bundles that updates may skip; they need not exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<BundleName>,
-    /// Range of versions that this one updates, in the catalogs' dialect.
+    /// Range of versions that this bundle updates, in the catalogs' dialect.
     #[serde(rename = "skipRange", skip_serializing_if = "Option::is_none")]
     pub skip_range: Option<String>,
 }
@@ -170,7 +170,7 @@ impl PartialEq for Property {
 }
 
 impl Property {
-    /// A property with a JSON value; the value is written canonically.
+    /// Creates a property with a JSON value; the value is written canonically.
     pub fn new(kind: &str, value: &serde_json::Value) -> Result<Self, serde_json::Error> {
         Ok(Self { kind: kind.to_owned(), value: RawValue::from_string(serde_json::to_string(value)?)? })
     }
@@ -197,13 +197,13 @@ pub struct Deprecations {
 /// One deprecation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Deprecation {
-    /// What is deprecated.
+    /// The deprecated object.
     pub reference: Reference,
-    /// What to do about it.
+    /// The message for users, with their next step.
     pub message: String,
 }
 
-/// What a deprecation is about, inside its package.
+/// Subject of a deprecation, inside its package.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Reference {
     /// `olm.package`, `olm.channel` or `olm.bundle`.
@@ -213,7 +213,7 @@ pub struct Reference {
     pub name: String,
 }
 
-/// A blob of a schema that is not known here, kept as it is (CATLG-13).
+/// A blob of an unknown schema, kept unchanged (CATLG-13).
 #[derive(Debug, Clone)]
 pub struct Meta {
     /// Its schema.
@@ -237,7 +237,7 @@ pub struct Catalog {
     pub bundles: Vec<Bundle>,
     /// `olm.deprecations` blobs.
     pub deprecations: Vec<Deprecations>,
-    /// Everything else.
+    /// Blobs of all other schemas.
     pub others: Vec<Meta>,
 }
 
