@@ -1,8 +1,8 @@
-//! From files to a bundle.
+//! The readers that make a bundle of files.
 //!
-//! Upstream has two readers that differ: the one that installs takes every document of every file and refuses what it does not
-//! understand; the one that fills catalogs takes the first document of each file and passes over the rest. [`Bundle::read`] is the first,
-//! [`Bundle::read_for_catalog`] the second. Both go by what a manifest holds, not by how its file is called.
+//! Upstream has two readers that differ. The one that installs reads every document of every file and refuses anything that it does not
+//! understand. The one that fills catalogs reads the first document of each file and passes over the rest. [`Bundle::read`] is the first,
+//! [`Bundle::read_for_catalog`] the second. Both go by the content of a manifest, not by the name of its file.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +19,10 @@ use crate::go;
 /// The file in which a bundle declares its properties.
 const PROPERTIES: &str = "metadata/properties.yaml";
 
-/// How much a bundle may hold.
+/// The limits of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Files, also those that are not read.
+    /// Files, including those that are not read.
     pub files: usize,
     /// Bytes of one file.
     pub file_bytes: usize,
@@ -41,12 +41,12 @@ impl Default for Limits {
 }
 
 impl Bundle {
-    /// Reads a bundle in order to install it (OLM1-INST-06). Paths are relative to the bundle's root.
+    /// Reads a bundle to install it (OLM1-INST-06). Paths are relative to the bundle's root.
     pub fn read<P: AsRef<str>, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (P, B)>) -> Result<Self, ReadError> {
         Self::read_limited(files, Limits::default())
     }
 
-    /// [`Bundle::read`] with limits of one's own.
+    /// Reads a bundle as [`Bundle::read`] does, with other limits.
     pub fn read_limited<P: AsRef<str>, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (P, B)>, limits: Limits) -> Result<Self, ReadError> {
         let tree = Tree::gather(files, limits)?;
         let annotations = installed_annotations(&tree)?;
@@ -60,7 +60,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Reads a bundle for a catalog, as `opm` does: what cannot be read is passed over with a warning, and a bundle that cannot be
+    /// Reads a bundle for a catalog, as `opm` does: parts that cannot be read are passed over with a warning, and a bundle that cannot be
     /// installed may still be listed (see [`Bundle::refusal`]).
     pub fn read_for_catalog<P: AsRef<str>, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (P, B)>) -> Result<Self, ReadError> {
         let tree = Tree::gather(files, Limits::default())?;
@@ -109,7 +109,7 @@ pub(crate) struct Tree {
     repeated: AtomicUsize,
 }
 
-/// Most bytes that the YAML aliases of a bundle repeat, each file being read a few times.
+/// Most bytes that the YAML aliases of a bundle may repeat; each file is read a few times.
 const REPEATED_BYTES: usize = 32 << 20;
 
 impl Tree {
@@ -237,7 +237,7 @@ impl Contents {
                     "CustomResourceDefinition" => {
                         let mut crd = go::conform("apiextensions.CustomResourceDefinition", &object)
                             .map_err(|mismatch| field(path, &object, mismatch))?;
-                        // The API server's own: nobody applies it.
+                        // The status belongs to the API server and is not applied.
                         if let Some(fields) = crd.as_object_mut() {
                             fields.remove("status");
                         }
@@ -275,7 +275,7 @@ impl Contents {
     }
 }
 
-/// The objects of a file: empty documents fall away, lists are taken apart, anything without a kind is refused.
+/// The objects of a file: empty documents are dropped, lists are split into their items, and anything without a kind is refused.
 fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, String> {
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
@@ -322,7 +322,7 @@ fn installed_annotations(tree: &Tree) -> Result<BTreeMap<String, String>, ReadEr
     annotations(PATH, &tree.first_document(bytes).map_err(refuse)?)
 }
 
-/// The mapping `annotations`. The keys that decide something must be text; of the others a boolean or number is taken as written.
+/// The mapping `annotations`. The keys that the reader uses must be text; for the others a boolean or number is taken as written.
 fn annotations(path: &str, document: &Value) -> Result<BTreeMap<String, String>, ReadError> {
     let refuse = |problem| Err(ReadError::Metadata { path: path.to_owned(), problem });
     let entries = match document.get("annotations") {
@@ -351,7 +351,7 @@ fn installed_properties(tree: &Tree) -> Result<Vec<Property>, ReadError> {
     entries(&document["properties"], "properties").map_err(refuse)
 }
 
-/// The list under a top-level key of whichever metadata file has it: authors call the files differently, and a file that is no YAML
+/// The list under a top-level key, from the first metadata file that has it: authors name the files differently, and a file that is not YAML
 /// counts as absent upstream.
 fn listed(tree: &Tree, key: &str, warnings: &mut Vec<String>) -> Vec<Property> {
     for (path, name, bytes) in tree.below("metadata") {
@@ -390,7 +390,7 @@ fn entries(list: &Value, key: &str) -> Result<Vec<Property>, String> {
     items.iter().enumerate().map(entry).collect()
 }
 
-/// The properties in the CSV's annotation, their values with the keys in the order they have.
+/// The properties in the CSV's annotation, with the keys of their values in the written order.
 fn csv_properties(csv: &Csv) -> Result<Vec<Property>, ReadError> {
     #[derive(Deserialize)]
     struct Entry {
@@ -409,7 +409,7 @@ fn csv_properties(csv: &Csv) -> Result<Vec<Property>, ReadError> {
 }
 
 /// Joins the properties of the file to those of the CSV's annotation, since pods are annotated with it. A file without any is still joined, as
-/// Go writes a list that nobody made.
+/// Go writes an unset list.
 fn join_properties(bundle: &mut Bundle, tree: &Tree) {
     if tree.get(PROPERTIES).is_none_or(<[u8]>::is_empty) && bundle.properties.is_empty() {
         return;
@@ -424,7 +424,7 @@ fn join_properties(bundle: &mut Bundle, tree: &Tree) {
     bundle.csv.annotations.insert("olm.properties".to_owned(), text);
 }
 
-/// The path with single slashes and without `.`; nothing for one that leads out.
+/// The path with single slashes and without `.`; `None` if it leads out of the bundle.
 fn clean(path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains(['\0', '\\']) {
         return None;

@@ -1,6 +1,6 @@
-//! From a bundle to the objects to apply: OLM v1's registry+v1 renderer (OLM1-INST-02, -08 to -10, -16, -17).
+//! The objects to apply for a bundle: OLM v1's registry+v1 renderer (OLM1-INST-02, -08 to -10, -16, -17).
 //!
-//! The CSV itself is never applied; what it asks for is. The order of the objects is fixed: service accounts, roles in namespaces,
+//! The CSV itself is never applied, only the objects that it describes. Their order is fixed: service accounts, roles in namespaces,
 //! cluster roles, CRDs, the bundle's other objects, deployments, webhook configurations, services, certificates.
 
 mod certificates;
@@ -17,10 +17,10 @@ use crate::csv::Csv;
 use crate::error::RenderError;
 use crate::kinds;
 
-/// Who provides the certificates of webhooks.
+/// The provider of the certificates of webhooks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CertificateProvider {
-    /// Nobody: nothing is added.
+    /// No provider: nothing is added.
     #[default]
     None,
     /// cert-manager: an Issuer and a Certificate for each deployment with webhooks.
@@ -29,16 +29,16 @@ pub enum CertificateProvider {
     OpenshiftServiceCa,
 }
 
-/// Where a bundle is to be installed, and how.
+/// The place and options of an installation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
     /// The namespace of the operator itself.
     pub install_namespace: String,
-    /// The namespaces that it watches: `[""]` for all; nothing for the bundle's default, which is all namespaces if it supports that.
+    /// The namespaces that it watches: `[""]` for all; `None` for the bundle's default, which is all namespaces if it supports that.
     pub target_namespaces: Option<Vec<String>>,
-    /// Who provides the certificates of its webhooks.
+    /// The provider of its webhooks' certificates.
     pub certificates: CertificateProvider,
-    /// What its Deployments get beyond what the bundle says.
+    /// Changes to its Deployments.
     pub deployment: Option<DeploymentConfig>,
 }
 
@@ -73,7 +73,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Vec<Value>, Re
     Ok(objects)
 }
 
-/// Where the objects go.
+/// The namespaces and the certificate provider of an installation.
 struct Site<'a> {
     namespace: &'a str,
     targets: &'a [String],
@@ -115,7 +115,7 @@ fn target_namespaces(csv: &Csv, options: &RenderOptions) -> Result<Vec<String>, 
     }
 }
 
-/// The bundle's other objects, in the install namespace where their kind has one.
+/// The bundle's other objects, in the install namespace if their kind is namespaced.
 fn others(bundle: &Bundle, site: &Site<'_>) -> Result<Vec<Value>, RenderError> {
     let place = |object: &Value| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -136,7 +136,7 @@ fn others(bundle: &Bundle, site: &Site<'_>) -> Result<Vec<Value>, RenderError> {
     bundle.others.iter().map(place).collect()
 }
 
-/// The Deployment of one entry of the install strategy: pods carry the CSV's annotations, their own winning.
+/// The Deployment of one entry of the install strategy: pods carry the CSV's annotations, but their own take precedence.
 fn deployment_object(csv: &Csv, deployment: &crate::csv::Deployment, site: &Site<'_>) -> Value {
     let mut spec = deployment.spec.clone();
     let mut annotations: Map<String, Value> = csv.annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();

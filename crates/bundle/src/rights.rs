@@ -112,7 +112,7 @@ pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
     objects
 }
 
-/// An object in the terms of the API: group, resource, name and namespace.
+/// An object in the terms of the API: group, resource, kind, name and namespace.
 struct Target {
     group: String,
     resource: String,

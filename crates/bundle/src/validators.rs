@@ -7,8 +7,8 @@
 //!                                       └── Finding { level, upstream's words, rule, place, fix }
 //! ```
 //!
-//! Beyond upstream every finding carries the rule it breaks, file and line where they are known, and what would work. What needs the world
-//! outside (a file of categories, the platforms of images) is handed in with [`Options`].
+//! Beyond upstream, every finding carries the rule it breaks, its file and line if they are known, and a fix. Facts from outside the bundle
+//! (a file of categories, the platforms of images) are passed in with [`Options`].
 
 mod community;
 mod contents;
@@ -40,26 +40,26 @@ pub use multiarch::ImagePlatform;
 pub use removed_apis::removed_in;
 pub use selection::{Selection, SelectionError};
 
-/// How the platforms of an image are found out.
+/// A function that finds out the platforms of an image.
 pub type Inspect<'a> = dyn Fn(&str) -> Result<Vec<ImagePlatform>, String> + 'a;
 
-/// What validators are told beside the bundle.
+/// The input of validators beside the bundle.
 #[derive(Default)]
 pub struct Options<'a> {
     /// Optional values: `k8s-version`, `index-path`, `container-tools`.
     pub values: BTreeMap<String, String>,
-    /// Categories of one's own instead of the standard ones, or why they cannot be read.
+    /// Categories that replace the standard ones, or the reason why they cannot be read.
     pub categories: Option<Result<Vec<String>, String>>,
-    /// The file that `index-path` names, or why it cannot be read.
+    /// The content of the file that `index-path` names, or the reason why it cannot be read.
     pub index_file: Option<Result<String, IndexFileError>>,
-    /// How the platforms of an image are found out; without it nothing is known of images.
+    /// Finds out the platforms of an image; without it nothing is known of images.
     pub inspect: Option<&'a Inspect<'a>>,
 }
 
-/// Why the file that `index-path` names cannot be read.
+/// The reason why the file that `index-path` names cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexFileError {
-    /// It is not there.
+    /// It does not exist.
     #[error("{0}")]
     NotFound(String),
     /// It is a folder.
@@ -75,11 +75,11 @@ pub enum IndexFileError {
 pub struct Validator {
     /// Its name.
     pub name: &'static str,
-    /// Whether it belongs to the suite `operatorframework`.
+    /// True if it belongs to the suite `operatorframework`.
     pub in_suite: bool,
-    /// Whether it runs without being chosen.
+    /// True if it runs without being chosen.
     pub default: bool,
-    /// What it checks.
+    /// The subject that it checks.
     pub description: &'static str,
     check: fn(&Manifests, &Options<'_>) -> Vec<Finding>,
 }
@@ -100,7 +100,7 @@ impl Validator {
         labels
     }
 
-    /// Its findings, with the lines of their places.
+    /// Runs it, and returns its findings with the lines of their places.
     pub fn run(&self, manifests: &Manifests, options: &Options<'_>) -> Vec<Finding> {
         let mut findings = (self.check)(manifests, options);
         for finding in &mut findings {
@@ -144,7 +144,7 @@ pub const VALIDATORS: [Validator; 14] = [
     optional("multiarch", None, "Multiple architectures: labels against the platforms of images", multiarch::validate),
 ];
 
-/// The optional validator of disruption budgets, priority classes and dangerous rights; opm calls it `bundle-objects`.
+/// The optional validator of disruption budgets, priority classes and dangerous permissions; opm calls it `bundle-objects`.
 pub const OBJECTS: Validator =
     optional("bundle-objects", None, "Disruption budgets, priority classes and rights", |manifests, _| object::validate(manifests));
 
@@ -164,7 +164,7 @@ pub fn run(manifests: &Manifests, selection: Option<&Selection>, options: &Optio
 pub(crate) fn place(manifests: &Manifests, findings: &mut [Finding]) {
     for place in findings.iter_mut().filter_map(|finding| finding.place.as_mut()) {
         if place.line.is_none() && !place.path.is_empty() {
-            // The nearest field that stands on a line of its own.
+            // The nearest field that stands on its own line.
             let mut path = place.path.as_str();
             loop {
                 place.line = manifests.line(&place.file, path);

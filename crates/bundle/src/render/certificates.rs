@@ -1,4 +1,4 @@
-//! The certificates of webhooks: who provides them and how they reach the pods.
+//! The certificates of webhooks: their provider, and their way to the pods.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{CertificateProvider, Site, annotate, joined_name, object};
 use crate::csv::Csv;
 
-/// Where operators built with the two common frameworks look for their certificate: volume, path, file of the certificate, file of the
-/// key.
+/// The places in which operators built with the two common frameworks look for their certificate: volume, path, file of the certificate, file
+/// of the key.
 const MOUNTS: [(&str, &str, &str, &str); 2] = [
     ("webhook-cert", "/tmp/k8s-webhook-server/serving-certs", "tls.crt", "tls.key"),
     ("apiservice-cert", "/apiserver.local.config/certificates", "apiserver.crt", "apiserver.key"),
@@ -26,7 +26,7 @@ fn secret_name(deployment: &str) -> String {
     joined_name(&service_name(deployment), "cert")
 }
 
-/// A reference to that Service without path and port.
+/// A reference to the Service of a deployment's webhooks, without path and port.
 pub(super) fn service_reference(deployment: &str, site: &Site<'_>) -> Value {
     json!({"namespace": site.namespace, "name": service_name(deployment)})
 }
@@ -75,7 +75,7 @@ fn cert_manager(deployment: &str, site: &Site<'_>) -> [Value; 2] {
         "renewBefore": "24h0m0s",
     });
     certificate["status"] = json!({});
-    // X.509 has no room for a longer one; upstream gives it nevertheless, and cert-manager refuses the certificate then.
+    // X.509 does not allow a longer one; upstream writes it nevertheless, and cert-manager then refuses the certificate.
     if host.len() <= MAX_COMMON_NAME {
         certificate["spec"]["commonName"] = host.into();
     }

@@ -9,7 +9,7 @@ use super::{Site, joined_name, object};
 use crate::csv::{Csv, Permissions};
 use crate::go;
 
-/// The account that an entry without a name means. It exists in every namespace and is not rendered.
+/// The account of an entry without a name. It exists in every namespace and is not rendered.
 const DEFAULT: &str = "default";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -80,7 +80,7 @@ fn base36(bytes: &[u8]) -> String {
         let mut remainder = 0_u32;
         for byte in &mut number {
             let value = remainder * 256 + u32::from(*byte);
-            // The quotient of a number below 36 * 256 by 36 fits a byte.
+            // The quotient of a number below 36 * 256 and 36 fits a byte.
             *byte = (value / 36) as u8;
             remainder = value % 36;
         }

@@ -76,7 +76,7 @@ fn configuration(webhook: &WebhookDefinition, site: &Site<'_>) -> Value {
         let names = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": site.targets});
         entry["namespaceSelector"] = json!({"matchExpressions": [names]});
     }
-    // Every field comes from a struct that Go has read already, so the conversion only leaves out what Go would.
+    // Every field comes from a struct that Go has read already, so the conversion only leaves out the fields that Go leaves out.
     let entry = go::conform(entry_type, &entry).unwrap_or(entry);
 
     let mut configuration = object("admissionregistration.k8s.io/v1", kind, name, Some(site.namespace));
@@ -99,7 +99,7 @@ pub(super) fn services(csv: &Csv, site: &Site<'_>) -> Vec<Value> {
         if ports.is_empty() {
             continue;
         }
-        // A target by name counts as its number, or 0, in the order; text decides between equals so that the order is fixed.
+        // In this order, a target by name counts as its number, or 0; text decides between equals so that the order is fixed.
         let number = |target: &Value| target.as_i64().or_else(|| target.as_str()?.parse().ok()).unwrap_or(0);
         ports.sort_by_key(|(port, target)| (*port, number(target), target.to_string()));
         let ports: Vec<Value> =

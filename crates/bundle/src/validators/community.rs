@@ -94,7 +94,7 @@ fn max_openshift_version(csv: &CsvManifest, words: &str) -> Vec<Finding> {
     Vec::new()
 }
 
-/// The properties whose values are texts; upstream reads nothing else.
+/// The properties whose values are texts; upstream reads no others.
 fn text_properties(text: &str) -> Option<Vec<(String, String)>> {
     let entries: Value = serde_json::from_str(text).ok()?;
     let part = |entry: &Value, key: &str| match &entry[key] {
@@ -105,7 +105,7 @@ fn text_properties(text: &str) -> Option<Vec<(String, String)>> {
     entries.as_array()?.iter().map(|entry| Some((part(entry, "type")?, part(entry, "value")?))).collect()
 }
 
-/// The label in the Dockerfile must end below the version that removed the APIs.
+/// Checks that the OpenShift versions in the Dockerfile's label end below the version that removed the APIs.
 fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, words: &str) -> Result<(), String> {
     let inform = "Please, inform the path of";
     let key = "index image via the the optional key values and the key index-path. (e.g. index-path=./mypath/bundle.Dockerfile).";

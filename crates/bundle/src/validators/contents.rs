@@ -1,4 +1,4 @@
-//! The validator `bundle`: whether CSV, CRDs and the rest of a bundle fit together.
+//! The validator `bundle`, which checks that CSV, CRDs and the rest of a bundle fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{reference, rules};
 
-/// What fits into one ConfigMap.
+/// The most bytes that fit into one ConfigMap.
 const MAX_SIZE: usize = 1 << 20;
 
 pub(super) fn validate(manifests: &Manifests) -> Vec<Finding> {
@@ -63,7 +63,7 @@ fn owned_crds(manifests: &Manifests, csv: &CsvManifest, findings: &mut Vec<Findi
             findings.push(Finding::error(&rules::BUNDLE_OWNED_CRD, api.to_string(), detail).at(&csv.file, path));
         }
     }
-    // Another version of an owned CRD needs no mention.
+    // Another version of an owned CRD is not reported.
     for (api, file) in left.into_iter().filter(|(api, _)| !owned.contains(&(api.group.clone(), api.kind.clone()))) {
         let detail = format!("CRD {} is present in bundle {name} but not defined in CSV", quote(&api.to_string()));
         findings.push(Finding::error(&rules::BUNDLE_STRAY_CRD, api.to_string(), detail).at(file, ""));

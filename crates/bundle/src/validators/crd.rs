@@ -1,4 +1,4 @@
-//! The validator of CRDs: what the API server would refuse, except the schema and the status, which upstream leaves out.
+//! The validator of CRDs: the API server's checks except those of the schema and the status, which upstream leaves out.
 
 use mainstay_schema::crd;
 use mainstay_schema::field::{BadValue, Error, Kind};
@@ -21,7 +21,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Finding> {
     errors.iter().filter(|error| counts(error)).map(|error| finding(error, &manifest.file)).collect()
 }
 
-/// Findings about a CRD of `apiextensions.k8s.io/v1beta1`, brought into the newer form first.
+/// Findings about a CRD of `apiextensions.k8s.io/v1beta1`, which is converted into the newer form first.
 pub(super) fn check_old(manifest: &Manifest) -> Vec<Finding> {
     check(&Manifest { file: manifest.file.clone(), object: newer(&manifest.object) })
 }
@@ -46,11 +46,11 @@ fn finding(error: &Error, file: &str) -> Finding {
     finding
 }
 
-/// What the older form says at its top, said by each version.
+/// The CRD in the newer form: fields at the top of the older form are repeated in each version.
 fn newer(crd: &Value) -> Value {
     let mut crd = crd.clone();
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return crd };
-    // In the older form unknown fields are kept unless it says otherwise.
+    // The older form keeps unknown fields unless it says otherwise.
     spec.entry("preserveUnknownFields").or_insert(json!(true));
     if spec.get("scope").is_none_or(Value::is_null) {
         spec.insert("scope".to_owned(), json!("Namespaced"));

@@ -16,7 +16,7 @@ use crate::csv::Csv;
 /// The text about a CSV without `spec.minKubeVersion`.
 pub(super) const NO_MIN_KUBE_VERSION: &str = "csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.";
 
-/// Annotations that OLM reads only in this spelling.
+/// Annotations that OLM reads only in this case.
 const CASE_SENSITIVE: [&str; 5] =
     ["olm.operatorGroup", "olm.operatorNamespace", "olm.targetNamespaces", "olm.providedAPIs", "olm.skipRange"];
 
@@ -38,7 +38,7 @@ pub(super) fn validate(manifests: &Manifests) -> Vec<Finding> {
     manifests.csv.as_ref().map(check).unwrap_or_default()
 }
 
-/// What upstream says of a CSV, in its order.
+/// Upstream's findings about a CSV, in its order.
 pub(super) fn check(manifest: &CsvManifest) -> Vec<Finding> {
     let (file, csv) = (manifest.file.as_str(), &manifest.csv);
     let mut findings = Vec::new();
@@ -58,12 +58,12 @@ pub(super) fn check(manifest: &CsvManifest) -> Vec<Finding> {
     findings
 }
 
-/// An error about the CSV as upstream words it: no value, the CSV's name in front.
+/// An error about the CSV in upstream's form: no value, the CSV's name in front.
 pub(super) fn about(csv: &Csv, rule: &'static super::Rule, detail: impl fmt::Display) -> Finding {
     Finding::error(rule, "", format!("({}) {detail}", csv.name))
 }
 
-/// The same as a warning.
+/// A warning about the CSV in the same form.
 pub(super) fn advice(csv: &Csv, rule: &'static super::Rule, detail: impl fmt::Display) -> Finding {
     Finding::warning(rule, "", format!("({}) {detail}", csv.name))
 }
@@ -133,12 +133,12 @@ fn examples(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
 
 fn example_objects(text: &str) -> Result<Vec<Api>, String> {
     let objects = match serde_json::from_str::<Value>(text) {
-        // An empty text is no example.
+        // An empty text is not an example.
         Err(_) => return Ok(Vec::new()),
         Ok(Value::Array(objects)) => objects,
         Ok(Value::Null) => Vec::new(),
         Ok(other) => {
-            // An object is read as JSON at once, anything else as YAML first.
+            // An object is read as JSON directly, anything else as YAML first.
             let by_way = if other.is_object() { "" } else { "error unmarshaling JSON: while decoding JSON: " };
             let found = mainstay_golang::value::json_type(&other);
             return Err(format!("{by_way}json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"));
@@ -190,7 +190,7 @@ fn min_kube_version(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
     findings.push(finding.at(&manifest.file, "spec.minKubeVersion"));
 }
 
-/// Fields that Go's struct always writes and that hold nothing.
+/// Finds the fields that Go's struct always writes and that are empty.
 fn required_fields(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
     let object = &manifest.raw;
     let empty = |value: &Value| match value {

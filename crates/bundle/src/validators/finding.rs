@@ -1,13 +1,13 @@
-//! One finding of a validator: upstream's level, type and words, and beyond them the rule, the place and what would work.
+//! One finding of a validator: upstream's level, type and words, and beyond them the rule, the place and a fix.
 
 use std::fmt;
 
-/// How grave a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// The bundle is refused.
     Error,
-    /// The bundle works, yet something should be changed.
+    /// The bundle works, but something should be changed.
     Warning,
 }
 
@@ -21,25 +21,25 @@ impl Level {
     }
 }
 
-/// Something that is checked: a name to refer to, upstream's type of its findings, and what would work.
+/// A checked rule: its name, upstream's type of its findings, and a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// A stable name: `csv/install-modes`.
     pub id: &'static str,
     /// Upstream's type of error: `CSVFileNotValid`.
     pub kind: &'static str,
-    /// What to do.
+    /// The fix.
     pub fix: &'static str,
 }
 
-/// Where a finding is.
+/// The place of a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file, relative to the bundle's root.
     pub file: String,
     /// The field as Kubernetes writes it, `spec.relatedImages[0].image`; empty for the whole file.
     pub path: String,
-    /// The line of the field, counted from 1, where it could be found.
+    /// The line of the field, counted from 1, if it could be found.
     pub line: Option<usize>,
 }
 
@@ -50,24 +50,24 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong.
+/// A problem that a validator found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The validator that found it.
     pub validator: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
-    /// What was checked.
+    /// The rule that it breaks.
     pub rule: &'static Rule,
-    /// Upstream's type, where a rule has several.
+    /// Upstream's type, if a rule has several.
     pub kind: &'static str,
     /// The field that upstream names; empty for none.
     pub field: String,
     /// The value that upstream names, as Go prints it.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem in words.
     pub detail: String,
-    /// Where, as far as it is known.
+    /// The place, if it is known.
     pub place: Option<Place>,
 }
 
@@ -91,31 +91,31 @@ impl Finding {
         Self { level: Level::Warning, ..Self::error(rule, value, detail) }
     }
 
-    /// The same without a value.
+    /// The same finding without a value.
     pub(crate) fn without_value(self) -> Self {
         Self { value: None, ..self }
     }
 
-    /// The same with the field that upstream names.
+    /// The same finding with the field that upstream names.
     pub(crate) fn field(self, field: impl Into<String>) -> Self {
         Self { field: field.into(), ..self }
     }
 
-    /// The same with its place.
+    /// The same finding with its place.
     pub(crate) fn at(self, file: &str, path: impl Into<String>) -> Self {
         Self { place: Some(Place { file: file.to_owned(), path: path.into(), line: None }), ..self }
     }
 
-    /// Upstream's text without the level, which is what a console shows.
+    /// Upstream's text without the level, as consoles show it.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 }
 
-/// The text as upstream's `Error()` gives it.
+/// Writes the text as upstream's `Error()` gives it.
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is no finding of the validation library itself is said as it is.
+        // A finding that does not come from the validation library itself is written as it is.
         if self.kind.is_empty() {
             return out.write_str(&self.detail);
         }

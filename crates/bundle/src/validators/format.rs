@@ -1,5 +1,5 @@
-//! What `opm alpha bundle validate` checks: the layout of a bundle and its annotations ([`format`]), then its manifests ([`content`]), in
-//! opm's order and words (CATLG-48). opm goes through annotations in no order; here it is that of the table.
+//! The checks of `opm alpha bundle validate`: the layout of a bundle and its annotations ([`format`]), then its manifests ([`content`]), in
+//! opm's order and words (CATLG-48). opm goes through annotations in no fixed order; here it is the order of the table.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ use crate::kinds;
 use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
 use crate::read::Tree;
 
-/// The type of a bundle by what its manifests are: `helm`, `registry+v1` or `plain`.
+/// The type of a bundle, by its manifests: `helm`, `registry+v1` or `plain`.
 pub fn media_type(manifests: &Manifests) -> Result<&'static str, String> {
     kind_of_bundle(&manifests.tree, "manifests")
 }
 
-/// The type of what lies below `manifests`; `shown` is how messages call that folder.
+/// The type of the files below `manifests`; `shown` is the name of that folder in messages.
 pub(crate) fn kind_of_bundle(tree: &Tree, shown: &str) -> Result<&'static str, String> {
     let mut any = false;
     let mut csv = false;
@@ -169,7 +169,7 @@ fn dependency_problems(entry: &Value) -> Vec<String> {
     problems
 }
 
-/// What opm checks of the manifests themselves and no other validator does: kinds and metadata.
+/// The checks of manifests that only opm makes: kinds and metadata.
 pub(super) fn kinds(manifests: &Manifests) -> Vec<Finding> {
     if media_type(manifests) != Ok("registry+v1") {
         return Vec::new();
@@ -186,7 +186,7 @@ pub(super) fn kinds(manifests: &Manifests) -> Vec<Finding> {
 }
 
 fn kind_problem(manifest: &Manifest, root: &str) -> Option<Finding> {
-    // The seeds' spelling of a console kind is not one of the validator's.
+    // The validator does not know the seeds' spelling of this console kind.
     if kinds::supported(manifest.kind()).is_some_and(|kind| kind.name != "ConsoleYamlSample") {
         return None;
     }
@@ -194,7 +194,7 @@ fn kind_problem(manifest: &Manifest, root: &str) -> Option<Finding> {
     Some(plain(&rules::CONTENT_KIND, detail).at(&manifest.file, "kind"))
 }
 
-/// Kubernetes' rules of metadata, of an object that is taken for one without a namespace.
+/// The violation of Kubernetes' metadata rules by an object that is taken for one without a namespace.
 fn meta_problem(manifest: &Manifest) -> Option<Finding> {
     let meta = &manifest.object["metadata"];
     let path = field::Path::new("metadata");
@@ -248,7 +248,7 @@ fn shown_meta(manifest: &Manifest) -> String {
     )
 }
 
-/// Everything that `opm` finds in the manifests. `root` stands before the files it names; `optional` are its optional validators.
+/// Everything that `opm` finds in the manifests. `root` is the prefix of the files it names; `optional` are its optional validators.
 pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &Options<'_>) -> Vec<Finding> {
     let tree = &manifests.tree;
     let mut findings = Vec::new();
@@ -319,7 +319,7 @@ pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &O
     findings
 }
 
-/// Whether the owned CRDs are there, by the name, version and kind that the CSV writes; a group that it writes never fits.
+/// Checks that the owned CRDs exist, by the name, version and kind that the CSV writes; a group that the CSV writes never fits.
 fn bundle(objects: &[Manifest]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(csv) = objects.iter().find(|object| object.kind() == "ClusterServiceVersion") else { return findings };

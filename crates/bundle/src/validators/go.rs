@@ -1,8 +1,8 @@
-//! What Go's libraries say of JSON and how they print lists, as far as validators show it.
+//! The messages of Go's libraries about JSON, and their form of lists, for validators.
 
 use mainstay_golang::quote_ascii;
 
-/// Words of JSON text that is none: how far Go's scanner came, and what it read.
+/// Checks that a text is JSON or empty; the error has the byte at which Go's scanner stopped, and the text up to there.
 pub fn check_json(text: &str) -> Result<(), String> {
     let bytes = text.as_bytes();
     if bytes.is_empty() {
@@ -156,7 +156,7 @@ fn number(bytes: &[u8], start: usize) -> Result<usize, usize> {
     Ok(at)
 }
 
-/// Texts as Go's `%+q` writes a list of them.
+/// Returns texts as Go's `%+q` writes a list of them.
 pub fn quoted_list<S: AsRef<str>>(items: &[S]) -> String {
     let quoted: Vec<String> = items.iter().map(|item| quote_ascii(item.as_ref())).collect();
     format!("[{}]", quoted.join(" "))

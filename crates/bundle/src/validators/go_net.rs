@@ -1,8 +1,8 @@
-//! What Go's libraries say of URLs and mail addresses, as far as validators show it.
+//! The messages of Go's libraries about URLs and mail addresses, for validators.
 
 use mainstay_golang::quote;
 
-/// Why a text is no URL that can be asked for; the words are those of Go's `url.ParseRequestURI`.
+/// Checks that a text is a URL that can be requested; the words are those of Go's `url.ParseRequestURI`.
 pub fn check_url(text: &str) -> Result<(), String> {
     url_problem(text).map_or(Ok(()), |problem| Err(format!("parse {}: {problem}", quote(text))))
 }
@@ -85,7 +85,7 @@ fn escape_problem(path: &str) -> Option<String> {
     None
 }
 
-/// Why a text is no mail address; the words are those of Go's `mail.ParseAddress`.
+/// Checks that a text is a mail address; the words are those of Go's `mail.ParseAddress`.
 pub fn check_mail(text: &str) -> Result<(), String> {
     let text = text.trim_start_matches([' ', '\t']);
     if text.is_empty() {
@@ -116,7 +116,7 @@ fn is_atom(c: char) -> bool {
     !c.is_ascii() || (c.is_ascii_graphic() && !"()<>[]:;@\\,\".".contains(c))
 }
 
-/// `local@domain` at the beginning; what follows it.
+/// Reads `local@domain` at the beginning, and returns the rest.
 fn address(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("mail: no addr-spec".to_owned());

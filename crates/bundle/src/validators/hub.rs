@@ -1,4 +1,4 @@
-//! The validators of what operator hubs show: provider, links, icon, capability level, categories.
+//! The validators of the facts that operator hubs show: provider, links, icon, capability level, categories.
 
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! The line of a field in a YAML file, found by indentation.
 //!
-//! The reader of YAML keeps no positions of values, and needs none: people write bundles in block style, where a field stands on a line of its
-//! own, deeper than its parent. Where that does not hold (flow style, JSON on one line) there is no line, never a wrong one of another field.
+//! The YAML reader keeps no positions of values, and needs none: people write bundles in block style, in which a field stands on a line of its
+//! own, deeper than its parent. Otherwise (flow style, JSON on one line) there is no line, never that of another field.
 
-/// The line of the field of the first document, counted from 1; nothing when it cannot be told.
+/// The line of the field of the first document, counted from 1; `None` if it cannot be found.
 pub fn line(text: &str, path: &str) -> Option<usize> {
     let steps = steps(path);
     let lines: Vec<(usize, &str)> = content(text);
@@ -27,7 +27,7 @@ enum Step {
     Index(usize),
 }
 
-/// `spec.a[0].b` as steps; `[name]` that is no number is a key.
+/// `spec.a[0].b` as steps; `[name]` that is not a number is a key.
 fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path;
@@ -51,7 +51,7 @@ fn steps(path: &str) -> Vec<Step> {
     steps
 }
 
-/// The lines of the first document that hold something, with their numbers.
+/// The lines of the first document that are not empty, with their numbers.
 fn content(text: &str) -> Vec<(usize, &str)> {
     let mut lines = Vec::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -75,7 +75,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Where the text of a mapping's entry begins: behind the dashes of the list items that it opens.
+/// The column of a mapping entry's text: behind the dashes of the list items that it opens.
 fn opened(line: &str, from: usize) -> usize {
     let mut at = indent(line).max(from.min(line.len()));
     while line[at..].starts_with("- ") {
@@ -85,7 +85,7 @@ fn opened(line: &str, from: usize) -> usize {
     at
 }
 
-/// The entry of a mapping, its lines, and the least column of what it holds.
+/// The entry of a mapping, its lines, and the least column of its content.
 fn child(lines: &[(usize, &str)], range: std::ops::Range<usize>, least: usize, key: &str) -> Option<Found> {
     let first = lines.get(range.start).filter(|_| !range.is_empty())?.1;
     // The first line of an item stands behind its dash.

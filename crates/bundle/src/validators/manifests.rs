@@ -53,24 +53,24 @@ impl Manifest {
 pub struct CsvManifest {
     /// Its file.
     pub file: String,
-    /// As Go's YAML reader hands it on.
+    /// The CSV in the form that Go's YAML reader hands on.
     pub raw: Value,
-    /// As read.
+    /// The CSV in parsed form.
     pub csv: Csv,
 }
 
-/// What validators look at.
+/// The input of validators.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// The CSV, where it can be read.
+    /// The CSV, if it can be read.
     pub csv: Option<CsvManifest>,
     /// The package of the annotations.
     pub package: String,
-    /// The channels of the annotations, as split at commas.
+    /// The channels of the annotations, split at commas.
     pub channels: Vec<String>,
     /// The default channel of the annotations.
     pub default_channel: String,
-    /// Every object beside and with the CSV, in the order of files.
+    /// Every object, including the CSV, in the order of files.
     pub objects: Vec<Manifest>,
     /// CRDs of `apiextensions.k8s.io/v1`, as Go's struct holds them.
     pub crds: Vec<Manifest>,
@@ -80,7 +80,7 @@ pub struct Manifests {
     pub size: usize,
     /// Bytes of all files when each is compressed for a ConfigMap.
     pub compressed_size: usize,
-    /// What could not be read.
+    /// Problems of reading the files.
     pub findings: Vec<Finding>,
     pub(crate) tree: Tree,
 }
@@ -106,7 +106,7 @@ impl Manifests {
         self.csv.as_ref().map_or("", |manifest| manifest.csv.name.as_str())
     }
 
-    /// A bundle of nothing but its CSV, as opm hands it to an optional validator.
+    /// A bundle of only its CSV, as opm passes it to an optional validator.
     pub(crate) fn csv_alone(csv: CsvManifest) -> Self {
         Self { csv: Some(csv), ..Self::default() }
     }
@@ -122,7 +122,7 @@ impl Manifests {
         files.filter(|(path, _)| !path.split('/').any(|part| part.starts_with('.')))
     }
 
-    /// Every file whose name begins with `annotations` counts; the last one wins.
+    /// Reads every file whose name begins with `annotations`; the last one wins.
     fn read_annotations(&mut self) {
         let mut found = BTreeMap::new();
         let mut findings = Vec::new();
@@ -142,7 +142,7 @@ impl Manifests {
         self.findings.extend(findings);
     }
 
-    /// The folder of the last CSV that the walk through the files meets.
+    /// The folder of the last CSV in the order in which the files are visited.
     fn csv_folder(&self) -> Option<String> {
         let is_csv = |bytes: &[u8]| self.tree.first_document(bytes).is_ok_and(|object| object["kind"] == "ClusterServiceVersion");
         let found = self.visible().filter(|(_, bytes)| is_csv(bytes)).last();
@@ -215,7 +215,7 @@ impl Manifests {
         }
     }
 
-    /// What the bundle would take in a ConfigMap: each file compressed, then as base64 text.
+    /// Measures the bundle in a ConfigMap: each file compressed, then as base64 text.
     fn measure(&mut self) {
         for bytes in self.tree.files.values() {
             self.size += bytes.len();
@@ -232,9 +232,9 @@ pub fn gzip_base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(encoder.finish().unwrap_or_default())
 }
 
-/// The object, where it has a kind; the words are Kubernetes'.
+/// Returns the object if it has a kind; the words of the error are Kubernetes'.
 pub(crate) fn with_kind(object: Value) -> Result<Value, String> {
-    // A group and version of three parts is none, and takes the kind with it.
+    // An `apiVersion` of three parts is invalid, and Kubernetes then does not see the kind either.
     let readable = object["apiVersion"].as_str().is_none_or(|version| version.matches('/').count() < 2);
     match object["kind"].as_str() {
         Some(kind) if !kind.is_empty() && readable => Ok(object),
@@ -243,7 +243,7 @@ pub(crate) fn with_kind(object: Value) -> Result<Value, String> {
     }
 }
 
-/// The annotations that say what the bundle is; of others the type does not matter here.
+/// The annotations that describe the bundle; the types of others are not checked here.
 fn known_annotations(document: &Value) -> Value {
     match &document["annotations"] {
         Value::Object(entries) => {
@@ -259,7 +259,7 @@ pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A mapping of texts, as Go reads one from YAML: a boolean or number counts as written, nothing as an empty text.
+/// A mapping of texts, as Go reads one from YAML: a boolean or number counts as written, null as an empty text.
 pub(crate) fn texts(value: &Value) -> Result<BTreeMap<String, String>, String> {
     let entries = match value {
         Value::Null => return Ok(BTreeMap::new()),

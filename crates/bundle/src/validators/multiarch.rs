@@ -28,7 +28,7 @@ impl fmt::Display for ImagePlatform {
     }
 }
 
-/// The platforms of images; nothing for an image that could not be looked at.
+/// The platforms of images; `None` for an image that could not be inspected.
 type Images = BTreeMap<String, Option<Vec<ImagePlatform>>>;
 
 pub(super) fn validate(manifests: &Manifests, options: &Options<'_>) -> Vec<Finding> {
@@ -83,7 +83,7 @@ impl<'a> Check<'a> {
         check
     }
 
-    /// The images of containers called `manager`, or of every container but the known side-car, are the operator's own.
+    /// Gathers the images: those of containers called `manager`, or of every container but the known side-car, are the operator's own.
     fn gather(&mut self) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         for deployment in &self.csv.csv.deployments {
@@ -147,12 +147,12 @@ impl<'a> Check<'a> {
         self.warnings.push(Finding::warning(rule, &self.csv.csv.name, detail).at(&self.csv.file, "metadata.labels"));
     }
 
-    /// What the labels promise: of operating systems (0) or architectures (1).
+    /// The operating systems (0) or architectures (1) that the labels promise.
     fn promised(&self, which: usize) -> Vec<String> {
         if self.labelled[which].is_empty() { vec![["linux", "amd64"][which].to_owned()] } else { self.labelled[which].clone() }
     }
 
-    /// What the labels promise and the operator's own images offer.
+    /// The operating systems (0) or architectures (1) that the labels promise or the operator's own images offer.
     fn offered(&self, which: usize) -> BTreeSet<String> {
         let platforms = self.manager.values().flatten().flatten();
         let parts = platforms.map(|platform| if which == 0 { platform.os.clone() } else { platform.architecture.clone() });
@@ -272,7 +272,7 @@ fn quoted<T: fmt::Display>(items: &[T]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-/// The platforms that a pod asks its node to have.
+/// The platforms that a pod's affinity requires of its node.
 fn affinity(pod: &Value) -> Vec<ImagePlatform> {
     let required = &pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let mut platforms = Vec::new();

@@ -1,4 +1,4 @@
-//! The validator of optional objects: disruption budgets, priority classes, and rights that endanger a cluster.
+//! The validator of optional objects: disruption budgets, priority classes, and permissions that endanger a cluster.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Finding> {
     }
 }
 
-/// The object in few words; upstream prints the memory of its struct.
+/// The object in short; upstream prints the memory of its struct.
 fn shown(manifest: &Manifest) -> String {
     format!("{} {}", manifest.kind(), manifest.name())
 }
@@ -34,7 +34,7 @@ fn budget(manifest: &Manifest) -> Vec<Finding> {
         findings.push(finding.at(&manifest.file, format!("spec.{field}")));
     };
     let spec = &manifest.object["spec"];
-    // Of a text the number counts as 0, so that upstream refuses every percentage.
+    // A text counts as the number 0, so that upstream refuses every percentage.
     let none = match &spec["maxUnavailable"] {
         Value::Null => false,
         Value::Number(number) => number.as_i64() == Some(0),

@@ -36,7 +36,7 @@ fn resource_requests(csv: &CsvManifest, findings: &mut Vec<Finding>) {
     for (index, deployment) in csv.csv.deployments.iter().enumerate() {
         let containers = deployment.spec["template"]["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (inner, container) in containers.iter().enumerate() {
-            // Upstream looks no further: an absent quantity prints as 0.
+            // Upstream checks no further: an absent quantity prints as 0.
             if written[index]["spec"]["template"]["spec"]["containers"][inner]["resources"]["requests"].is_null() {
                 let detail = format!(
                     "unable to find the resource requests for the container: ({}). It is recommended to ensure the resource request for CPU and Memory. Be aware that for some clusters configurations it is required to specify requests or limits for those values. Otherwise, the system or quota may reject Pod creation. More info: https://master.sdk.operatorframework.io/docs/best-practices/managing-resources/",
@@ -115,7 +115,7 @@ fn name(csv: &CsvManifest, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the first tail of the name that looks like a version is one. Of build metadata only one part is looked for.
+/// Returns whether the name ends with a version: its first tail that looks like one must be valid. Of build metadata only one part is checked.
 fn ends_with_version(name: &str) -> bool {
     for (start, _) in name.match_indices(|c: char| c.is_ascii_digit()) {
         let tail = &name[start..];

@@ -1,6 +1,6 @@
-//! Whether a text is an image reference, with the words of upstream's parser.
+//! The syntax of image references, with the words of upstream's parser.
 
-/// Why the text is no image reference.
+/// Checks that a text is an image reference; the error is upstream's.
 pub fn check(text: &str) -> Result<(), String> {
     if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return Err(format!("invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"));
@@ -42,7 +42,7 @@ fn is_domain(domain: &str) -> bool {
     host.split('.').all(label) && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `path[:tag][@digest]`.
+/// Returns whether a text is `path[:tag][@digest]`.
 fn is_rest(rest: &str) -> bool {
     let (named, digest) = match rest.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
@@ -59,7 +59,7 @@ fn is_rest(rest: &str) -> bool {
     path.split('/').all(is_component) && tag.is_none_or(tag_fits) && digest.is_none_or(is_digest)
 }
 
-/// Words of lower-case letters and digits, joined by `.`, `_`, `__` or dashes.
+/// Returns whether a text is words of lower-case letters and digits, joined by `.`, `_`, `__` or dashes.
 fn is_component(component: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -78,7 +78,7 @@ fn is_digest(digest: &str) -> bool {
     algorithm.split(['+', '.', '-', '_']).all(part) && hex.len() >= 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What is wrong with a digest that looks like one.
+/// The problem of a text that looks like a digest.
 fn digest_problem(digest: &str) -> Option<&'static str> {
     let (algorithm, hex) = digest.split_once(':')?;
     let length = match algorithm {

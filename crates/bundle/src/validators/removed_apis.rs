@@ -11,7 +11,7 @@ use super::manifests::{CsvManifest, Manifests};
 use super::{Options, go, rules};
 use crate::go::tolerant_version;
 
-/// Kinds that Kubernetes 1.22 removed, by `apiVersion`; CRDs are told apart by their form.
+/// Kinds that Kubernetes 1.22 removed, by `apiVersion`; CRDs are distinguished by their form.
 const REMOVED_IN_1_22: [(&str, &[&str]); 11] = [
     ("scheduling.k8s.io/v1beta1", &["PriorityClass"]),
     ("rbac.authorization.k8s.io/v1beta1", &["Role", "ClusterRoleBinding", "RoleBinding", "ClusterRole"]),
@@ -26,7 +26,7 @@ const REMOVED_IN_1_22: [(&str, &[&str]); 11] = [
     ("certificates.k8s.io/v1beta1", &["CertificateSigningRequest"]),
 ];
 
-/// What Kubernetes 1.25 removed: `apiVersion`, kind, group, resource.
+/// APIs that Kubernetes 1.25 removed: `apiVersion`, kind, group, resource.
 const REMOVED_IN_1_25: [(&str, &str, &str, &str); 7] = [
     ("batch/v1beta1", "CronJob", "batch", "cronjobs"),
     ("discovery.k8s.io/v1beta1", "EndpointSlice", "discovery.k8s.io", "endpointslices"),
@@ -37,7 +37,7 @@ const REMOVED_IN_1_25: [(&str, &str, &str, &str); 7] = [
     ("node.k8s.io/v1beta1", "RuntimeClass", "node.k8s.io", "runtimeclasses"),
 ];
 
-/// The release of Kubernetes that removed a kind in this version of its API; nothing where it is served still, or no kind of Kubernetes.
+/// The release of Kubernetes that removed a kind in this version of its API; `None` if it is still served or is not a kind of Kubernetes.
 pub fn removed_in(api_version: &str, kind: &str) -> Option<&'static str> {
     if REMOVED_IN_1_22.iter().any(|(version, kinds)| *version == api_version && kinds.contains(&kind)) {
         return Some("1.22");
@@ -51,7 +51,7 @@ pub fn removed_in(api_version: &str, kind: &str) -> Option<&'static str> {
     (api_version == "autoscaling/v2beta2" && kind == "HorizontalPodAutoscaler").then_some("1.26")
 }
 
-/// Names of objects by kind or resource, and the file of the first.
+/// Names of objects by kind or resource, and the file of the first one.
 #[derive(Default)]
 pub(super) struct Found<'a> {
     names: BTreeMap<String, Vec<String>>,
@@ -64,7 +64,7 @@ impl<'a> Found<'a> {
         self.file.get_or_insert(file);
     }
 
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -136,7 +136,7 @@ pub(super) fn removed_in_1_22(manifests: &Manifests) -> Found<'_> {
     found
 }
 
-/// Removed kinds that are used, and resources that the operator may use by a removed version.
+/// Removed kinds that are used, and resources that the operator may use in a removed version.
 fn removed_in_1_25<'a>(manifests: &'a Manifests, csv: &'a CsvManifest) -> (Found<'a>, Found<'a>) {
     let mut removed = Found::default();
     let mut may_be = Found::default();

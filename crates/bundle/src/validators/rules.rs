@@ -1,4 +1,4 @@
-//! Everything that is checked, by name: upstream's type of the finding, and what would work.
+//! The rules that validators check, by name: upstream's type of the finding, and a fix.
 
 use super::finding::Rule;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A selector: every requirement has to hold.
+/// A selector, all of whose requirements must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     requirements: Vec<Requirement>,
@@ -16,19 +16,19 @@ enum Requirement {
     NotIn(String, Vec<String>),
 }
 
-/// A text that is no selector.
+/// The error of a text that is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse requirement: {0}")]
 pub struct SelectionError(String);
 
 impl Selection {
-    /// Reads `name=a,suite in (b, c),!d`; an empty text chooses everything.
+    /// Reads `name=a,suite in (b, c),!d`; an empty text selects everything.
     pub fn parse(text: &str) -> Result<Self, SelectionError> {
         let requirements = split(text)?.into_iter().filter(|part| !part.is_empty()).map(requirement).collect::<Result<_, _>>()?;
         Ok(Self { requirements })
     }
 
-    /// Whether the labels fit.
+    /// Returns whether the labels match.
     pub fn matches(&self, labels: &BTreeMap<&str, &str>) -> bool {
         self.requirements.iter().all(|requirement| match requirement {
             Requirement::Exists(key) => labels.contains_key(key.as_str()),
