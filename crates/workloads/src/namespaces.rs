@@ -1,4 +1,4 @@
-//! Deleting namespaces: everything in them goes first, and conditions tell what remains (KAPI-WL-01).
+//! The deletion of namespaces: their content is deleted first, and conditions show what remains (KAPI-WL-01).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,26 +39,26 @@ pub async fn run(world: World, namespaces: Live, discovery: Discovery) {
     .await;
 }
 
-/// What was found on the way through a namespace.
+/// The findings of one pass through a namespace.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Why the server's kinds could not be known.
+    /// The reason why the server's kinds are unknown.
     pub undiscovered: Option<String>,
-    /// What could not be deleted, and why.
+    /// The failed deletions, with their reasons.
     pub failed: Vec<String>,
-    /// How many objects remain, by `RESOURCE.GROUP`.
+    /// The number of remaining objects, by `RESOURCE.GROUP`.
     pub remaining: BTreeMap<String, usize>,
-    /// How many objects have which finalizer.
+    /// The number of objects by finalizer.
     pub finalizers: BTreeMap<String, usize>,
 }
 
 impl Found {
-    /// Whether the namespace may go.
+    /// Returns true if the namespace can be removed.
     pub fn is_empty(&self) -> bool {
         self.undiscovered.is_none() && self.failed.is_empty() && self.remaining.is_empty()
     }
 
-    /// The conditions, in upstream's order; those that stay as they are keep their time.
+    /// Returns the conditions, in upstream's order; unchanged ones keep their time.
     pub fn conditions(&self, before: &Value, now: Timestamp) -> Vec<Value> {
         let list = |counts: &BTreeMap<String, usize>, word: &str| {
             counts.iter().map(|(name, count)| format!("{name}{word} {count} resource instances")).collect::<Vec<_>>().join(", ")
@@ -133,11 +133,11 @@ impl Controller {
         }
         let since = namespace.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
         let age: Duration = now.duration_since(since).try_into().unwrap_or_default();
-        // What takes long is asked for less and less often.
+        // The longer a deletion takes, the less often it is checked.
         Ok(Outcome::After((age / 4).clamp(Duration::from_millis(100), Duration::from_secs(10))))
     }
 
-    /// Deletes what is in the namespace; what remains of it. Pods go first, as what they use must outlive them.
+    /// Deletes the content of the namespace, and returns what remains of it. Pods go first, because the objects that they use must outlive them.
     async fn empty(&self, namespace: &str) -> Found {
         let mut found = Found::default();
         let kinds = match self.discovery.refresh().await {
@@ -169,7 +169,7 @@ async fn empty_kind(api: &Api, kind: &Kind, namespace: &str, found: &mut Found) 
     if objects.is_empty() {
         return Ok(());
     }
-    // What is being deleted already needs no second request.
+    // Objects that are being deleted need no second request.
     if objects.iter().any(|object| object.pointer("/metadata/deletionTimestamp").is_none()) {
         if kind.can("deletecollection") {
             api.delete_all(&kind.served, namespace).await?;
@@ -191,7 +191,7 @@ async fn empty_kind(api: &Api, kind: &Kind, namespace: &str, found: &mut Found) 
             *found.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }
     }
-    // A kind of the core group ends in a dot, as upstream writes it.
+    // The name of a kind of the core group ends in a dot, as upstream writes it.
     let name = format!("{}.{}", kind.served.resource.plural, kind.served.resource.group);
     found.remaining.insert(name, left.len());
     Ok(())

@@ -1,4 +1,4 @@
-//! ResourceQuota status (KAPI-WL-01): what the objects of a namespace use of its quotas.
+//! ResourceQuota status (KAPI-WL-01): the use of quotas by the objects of a namespace.
 //!
 //! ```text
 //!   quotas ──names──► sources: copies of the resources that they measure, begun when first named
@@ -6,8 +6,8 @@
 //!                        ▼
 //!                      Queue ──► sum ──► decide ──► status
 //! ```
-//! Admission charges what is created before it is stored, so the sum may lag behind a quota for a moment. What would be given back
-//! waits until every charge has had time to become an object; a quota that is charged without a pause is written after a while all the
+//! Admission charges an object before it is stored, so the sum may lag behind a quota for a moment. A decrease is written only once
+//! every charge has had time to become an object; a quota that is charged without a pause is written after a while all the
 //! same.
 
 mod decide;
@@ -32,20 +32,20 @@ use crate::object::Read as _;
 use crate::replicaset::settle;
 use crate::world::World;
 
-/// Everything is summed again this often: deadlines pass without an event, and requests can be cut off half-way.
+/// The interval at which everything is summed again: deadlines pass without an event, and requests can be interrupted.
 const RESYNC: Duration = Duration::from_secs(300);
-/// How soon a quota is looked at again that names what is not served. Kinds of CRDs wake it when they come; those of other servers may
-/// come without a sign.
+/// The interval at which a quota that names an unserved resource is checked again. Kinds of CRDs wake it when they appear; those of other
+/// servers may appear without an event.
 const UNSERVED: Duration = Duration::from_secs(30);
-/// How soon a quota is looked at again whose sources are being listed.
+/// The interval at which a quota is checked again while its sources are being listed.
 const LISTING: Duration = Duration::from_millis(50);
 
-/// When things happened to a quota.
+/// The times of a quota's events.
 #[derive(Clone, Copy, Default)]
 struct Times {
-    /// Its usage was written.
+    /// The last change of its usage.
     charged: Option<Timestamp>,
-    /// Somebody asked for a sum that was not written yet.
+    /// The first request for a sum that was not written yet.
     asked: Option<Timestamp>,
 }
 
@@ -77,7 +77,7 @@ pub async fn run(world: World, discovery: Discovery) {
 }
 
 impl Controller {
-    /// Asks for a sum where a quota names what was not served so far, whenever other kinds are.
+    /// Requests a sum for quotas that name an unserved resource, whenever the served kinds change.
     async fn follow_kinds(&self, discovery: &Discovery, queue: &Queue<Key>) {
         let mut kinds = discovery.changes();
         loop {
@@ -94,7 +94,7 @@ impl Controller {
         }
     }
 
-    /// Notes when a quota is charged; asks for a sum where it wants something else than it enforces.
+    /// Notes when a quota is charged, and requests a sum if its spec differs from what it enforces.
     fn seen(&self, before: Option<&DynamicObject>, now: Option<&DynamicObject>, queue: &Queue<Key>) {
         let Some(quota) = now else {
             if let Some(gone) = before {

@@ -1,4 +1,4 @@
-//! What every namespace gets (a `default` ServiceAccount, the CA's certificate), and tokens in Secrets (KAPI-AUTH-03).
+//! The defaults of every namespace (a `default` ServiceAccount, the CA's certificate), and tokens in Secrets (KAPI-AUTH-03).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,10 +15,10 @@ use crate::world::{World, wake_self};
 
 const CA_MAP: &str = "kube-root-ca.crt";
 const DEFAULT: &str = "default";
-/// Names its ServiceAccount in a Secret of tokens.
+/// The annotation of a token Secret with the name of its ServiceAccount.
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// The longest life that can be asked for: tokens in Secrets live as long as the Secret.
+/// The longest lifetime that can be requested, in seconds: tokens in Secrets live as long as the Secret.
 const TOKEN_SECONDS: u64 = 1 << 32;
 
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl Tokens {
         let known = self.accounts.get(&place).map(|account| account.uid().to_owned());
         let fits = |uid: &str| secret.annotation(ACCOUNT_UID).is_none_or(|wanted| wanted == uid);
         let Some(uid) = known.filter(|uid| fits(uid)) else {
-            // The copy may be behind: only the server knows that there is no such account.
+            // The cache may lag: only the server knows if the account exists.
             let live = self.accounts.api().get_metadata(self.accounts.served(), &place).await?;
             let there = live.as_ref().and_then(|live| live["metadata"]["uid"].as_str()).is_some_and(fits);
             if !there {
@@ -162,7 +162,7 @@ impl Tokens {
         Ok(Outcome::Done)
     }
 
-    /// A token bound to the Secret: it is worth nothing once the Secret is gone.
+    /// Requests a token that is bound to the Secret, and is invalid once the Secret is gone.
     async fn token(&self, secret: &DynamicObject, account: &Key) -> Result<String> {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",

@@ -17,7 +17,7 @@ use crate::replicaset::settle;
 use crate::world::{World, wake_self};
 
 const COMPONENT: &str = "horizontal-pod-autoscaler";
-/// How often each is looked at.
+/// The interval at which each autoscaler is evaluated.
 const PERIOD: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl Controller {
         Ok(Outcome::After(PERIOD))
     }
 
-    /// The kind and place of what is scaled; `None` where there is no such kind.
+    /// Returns the kind and place of the scale target; `None` if the kind is not found.
     async fn target(&self, autoscaler: &DynamicObject) -> Result<Option<(mainstay_runtime::Served, Key)>> {
         let of = |name: &str| autoscaler.at("/spec/scaleTargetRef")[name].as_str().unwrap_or_default().to_owned();
         let (version, kind) = (of("apiVersion"), of("kind"));
@@ -74,7 +74,7 @@ impl Controller {
         Ok(found.map(|kind| (kind.served, Key::new(autoscaler.namespace(), of("name")))))
     }
 
-    /// The target's scale, or why it cannot be had.
+    /// Returns the target's scale, or the reason why it is unavailable.
     async fn scale(&self, autoscaler: &DynamicObject) -> Result<std::result::Result<Value, String>> {
         let Some((served, target)) = self.target(autoscaler).await? else {
             let kind = autoscaler.text("/spec/scaleTargetRef/kind");

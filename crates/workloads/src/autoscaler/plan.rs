@@ -1,5 +1,5 @@
-//! What a HorizontalPodAutoscaler does where nobody measures anything: it keeps its target within its bounds and says why it does no
-//! more (KAPI-WL-01).
+//! The plan for a HorizontalPodAutoscaler without metrics: it keeps its target within its bounds, and says why it does no more
+//! (KAPI-WL-01).
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -8,21 +8,21 @@ use serde_json::{Map, Value, json};
 use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 
-/// The target's `/scale`, or why it could not be had.
+/// The target's `/scale`, or the reason why it is unavailable.
 pub type Scale<'a> = Result<&'a Value, &'a str>;
 
-/// What to do.
+/// The plan for an autoscaler.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// How many replicas the target gets, where that changes.
+    /// The target's new replicas, if they change.
     pub replicas: Option<i64>,
     /// The status.
     pub status: Value,
-    /// What there is to tell.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
-/// Decides.
+/// Decides the next changes.
 pub fn plan(autoscaler: &DynamicObject, scale: Scale<'_>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let mut conditions = Conditions { list: autoscaler.at("/status/conditions").as_array().cloned().unwrap_or_default(), now };
@@ -51,7 +51,7 @@ pub fn plan(autoscaler: &DynamicObject, scale: Scale<'_>, now: Timestamp) -> Pla
     let most = autoscaler.int("/spec/maxReplicas").unwrap_or(least);
     let (mut desired, mut why) = (present, "");
     if present == 0 && least != 0 {
-        // Somebody has switched it off.
+        // Scaling to zero disables the autoscaler.
         conditions.set("ScalingActive", "False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero");
     } else if present > most {
         (desired, why) = (most, "Current number of replicas above Spec.MaxReplicas");
@@ -80,7 +80,7 @@ pub fn plan(autoscaler: &DynamicObject, scale: Scale<'_>, now: Timestamp) -> Pla
     plan
 }
 
-/// Why there is no measure: the reason and message of the first metric.
+/// Returns the reason and message for the missing first metric.
 fn unmeasured(autoscaler: &DynamicObject) -> (&'static str, String) {
     const MISSING: &str = "the server could not find the requested resource";
     let metric = items(autoscaler, "/spec/metrics").next().unwrap_or(&Value::Null);

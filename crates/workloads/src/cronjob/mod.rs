@@ -1,4 +1,4 @@
-//! CronJobs: a Job each time that a schedule comes due (KAPI-WL-01).
+//! CronJobs: a Job each time that a schedule is due (KAPI-WL-01).
 
 pub mod plan;
 pub mod schedule;
@@ -78,7 +78,7 @@ impl Controller {
         }
     }
 
-    /// Makes the Job; where one of its name is there already it is taken for the one that was to be made, if it is this CronJob's.
+    /// Creates the Job. An existing one of the same name counts as the created one, if this CronJob owns it.
     async fn start(&self, cron: &DynamicObject, job: &Value) -> Result<Option<DynamicObject>> {
         match self.jobs.create(cron.namespace(), job).await {
             Ok(made) => {

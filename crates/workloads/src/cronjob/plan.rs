@@ -1,4 +1,4 @@
-//! What a CronJob does next: a pure function of the CronJob, its Jobs and the time (KAPI-WL-01).
+//! The plan for a CronJob: a pure function of the CronJob, its Jobs and the time (KAPI-WL-01).
 
 use std::time::Duration;
 
@@ -12,44 +12,44 @@ use super::schedule;
 use crate::events::Event;
 use crate::object::{Object, Read as _, condition, controller_reference, items, parse_time, time};
 
-/// The time that a Job was made for.
+/// The annotation with the time that a Job was created for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// More missed times than this are worth a warning.
+/// The number of missed times above which a warning is given.
 const MANY: usize = 100;
-/// How long after a time it is looked at, so that the clock has certainly passed it.
+/// The delay after a due time, so that the clock has certainly passed it.
 const AFTER: Duration = Duration::from_millis(100);
 
-/// What to do, in this order.
+/// The plan for a CronJob, in the order of execution.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What there is to tell.
+    /// The events to record.
     pub events: Vec<Event>,
-    /// Jobs that go.
+    /// The Jobs that are deleted.
     pub delete: Vec<Object>,
-    /// The Job to be made.
+    /// The Job that is created.
     pub make: Option<Start>,
-    /// The status, without the Job to be made.
+    /// The status, without the new Job.
     pub status: Value,
-    /// When to look again.
+    /// The time until the next look.
     pub again: Option<Duration>,
 }
 
-/// A Job to be made.
+/// A Job to create.
 #[derive(Debug, PartialEq)]
 pub struct Start {
     /// The Job.
     pub job: Value,
-    /// The time it is made for.
+    /// The time that it is created for.
     pub at: Timestamp,
 }
 
-/// How a Job ended: the type of its last condition.
+/// Returns the end of a Job: the type of its last condition.
 fn ended(job: &DynamicObject) -> Option<&'static str> {
     let conditions = job.at("/status/conditions");
     ["Complete", "Failed"].into_iter().find(|kind| condition(conditions, kind).is_some_and(|one| one["status"] == "True"))
 }
 
-/// Decides.
+/// Decides the next changes.
 pub fn plan(cron: &DynamicObject, jobs: &[Object], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     plan.trim_history(cron, jobs);
@@ -62,7 +62,7 @@ pub fn plan(cron: &DynamicObject, jobs: &[Object], now: Timestamp) -> Plan {
     plan
 }
 
-/// The status as it grows.
+/// The state of a plan under construction.
 struct State {
     active: Vec<Value>,
     last_schedule: Option<Timestamp>,
@@ -122,7 +122,7 @@ impl State {
 }
 
 impl Plan {
-    /// Of Jobs that ended well, and of those that did not, the oldest go beyond the limits.
+    /// Deletes the oldest succeeded and the oldest failed Jobs beyond the limits.
     fn trim_history(&mut self, cron: &DynamicObject, jobs: &[Object]) {
         for (end, limit) in [("Complete", "/spec/successfulJobsHistoryLimit"), ("Failed", "/spec/failedJobsHistoryLimit")] {
             let Some(limit) = cron.int(limit).and_then(|limit| usize::try_from(limit).ok()) else { continue };
@@ -180,7 +180,7 @@ impl Plan {
         self.make = Some(start);
     }
 
-    /// The latest time that has come since the last one that was followed; what was missed before it is not made up for.
+    /// Returns the latest due time since the last one that was followed; earlier missed times are skipped.
     fn due(
         &mut self,
         cron: &DynamicObject,

@@ -1,17 +1,17 @@
-//! When a schedule comes due, in a time zone.
+//! The due times of a schedule, in a time zone.
 //!
-//! Local time is walked in stretches between changes of the zone's offset: within one, local and real time differ by a constant, so
-//! that a minute that a change skips never comes, and one that it repeats comes twice.
+//! Local time is processed in periods between changes of the zone's offset. Within one, local and real time differ by a constant, so
+//! a minute that a change skips never comes, and one that it repeats comes twice.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use mainstay_kinds::schedule::{Fields, Schedule};
 
-/// A schedule that does not come due within so many days never does (29 February of a leap year does).
+/// Days after which a schedule that was not due is never due (29 February of a leap year is).
 const DAYS: u32 = 366 * 8;
 
-/// The first time after `after` that the schedule is due; `None` where there is none for years.
+/// Returns the first due time after `after`; `None` if there is none for years.
 pub fn next(schedule: &Schedule, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
     match schedule {
         Schedule::Every(seconds) => {
@@ -38,7 +38,7 @@ pub fn next(schedule: &Schedule, zone: &TimeZone, after: Timestamp) -> Option<Ti
     }
 }
 
-/// The last time that the schedule was due after `after` and not after `now`, and whether there were more than `many` such times.
+/// Returns the last due time after `after` and not after `now`, and true if there were more than `many` such times.
 pub fn last(schedule: &Schedule, zone: &TimeZone, after: Timestamp, now: Timestamp, many: usize) -> Option<(Timestamp, bool)> {
     let first = next(schedule, zone, after).filter(|first| *first <= now)?;
     if let Schedule::Every(seconds) = schedule {
@@ -53,7 +53,7 @@ pub fn last(schedule: &Schedule, zone: &TimeZone, after: Timestamp, now: Timesta
             None => return Some((last, false)),
         }
     }
-    // There are too many to count: from the end, ever further back until one is found.
+    // There are too many to count, so the search goes back from the end, in ever larger steps, until it finds one.
     let mut back = SignedDuration::from_mins(2);
     loop {
         let from = now.checked_sub(back).ok().filter(|from| *from > last);
@@ -70,14 +70,14 @@ pub fn last(schedule: &Schedule, zone: &TimeZone, after: Timestamp, now: Timesta
     Some((last, true))
 }
 
-/// Changes of offset come at whole minutes today; some of long ago did not.
+/// Rounds to whole minutes of local time: offsets change at whole minutes today, but some did not long ago.
 fn whole_minute(at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let local = zone.to_offset(at).to_datetime(at);
     let rest = i64::from(local.second());
     at.checked_add(SignedDuration::from_secs((60 - rest) % 60)).ok()
 }
 
-/// The first local minute from `from` on.
+/// Returns the first matching local minute from `from` on.
 fn next_local(fields: &Fields, from: DateTime) -> Option<DateTime> {
     let mut date = from.date();
     let (mut hour, mut minute) = (positive(from.hour()), positive(from.minute()));

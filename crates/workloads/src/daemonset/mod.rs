@@ -64,7 +64,7 @@ impl Controller {
         for node in &decided.make {
             make_pods(&self.world, &self.sets, COMPONENT, &set, &plan::body(&set, &hash, node), 1).await?;
         }
-        // The counts are those after what was just done.
+        // The counts include the changes that were just made.
         let pods: Vec<Object> = self.world.pods.owned_by(set.uid());
         let status = plan::status(&Facts { set: &set, hash: &hash, pods: &pods, nodes: &nodes, now: self.world.env.now() });
         let status = set.int("/status/collisionCount").map_or(status.clone(), |count| {

@@ -1,4 +1,4 @@
-//! Which nodes get a pod of a DaemonSet, which pods go, and the status.
+//! The plan for a DaemonSet: the nodes that get a pod, the pods that are deleted, and the status.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,30 @@ use crate::scheduler::plan::tolerated;
 
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// What a decision rests on.
+/// The facts that a decision rests on.
 pub struct Facts<'a> {
     /// The DaemonSet.
     pub set: &'a DynamicObject,
-    /// The hash of its present template.
+    /// The hash of its current template.
     pub hash: &'a str,
     /// Its pods.
     pub pods: &'a [Object],
     /// All nodes.
     pub nodes: &'a [Object],
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What to do.
+/// The plan for the pods.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Nodes that get a pod.
+    /// The nodes that get a pod.
     pub make: Vec<String>,
-    /// Pods that go.
+    /// The pods that are deleted.
     pub delete: Vec<Object>,
 }
 
-/// The pod for a node: bound to it by affinity, so that the scheduler has the last word.
+/// Builds the pod for a node. Node affinity assigns it, so the scheduler still decides.
 pub fn body(set: &DynamicObject, hash: &str, node: &str) -> Value {
     let mut body = pod::from_template(set.at("/spec/template"), "apps/v1", "DaemonSet", set);
     body["metadata"]["labels"][HASH] = json!(hash);
@@ -60,7 +60,7 @@ pub fn body(set: &DynamicObject, hash: &str, node: &str) -> Value {
     body
 }
 
-/// What every pod of a DaemonSet tolerates, in upstream's order.
+/// Returns the tolerations of every pod of a DaemonSet, in upstream's order.
 fn own_tolerations(set: &DynamicObject) -> Vec<Value> {
     let toleration = |key: &str, effect: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect});
     let mut all = vec![
@@ -77,7 +77,7 @@ fn own_tolerations(set: &DynamicObject) -> Vec<Value> {
     all
 }
 
-/// Whether a pod should begin on a node, and whether one that is there may stay.
+/// Returns two answers: if a pod should start on a node, and if an existing one may stay.
 fn fits(set: &DynamicObject, node: &DynamicObject) -> (bool, bool) {
     let mut spec = set.at("/spec/template/spec").clone();
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
@@ -92,7 +92,7 @@ fn fits(set: &DynamicObject, node: &DynamicObject) -> (bool, bool) {
     (!evicted && !untolerated("NoSchedule"), !evicted)
 }
 
-/// The node that a pod is on, or is meant for.
+/// Returns the node that a pod is on, or is meant for.
 fn node_of(pod: &DynamicObject) -> &str {
     let assigned = pod.text("/spec/nodeName");
     if !assigned.is_empty() {
@@ -109,7 +109,7 @@ fn by_node<'a>(facts: &Facts<'a>) -> BTreeMap<&'a str, Vec<&'a Object>> {
     by_node
 }
 
-/// Decides.
+/// Decides the next changes.
 pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut plan = Plan::default();
     let by_node = by_node(facts);
@@ -135,12 +135,12 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
             plan.delete.extend(living.into_iter().map(|pod| (**pod).clone()));
             continue;
         }
-        // Pods that have ended are made anew once they are gone; of several, the oldest stays.
+        // Pods that have ended are replaced once they are gone; of several running ones, the oldest stays.
         let (ended, mut running): (Vec<&&Object>, Vec<&&Object>) = living.into_iter().partition(|pod| pod::finished(pod));
         plan.delete.extend(ended.into_iter().map(|pod| (**pod).clone()));
         running.sort_by_key(|pod| (pod.text("/spec/nodeName").is_empty(), pod.created()));
         if surges {
-            // Beside an old pod, a new one may begin; when it serves, the old one goes.
+            // A new pod may start beside an old one; once it is available, the old one is deleted.
             let new = running.iter().position(|pod| updated(pod)).map(|at| running.remove(at));
             let before = running.iter().position(|pod| !updated(pod)).map(|at| running.remove(at));
             plan.delete.extend(running.iter().map(|pod| (**pod).clone()));
@@ -168,7 +168,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
             None => unavailable += i64::from(begin),
         }
     }
-    // A node that is gone takes its pods along.
+    // The pods of a deleted node are deleted.
     for (name, pods) in &by_node {
         if !facts.nodes.iter().any(|node| node.name() == *name) {
             plan.delete.extend(pods.iter().filter(|pod| !pod.deleting()).map(|pod| (*pod).clone()));
@@ -178,7 +178,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         let most = pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxSurge"), wanted, true).max(1);
         let mut left = (most - surging).max(0);
         for (available, node) in outdated {
-            // Where the old pod does not serve, a new one can only help.
+            // If the old pod is not available, a new one can only help.
             if available {
                 if left == 0 {
                     continue;
@@ -191,7 +191,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         let most = pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxUnavailable"), wanted, true).max(1);
         let mut left = (most - unavailable).max(0);
         for (available, pod) in old {
-            // What does not serve anyway costs nothing.
+            // The deletion of an unavailable pod costs nothing.
             if available {
                 if left == 0 {
                     continue;
@@ -204,7 +204,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     plan
 }
 
-/// The status.
+/// Returns the status.
 pub fn status(facts: &Facts<'_>) -> Value {
     let by_node = by_node(facts);
     let min_ready = facts.set.int("/spec/minReadySeconds").unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::world::{World, label_selector, wake_controller, wake_selecting, wake_
 use crate::{Result, claim, pod};
 
 const COMPONENT: &str = "job-controller";
-/// Pods made beside each other.
+/// The pods that are created concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Controller {
             self.release(&held).await?;
             return Ok(Outcome::Done);
         }
-        // Somebody else's controller looks after it.
+        // Another controller manages it.
         if !matches!(job.text("/spec/managedBy"), "" | "kubernetes.io/job-controller") {
             return Ok(Outcome::Done);
         }
@@ -72,7 +72,7 @@ impl Controller {
             self.jobs.write_status(&job, &plan.status).await?;
             self.tell(&job, &plan.status);
         }
-        // Only what the status tells of is let go.
+        // Only pods that the status counts are released.
         self.release(&plan.release).await?;
         if plan.expired {
             let options = Delete { propagation: Some("Foreground"), ..Delete::uid(job.uid()) };
@@ -81,7 +81,7 @@ impl Controller {
         Ok(plan.again.map_or(Outcome::Done, Outcome::After))
     }
 
-    /// Pods of a Job that is gone are held by nobody.
+    /// Releases the pods of a deleted Job.
     async fn release_orphans(&self, key: &Key) -> Result<Outcome> {
         let of_job = |pod: &DynamicObject| pod.controller().is_some_and(|owner| owner.kind == "Job" && owner.name == key.name);
         let pods = self.world.pods.matching(&key.namespace, of_job);
@@ -126,7 +126,7 @@ impl Controller {
     }
 }
 
-/// A pod of a Job.
+/// Builds a pod of a Job.
 fn body(job: &DynamicObject, made: Made) -> Value {
     let mut body = pod::from_template(job.at("/spec/template"), "batch/v1", "Job", job);
     let mut finalizers = body["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a Job does next: counts what ended, makes and deletes pods, ends (KAPI-WL-01).
+//! The plan for a Job: it counts the pods that ended, creates and deletes pods, and finishes the Job (KAPI-WL-01).
 //!
 //! ```text
 //!   pods ──► counted ──► target (failed, enough) ──► pods go, then the last condition
@@ -17,41 +17,41 @@ use crate::object::{Object, Read as _, condition, items, parse_time, put, time};
 use crate::pod;
 use crate::replicaset::plan::{BURST, first_to_go};
 
-/// Holds a pod until its end is counted.
+/// The finalizer that holds a pod until its end is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod of an indexed Job, as annotation and label.
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The wait after the first failed pod; doubled with each further one.
+/// Seconds to wait after the first failed pod; doubled with each further one.
 const BACKOFF: i64 = 10;
 const MOST_BACKOFF: i64 = 600;
 
-/// What to do, in this order.
+/// The plan for a Job, in the order of execution.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Pods that go.
+    /// The pods that are deleted.
     pub delete: Vec<Object>,
-    /// Pods to be made.
+    /// The pods that are created.
     pub make: Vec<Made>,
     /// The status.
     pub status: Value,
-    /// Pods whose end is counted in that status: they are let go.
+    /// The pods whose end is counted in that status, and which are released.
     pub release: Vec<Object>,
-    /// The Job's own time is over: it is deleted.
+    /// True if the Job's own time to live is over, and it is deleted.
     pub expired: bool,
-    /// When to look again.
+    /// The time until the next look.
     pub again: Option<Duration>,
 }
 
-/// A pod to be made.
+/// A pod to create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Its index, where the Job is indexed.
+    /// Its index, if the Job is indexed.
     pub index: Option<i64>,
-    /// How often that index failed before, where it is counted by index.
+    /// The earlier failures of that index, if they are counted by index.
     pub failures: Option<i64>,
 }
 
-/// How a Job is to end.
+/// The intended end of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Target {
     failed: bool,
@@ -84,7 +84,7 @@ impl Ended {
     }
 }
 
-/// Decides.
+/// Decides the next changes.
 pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let mut conditions = job.at("/status/conditions").as_array().cloned().unwrap_or_default();
@@ -163,7 +163,7 @@ fn per_index(job: &DynamicObject) -> Option<i64> {
     job.int("/spec/backoffLimitPerIndex").filter(|_| is_indexed(job))
 }
 
-/// Whether only pods that have ended are replaced, and count as failed; else those that are being deleted do, too.
+/// Returns true if only pods that have ended are replaced and count as failed; otherwise pods that are being deleted are and do, too.
 fn only_ended(job: &DynamicObject) -> bool {
     job.text("/spec/podReplacementPolicy") == "Failed" || job.at("/spec/podFailurePolicy").is_object()
 }
@@ -180,8 +180,8 @@ fn failed_pod(job: &DynamicObject, pod: &DynamicObject) -> bool {
     }
 }
 
-/// Counts pods in two steps, so that a pod is counted once whatever happens between: first its uid is noted in the status, then it
-/// is let go, then the note becomes part of the count.
+/// Counts pods in steps, so that each is counted once despite interruptions: first its uid is noted in the status, then it is released,
+/// then the note becomes part of the count.
 fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
     let noted = |kind: &str| -> Vec<String> {
         let list = job.at("/status/uncountedTerminatedPods")[kind].as_array().cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
                 _ => failed_pod(job, pod) && (pod::finished(pod) || !suspended),
             };
             if kind == "failed" && suspended && pod.deleting() && !pod::finished(pod) {
-                // Suspending a Job is no failure of its pods.
+                // The suspension of a Job is not a failure of its pods.
                 release.push(pod.clone());
             }
             if ends {
@@ -247,7 +247,7 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
 }
 
 fn target(job: &DynamicObject, conditions: &[Value], pods: &[Object], active: &[&Object], ended: &Ended, now: Timestamp) -> Option<Target> {
-    // What was decided once stays.
+    // An earlier decision is final.
     for (kind, failed) in [("FailureTarget", true), ("SuccessCriteriaMet", false)] {
         if let Some(present) = conditions.iter().find(|one| one["type"] == kind && one["status"] == "True") {
             let text = |name: &str| present[name].as_str().unwrap_or_default().to_owned();
@@ -289,13 +289,13 @@ fn target(job: &DynamicObject, conditions: &[Value], pods: &[Object], active: &[
     let done = if is_indexed(job) { ended.succeeded } else { ended.succeeded + ended.open("succeeded") };
     let enough = match completions {
         Some(completions) => done >= completions,
-        // Without a number the first success decides, once nobody runs any more.
+        // Without `completions`, the first success decides, once no pod is active.
         None => done > 0 && active.is_empty(),
     };
     enough.then(|| Target::enough("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
-/// Containers that are started again in their pods count against the limit as well.
+/// Returns true if restarts exceed the limit: restarts of containers within their pods count against it as well.
 fn restarted_too_often(job: &DynamicObject, active: &[&Object], limit: i64) -> bool {
     if job.text("/spec/template/spec/restartPolicy") != "OnFailure" {
         return false;
@@ -310,7 +310,7 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
     let done = if is_indexed(job) { ended.succeeded } else { ended.succeeded + ended.open("succeeded") };
     let wanted = match job.int("/spec/completions") {
         Some(completions) => parallelism.min(completions - done - i64::try_from(ended.failed_indexes.len()).unwrap_or_default()),
-        // Once one succeeded, those that run finish and no more are made.
+        // Once one pod has succeeded, the running ones finish and no more are created.
         None if done > 0 => parallelism.min(i64::try_from(active.len()).unwrap_or_default()),
         None => parallelism,
     };
@@ -329,7 +329,7 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
         plan.delete.extend(ranked.into_iter().take((kept.len() - wanted).min(BURST)));
         return;
     }
-    // Those that are still going may have to be gone first.
+    // Terminating pods may have to be gone first.
     let going = if only_ended(job) { terminating } else { 0 };
     let missing = wanted.saturating_sub(kept.len() + going).min(BURST);
     if missing == 0 {
@@ -381,7 +381,7 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
     plan.make = make;
 }
 
-/// Pods of indexes that are done, given up, not asked for any more, or there twice.
+/// Returns the pods of indexes that are done, given up, no longer requested, or duplicated.
 fn needless(job: &DynamicObject, active: &[&Object], ended: &Ended) -> Vec<Object> {
     if !is_indexed(job) {
         return Vec::new();
@@ -400,20 +400,20 @@ fn needless(job: &DynamicObject, active: &[&Object], ended: &Ended) -> Vec<Objec
     needless
 }
 
-/// Failures since the last success.
+/// Returns the number of failures since the last success.
 fn consecutive(pods: &[Object], failed: &[&Object]) -> i64 {
     let success = pods.iter().filter(|pod| pod.text("/status/phase") == "Succeeded").filter_map(|pod| finished_at(pod)).max();
     i64::try_from(failed.iter().filter(|pod| finished_at(pod) > success).count()).unwrap_or_default()
 }
 
-/// When a pod ended: the end of the last of its containers, or else what comes nearest.
+/// Returns the end of a pod: the end of the last of its containers, or the closest known time.
 fn finished_at(pod: &DynamicObject) -> Option<Timestamp> {
     let ends = items(pod, "/status/containerStatuses").filter_map(|status| parse_time(status.pointer("/state/terminated/finishedAt")?));
     let unready = || condition(pod.at("/status/conditions"), "Ready").and_then(|ready| parse_time(&ready["lastTransitionTime"]));
     ends.max().or_else(unready).or_else(|| pod.metadata.deletion_timestamp.as_ref().map(|at| at.0)).or_else(|| Some(pod.created()))
 }
 
-/// How long to wait after failures before the next pod.
+/// Returns the time to wait after failures before the next pod.
 fn backoff(failures: i64, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     if failures <= 0 {
         return None;

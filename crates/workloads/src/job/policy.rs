@@ -1,4 +1,4 @@
-//! What the policies of a Job say of its pods: failure policy, success policy, indexes.
+//! The policies of a Job: failure policy, success policy, indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use serde_json::Value;
 use super::plan::INDEX;
 use crate::object::{Object, Read as _, condition, items};
 
-/// How often the index of a pod had failed before it.
+/// The number of earlier failures of a pod's index.
 pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// More indexes than this has no Job.
+/// The most indexes of a Job.
 const MOST: i64 = 100_000;
 
-/// What a failure of a pod means.
+/// The meaning of a pod's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// One more failure.
+    /// It counts as one more failure.
     Count,
-    /// Nothing.
+    /// It is ignored.
     Ignore,
-    /// The pod's index has failed for good.
+    /// It fails the pod's index for good.
     FailIndex,
-    /// The Job has, for this reason.
+    /// It fails the Job, for this reason.
     FailJob(String),
 }
 
-/// What a failed pod means by the Job's failure policy: the first rule that matches decides.
+/// Returns the meaning of a failed pod by the Job's failure policy: the first rule that matches decides.
 pub fn meaning(job: &DynamicObject, pod: &DynamicObject) -> Meaning {
     for (position, rule) in items(job, "/spec/podFailurePolicy/rules").enumerate() {
         let Some(matched) = by_exit_code(rule, pod).or_else(|| by_condition(rule, pod)) else { continue };
@@ -65,21 +65,21 @@ fn by_condition(rule: &Value, pod: &DynamicObject) -> Option<String> {
     Some(format!("Pod {}/{} has condition {kind}", pod.namespace(), pod.name()))
 }
 
-/// The index of a pod.
+/// Returns the index of a pod.
 pub fn index(pod: &DynamicObject) -> Option<i64> {
     pod.annotation(INDEX)?.parse().ok()
 }
 
-/// What its failed pods tell of an index.
+/// The failures of an index, by its failed pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// How often it has failed.
+    /// The number of failures.
     pub times: i64,
-    /// Whether the failure policy has given it up.
+    /// True if the failure policy has given the index up.
     pub for_good: bool,
 }
 
-/// What the failed pods of a Job tell of each index that has some.
+/// Returns the failures of each index of a Job that has failed pods.
 pub fn failures<'a>(job: &DynamicObject, failed: impl IntoIterator<Item = &'a Object>) -> BTreeMap<i64, Failures> {
     let mut all: BTreeMap<i64, Failures> = BTreeMap::new();
     for pod in failed {
@@ -93,7 +93,7 @@ pub fn failures<'a>(job: &DynamicObject, failed: impl IntoIterator<Item = &'a Ob
     all
 }
 
-/// The success policy's rule that the succeeded indexes meet.
+/// Returns the position of the success policy's rule that the succeeded indexes meet.
 pub fn success(job: &DynamicObject, succeeded: &BTreeSet<i64>) -> Option<usize> {
     items(job, "/spec/successPolicy/rules").position(|rule| {
         let named = rule["succeededIndexes"].as_str().map(parse_ranges);
@@ -107,7 +107,7 @@ pub fn success(job: &DynamicObject, succeeded: &BTreeSet<i64>) -> Option<usize> 
     })
 }
 
-/// Indexes as `1,3-5`.
+/// Writes indexes as `1,3-5`.
 pub fn ranges(indexes: &BTreeSet<i64>) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
     for index in indexes {
@@ -124,7 +124,7 @@ pub fn ranges(indexes: &BTreeSet<i64>) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Reads `1,3-5`.
+/// Parses `1,3-5`.
 pub fn parse_ranges(text: &str) -> BTreeSet<i64> {
     let mut indexes = BTreeSet::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -1,4 +1,4 @@
-//! How a simulated pod behaves. Everything that a script may change of it goes through here.
+//! The behaviour of simulated pods, including everything that a script may change of it.
 //!
 //! A script is a list of faults, in the annotation [`FAULT`] of a pod (or of the template it is made from), or for all containers of
 //! an image when the cluster is started: `crash-loop`, `slow-start=10s,never-ready`. In an annotation, a fault may be meant for one
@@ -14,39 +14,39 @@ use serde_json::Value;
 
 use crate::object::{Read as _, items};
 
-/// The annotation of pods, and of nodes, that scripts their faults.
+/// The annotation of pods and nodes that scripts their faults.
 pub const FAULT: &str = "mainstay.dev/fault";
-/// The fault of a node of which nothing is heard any more: neither its own state nor that of its pods, which nobody stops either.
+/// The fault of a silent node. It reports neither its own state nor that of its pods, and does not stop them either.
 pub const SILENT: &str = "silent";
-/// The longest script that is read.
+/// The longest script that is read, in bytes.
 const LONGEST: usize = 1_000;
-/// The longest time that a script may ask for.
+/// The longest time that a script may set.
 const LATEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// Something that goes wrong, or takes long.
+/// A fault or a delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The image cannot be pulled.
     ImagePull,
-    /// Something that the container's configuration names is not there.
+    /// An object that the container's configuration refers to is not found.
     ConfigError,
-    /// The container ends with this code as soon as it runs, again and again.
+    /// The container exits with this code as soon as it runs, again and again.
     CrashLoop(i32),
     /// The container is killed for its memory as soon as it runs, again and again.
     OutOfMemory,
-    /// The container runs and is never ready.
+    /// The container runs and never becomes ready.
     NeverReady,
-    /// The containers of the pod start so late.
+    /// The containers of the pod start after this delay.
     SlowStart(Duration),
-    /// The containers of the pod stop so late when it is deleted, within its grace period.
+    /// The containers of the pod take this long to stop when it is deleted, within its grace period.
     SlowStop(Duration),
-    /// The container ends with this code.
+    /// The container exits with this code.
     ExitCode(i32),
-    /// The container ends so long after its start.
+    /// The container exits this long after its start.
     RunFor(Duration),
 }
 
-/// What faults there are, for help texts and errors.
+/// The supported faults, for help texts and errors.
 pub const FAULTS: &str = "image-pull, config-error, crash-loop[=CODE], oom, never-ready, slow-start=TIME, slow-stop=TIME, exit-code=CODE, \
                           run-for=TIME";
 
@@ -83,7 +83,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Reads `500ms`, `10s`, `2m`, `1h`.
+/// Parses `500ms`, `10s`, `2m`, `1h`.
 pub fn duration(text: &str) -> Option<Duration> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(split);
@@ -97,7 +97,7 @@ pub fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// A list of faults, separated by commas.
+/// Parses a list of faults, separated by commas.
 fn faults(text: &str) -> Result<Vec<(Option<String>, Fault)>, UnknownFault> {
     if text.len() > LONGEST {
         return Err(UnknownFault { text: text.chars().take(100).collect() });
@@ -111,7 +111,7 @@ fn faults(text: &str) -> Result<Vec<(Option<String>, Fault)>, UnknownFault> {
         .collect()
 }
 
-/// Faults of all containers of some images, as the cluster is started with them: `IMAGE=FAULT[,FAULT]`, where `*` in IMAGE stands for
+/// The faults of all containers of some images, as given when the cluster is started: `IMAGE=FAULT[,FAULT]`, where `*` in IMAGE matches
 /// anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFault {
@@ -122,7 +122,7 @@ pub struct ImageFault {
 impl ImageFault {
     fn matches(&self, image: &str) -> bool {
         let mut parts = self.image.split('*');
-        // There is always a first part.
+        // A split always has a first part.
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = image.strip_prefix(first) else { return false };
         let parts: Vec<&str> = parts.collect();
@@ -141,7 +141,7 @@ impl FromStr for ImageFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Neither the name of an image nor its tag has an equals sign.
+        // Neither an image's name nor its tag contains an equals sign.
         let (image, script) = text.split_once('=').ok_or_else(|| format!("{text:?} is not IMAGE=FAULT"))?;
         let scripted = faults(script).map_err(|error| error.to_string())?;
         if image.is_empty() || scripted.is_empty() || scripted.iter().any(|(container, _)| container.is_some()) {
@@ -157,25 +157,25 @@ impl fmt::Display for ImageFault {
     }
 }
 
-/// What one container does.
+/// The conduct of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conduct {
-    /// Why it does not start at all: the reason that it waits, and a message.
+    /// The reason why it does not start at all, and a message.
     pub stuck: Option<(&'static str, String)>,
-    /// Whether it is ready when it runs.
+    /// True if it is ready while it runs.
     pub ready: bool,
-    /// How it ends by itself, if it does.
+    /// Its own exit, if it exits by itself.
     pub end: Option<End>,
 }
 
-/// How a container ends.
+/// The exit of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// With this code.
+    /// The exit code.
     pub code: i32,
     /// `Completed`, `Error` or `OOMKilled`.
     pub reason: &'static str,
-    /// So long after its start.
+    /// The time after its start.
     pub after: Duration,
 }
 
@@ -185,31 +185,31 @@ impl End {
     }
 }
 
-/// What the containers of a pod do.
+/// The behaviour of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// How long after binding they start.
+    /// The delay of its containers' start after binding.
     pub start_delay: Duration,
-    /// How long they take to stop when the pod is deleted.
+    /// The time that its containers take to stop when the pod is deleted.
     pub stop_delay: Duration,
-    /// What each does, by name.
+    /// The conduct of each container, by name.
     pub containers: HashMap<String, Conduct>,
-    /// What is wrong with the pod's script.
+    /// The problem with the pod's script.
     pub problem: Option<UnknownFault>,
 }
 
-/// The settings of all pods.
+/// The settings for all pods.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// How long a pod takes to start.
+    /// The time that a pod takes to start.
     pub start_delay: Duration,
-    /// Faults by image.
+    /// The faults by image.
     pub faults: Vec<ImageFault>,
 }
 
 impl Behaviour {
-    /// Of a pod: containers that are not always started again end well, as those of Jobs do; all others run on. `absent` tells of an
-    /// image why it cannot be had.
+    /// Returns the behaviour of a pod: containers that do not always restart, such as those of Jobs, succeed; all others keep running.
+    /// `absent` returns the reason why an image cannot be pulled.
     pub fn of(pod: &DynamicObject, script: &Script, absent: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut own = Self { start_delay: script.start_delay, stop_delay: Duration::ZERO, containers: HashMap::new(), problem: None };
         let scripted = match pod.annotation(FAULT).map(faults).transpose() {
@@ -232,7 +232,7 @@ impl Behaviour {
                 let by_image = script.faults.iter().filter(|fault| fault.matches(image)).flat_map(|fault| &fault.faults);
                 let meant = |target: &Option<String>| match target {
                     Some(target) => target == name,
-                    // What is not meant for a container by name is meant for those that do the pod's work.
+                    // A fault without a container's name is for the main containers.
                     None => list == "/spec/containers",
                 };
                 let by_pod = scripted.iter().filter(|(target, _)| meant(target)).map(|(_, fault)| fault);

@@ -1,4 +1,4 @@
-//! What a simulated kubelet does with a pod: a pure function of the pod, its behaviour and the time (KAPI-WL-03).
+//! The plan of a simulated kubelet for a pod: a pure function of the pod, its behaviour and the time (KAPI-WL-03).
 
 use std::time::Duration;
 
@@ -13,49 +13,49 @@ use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 use crate::pod;
 
-/// Whether there is somebody who looks after the pods of a node.
+/// The state of a node's kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kubelet {
-    /// There is.
+    /// It runs the pods of the node.
     Working,
-    /// Nothing is done and nothing is heard.
+    /// It does nothing and reports nothing.
     Silent,
 }
 
-/// How soon a pod that has no address is looked at again.
+/// The interval at which a pod without an address is checked again.
 const ADDRESS: Duration = Duration::from_secs(10);
 
-/// Where a pod lives.
+/// The place of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whether it is looked after.
+    /// The state of the node's kubelet.
     pub kubelet: Kubelet,
     /// The address of its node.
     pub host_ip: String,
-    /// Its own address; `None` where it needs none, and where its node has none left.
+    /// The pod's own address; `None` if it needs none, or its node has none left.
     pub pod_ip: Option<String>,
 }
 
 impl Place {
-    /// Whether a pod cannot be begun for want of an address.
+    /// Returns true if a pod cannot start for lack of an address.
     pub fn refuses(&self, pod: &DynamicObject) -> bool {
         let begun = pod::finished(pod) || pod.deleting() || !pod.text("/status/podIP").is_empty();
         self.pod_ip.is_none() && !on_host(pod) && !begun
     }
 }
 
-/// What to do.
+/// The next step for a pod.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// Nothing, until the pod changes or, where there is one, the time has come.
+    /// No step until the pod changes or, if given, the time has passed.
     Rest(Option<Duration>),
-    /// The pod has ended its time: it is deleted with a grace period of zero.
+    /// The grace period is over: the pod is deleted with a grace period of zero.
     Remove,
-    /// The status is written, and the pod looked at again after a while if need be.
+    /// The status is written, and the pod is checked again after the time, if given.
     Report(Value, Option<Duration>),
 }
 
-/// Decides.
+/// Decides the next step.
 pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Step {
     if place.kubelet == Kubelet::Silent {
         return Step::Rest(None);
@@ -96,7 +96,7 @@ fn later(at: Timestamp, by: Duration) -> Timestamp {
     at.saturating_add(SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX)).unwrap_or(Timestamp::MAX)
 }
 
-/// A pod that is deleted stops within its grace period; one that a finalizer holds shows that it ended.
+/// Stops a deleted pod within its grace period; one that a finalizer holds shows that it has ended.
 fn stop(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Step {
     let until = pod.metadata.deletion_timestamp.as_ref().map_or(now, |at| at.0);
     let grace = Duration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or_default().unsigned_abs());
@@ -126,11 +126,11 @@ struct Life<'a> {
     init: Vec<Look>,
     main: Vec<Look>,
     initialized: bool,
-    /// An init container failed for good.
+    /// True if an init container has failed for good.
     failed: bool,
 }
 
-/// A container whose script is not known runs on.
+/// The conduct of a container without a script: it keeps running.
 const PLAIN: Conduct = Conduct { stuck: None, ready: true, end: None };
 
 impl<'a> Life<'a> {
@@ -151,7 +151,7 @@ impl<'a> Life<'a> {
     fn init_containers(&self) -> Vec<(Container<'a>, bool)> {
         let of = |spec: &'a Value| {
             let sidecar = spec["restartPolicy"] == "Always";
-            // Init containers are started again after failures unless the pod's containers never are.
+            // Init containers restart after failures, unless the pod's containers never restart.
             let restarts = match self.policy() {
                 _ if sidecar => Restarts::Always,
                 Restarts::Never => Restarts::Never,
@@ -166,7 +166,7 @@ impl<'a> Life<'a> {
         items(self.pod, "/spec/containers").map(|spec| self.container(spec, "/status/containerStatuses", self.policy())).collect()
     }
 
-    /// Nothing has started yet.
+    /// Keeps all containers waiting, because nothing has started yet.
     fn waits(&mut self, left: Duration) {
         self.again = Some(left);
         let init = self.init_containers();
@@ -176,7 +176,7 @@ impl<'a> Life<'a> {
         self.main = self.containers().iter().map(|container| container.waits(reason)).collect();
     }
 
-    /// One init container after the other, then all containers beside each other.
+    /// Runs the init containers one after the other, then all containers side by side.
     fn runs(&mut self) {
         let mut open = true;
         for (container, sidecar) in self.init_containers() {
@@ -201,7 +201,7 @@ impl<'a> Life<'a> {
             }
             self.main.push(look);
         }
-        // Sidecars run as long as there is somebody beside whom.
+        // Sidecars run as long as the main containers do.
         if self.failed || self.ended() {
             for (position, (container, _)) in self.init_containers().into_iter().enumerate() {
                 if self.init[position].running() {
@@ -260,7 +260,7 @@ impl<'a> Life<'a> {
         Value::Object(status)
     }
 
-    /// Whether the pod's sandbox is there: something has started, or tried to.
+    /// Returns true if the pod's sandbox exists: a container has started, or tried to.
     fn created(&self) -> bool {
         let tried = |look: &Look| {
             let reason = look.status.pointer("/state/waiting/reason").and_then(Value::as_str);
@@ -311,7 +311,7 @@ impl<'a> Life<'a> {
         let before = self.pod.at("/status/conditions");
         let mut conditions: Vec<Value> =
             all.iter().map(|(kind, (state, reason, message))| self.condition(kind, *state, reason, message)).collect();
-        // Conditions of others (readiness gates, disruption) stay.
+        // Conditions of other controllers (readiness gates, disruption) stay.
         let own = |kind: &Value| all.iter().any(|(name, _)| kind == name);
         conditions.extend(before.as_array().into_iter().flatten().filter(|condition| !own(&condition["type"])).cloned());
         Value::Array(conditions)
@@ -337,7 +337,7 @@ impl<'a> Life<'a> {
         Value::Object(next)
     }
 
-    /// What a readiness gate waits for.
+    /// Returns the condition that a closed readiness gate waits for.
     fn closed_gate(&self) -> Option<String> {
         let conditions = self.pod.at("/status/conditions");
         items(self.pod, "/spec/readinessGates").find_map(|gate| {
@@ -351,7 +351,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// What there is to tell of a pod that came from one status to the next.
+/// Returns the events of a pod's change from one status to the next.
 pub fn told(pod: &DynamicObject, after: &Value) -> Vec<Event> {
     let mut events = Vec::new();
     for list in ["initContainerStatuses", "containerStatuses"] {

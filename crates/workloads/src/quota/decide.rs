@@ -1,4 +1,4 @@
-//! Whether the status of a quota is written now: a pure function.
+//! The decision if the status of a quota is written now: a pure function.
 
 use std::time::Duration;
 
@@ -6,37 +6,37 @@ use jiff::{SignedDuration, Timestamp};
 use mainstay_kinds::resource_list::ResourceList;
 use serde_json::{Value, json};
 
-/// How long a charge may take to become an object that is seen.
+/// The time that a charge may take to become a visible object.
 const SETTLED: SignedDuration = SignedDuration::from_millis(150);
-/// How long what is given back waits for a pause in the charges.
+/// The longest time that a decrease waits for a pause in the charges.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(3);
 
-/// What is known of a quota.
+/// The facts about a quota.
 pub(super) struct Facts<'a> {
     /// The quota.
     pub quota: &'a Value,
-    /// What the objects use of it, as far as anything measures them.
+    /// The use by the objects, for the resources that are measured.
     pub sum: &'a ResourceList,
-    /// When its usage was last written.
+    /// The last change of its usage.
     pub charged: Option<Timestamp>,
-    /// Since when somebody waits for the sum.
+    /// The time since which the sum is requested.
     pub asked: Timestamp,
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What to do.
+/// The next step for a quota.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// The status is right.
+    /// The status is up to date.
     Nothing,
-    /// Write this status.
+    /// This status is written.
     Write(Value),
-    /// Sum again after a while.
+    /// The sum is repeated after this time.
     Wait(Duration),
 }
 
-/// Decides.
+/// Decides the next step.
 pub(super) fn decide(facts: &Facts<'_>) -> Step {
     let Facts { quota, sum, now, .. } = facts;
     let hard = quota.pointer("/spec/hard");

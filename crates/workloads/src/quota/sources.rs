@@ -1,4 +1,4 @@
-//! The resources that quotas measure: pods, services and claims as whole objects, of all others only how many there are.
+//! The resources that quotas measure: pods, services and claims as whole objects; for all others only the number of objects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +20,9 @@ use crate::live::Live;
 use crate::object::Read as _;
 use crate::world::World;
 
-/// What is known of the use of one resource.
+/// The measured use of one resource.
 pub(super) enum Measure {
-    /// So much is used.
+    /// The amounts used.
     Sum(ResourceList),
     /// Its objects are being listed.
     Listing,
@@ -30,7 +30,7 @@ pub(super) enum Measure {
     Unserved,
 }
 
-/// Copies of resources, each begun when the first quota names it.
+/// The copies of resources, each started when the first quota names it.
 pub(super) struct Sources {
     world: World,
     discovery: Discovery,
@@ -46,17 +46,17 @@ enum Copy {
 }
 
 impl Sources {
-    /// No copies yet. The quotas of a namespace are added to the queue when something in it uses less.
+    /// Starts without copies. The quotas of a namespace are added to the queue when something in it uses less.
     pub fn new(world: World, discovery: Discovery, quotas: Live, queue: Queue<Key>) -> Self {
         Self { world, discovery, quotas, queue, copies: Mutex::default() }
     }
 
-    /// Whether a resource is followed.
+    /// Returns true if a resource is followed.
     pub fn has(&self, source: &Source) -> bool {
         self.copies().contains_key(&(source.group.clone(), source.plural.clone()))
     }
 
-    /// What the objects of one resource in a namespace use of a quota.
+    /// Returns the use of a quota by the objects of one resource in a namespace.
     pub async fn sum(&self, quota: &Quota, source: &Source, namespace: &str, now: Timestamp) -> Result<Measure> {
         let Some(copy) = self.copy(source).await? else { return Ok(Measure::Unserved) };
         Ok(match copy {
@@ -88,7 +88,7 @@ impl Sources {
             },
             _ => None,
         };
-        // Another worker may have begun it meanwhile: whoever holds the lock decides.
+        // Another worker may have started it meanwhile: the holder of the lock decides.
         let mut copies = self.copies();
         let copy = copies.entry(name).or_insert_with(|| match (&source.evaluator, served) {
             (Evaluator::Pods, _) => Copy::Objects(self.measured(self.world.pods.clone(), &source.evaluator)),
@@ -119,7 +119,7 @@ impl Sources {
         Ok(find(&self.discovery.refresh().await?))
     }
 
-    /// Wakes the quotas of namespaces in which an object comes to use less, or something else.
+    /// Wakes the quotas of a namespace when one of its objects uses less, or something else.
     fn measured(&self, live: Live, evaluator: &Evaluator) -> Live {
         let (quotas, queue, evaluator) = (self.quotas.clone(), self.queue.clone(), evaluator.clone());
         let (reader, env) = (live.clone(), self.world.env.clone());
@@ -190,7 +190,7 @@ impl Tally {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).map_or(0, HashSet::len)
     }
 
-    /// Takes in an event; `listed` holds what a list that goes on has shown so far.
+    /// Applies an event; `listed` holds the names that an unfinished list has shown so far.
     fn take(&self, event: watcher::Event<PartialObjectMeta<DynamicObject>>, listed: &mut Names, gone: &impl Fn(&str)) {
         let place = |object: PartialObjectMeta<DynamicObject>| {
             (object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default())
@@ -207,7 +207,7 @@ impl Tally {
                 }
                 let before = std::mem::replace(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner), names);
                 self.ready.send_replace(true);
-                // A list in place of events: whatever was there may have gone.
+                // A list in place of events: any earlier object may be gone.
                 for namespace in before.keys() {
                     gone(namespace);
                 }
