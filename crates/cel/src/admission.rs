@@ -1,4 +1,4 @@
-//! What expressions of admission may name: those of policies, and the match conditions of webhooks (KAPI-ADM-01, KAPI-ADM-02).
+//! The variables of admission's expressions: those of policies, and the match conditions of webhooks (KAPI-ADM-01, KAPI-ADM-02).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::library::authz::{AUTHORIZER, RESOURCE_CHECK};
 use crate::program::Env;
 use crate::types::{Record, Type};
 
-/// Which variables there are beside those that are always there.
+/// The variables beside those that are always there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionVariables {
     /// `params`: the policy has a kind of parameters.

@@ -44,7 +44,7 @@ pub(crate) enum Node {
         function: Arc<str>,
         member: bool,
         arguments: Vec<Expr>,
-        /// What it takes to run, set by the checker.
+        /// The price of running it, set by the checker.
         charge: Charge,
     },
     And(Box<Expr>, Box<Expr>),

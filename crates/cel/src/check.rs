@@ -28,7 +28,7 @@ pub(crate) const TYPE_NAMES: [&str; 13] = [
     "google.protobuf.Duration",
 ];
 
-/// The parameter that stands for a type nothing has fixed yet: that of the items of `[]`.
+/// The parameter in place of a type that nothing has fixed yet: that of the items of `[]`.
 const OPEN: char = '_';
 
 pub(crate) struct Checker<'a> {
@@ -242,7 +242,7 @@ impl Checker<'_> {
                 });
             }
         }
-        // Which of several overloads is meant shows only when it runs; what it takes is then that of the simplest.
+        // Which of several overloads is meant shows only when it runs; its price is then that of the simplest.
         *charge = Charge::of(&name, if let [only] = fitting[..] { Some(only) } else { None });
         self.literals(&name, expr);
         match result {
@@ -381,7 +381,7 @@ fn qualified(select: &Select, scopes: &[(Arc<str>, Type)]) -> Option<String> {
     Some(format!("{}.{}", qualified_target(&select.operand, scopes)?, select.field))
 }
 
-/// Whether a value of type `given` may stand where `wanted` is demanded; binds type parameters of `wanted`.
+/// Returns true if a value of type `given` may stand in place of a `wanted` one; binds type parameters of `wanted`.
 pub(crate) fn assignable(wanted: &Type, given: &Type, bindings: &mut Bindings) -> bool {
     match (wanted, given) {
         (Type::Parameter(name), _) => match bindings.get(name).cloned() {
@@ -449,7 +449,7 @@ fn join(left: &Type, right: &Type) -> Option<Type> {
     }
 }
 
-/// Whether two items may stand in one literal: as `join`, but what is dynamic stays among its own.
+/// Returns true if two items may stand in one literal: as `join`, but what is dynamic stays among its own.
 fn homogeneous(left: &Type, right: &Type) -> bool {
     match (left, right) {
         (Type::Parameter(OPEN) | Type::Wrong, _) | (_, Type::Parameter(OPEN) | Type::Wrong) => true,

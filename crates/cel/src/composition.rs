@@ -12,11 +12,11 @@ use crate::value::{Fields, Value};
 /// The name by which expressions know them.
 const VARIABLES: &str = "variables";
 
-/// How much of the stack variables that ask for each other may take, in expressions within each other. What does not fit is computed
+/// Most room on the stack for variables that ask for each other, in expressions within each other. What does not fit is computed
 /// from the bottom of the stack: chains of variables have no bounds, stacks do.
 const ROOM: usize = 128;
 
-/// What one variable takes of that room beside its expressions.
+/// The room that one variable takes beside its expressions.
 const ROOM_OF_VARIABLE: usize = 8;
 
 /// Past this length, the message of a failed variable is not repeated within that of the one that asked for it.
@@ -109,11 +109,11 @@ pub struct Composed {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// What computing variables took.
+    /// The cost of computing variables.
     cost: u64,
     /// The room that variables have taken which are being computed.
     taken: usize,
-    /// A variable that was asked for where there was no room to compute it. Whatever is being computed is given up, and done again
+    /// A variable that was asked for when there was no room to compute it. Whatever is being computed is given up, and done again
     /// once this one has its value.
     wanted: Option<usize>,
 }
@@ -124,7 +124,7 @@ impl Composed {
         self.activation_before(self.values.len())
     }
 
-    /// What computing variables took since this was last asked.
+    /// Returns the cost of computing variables since this was last asked.
     pub fn take_cost(&self) -> u64 {
         std::mem::take(&mut self.progress().cost)
     }
@@ -143,7 +143,7 @@ impl Composed {
         if let Some(value) = self.values[index].get() {
             return value.clone();
         }
-        // Never seen: what gets this is given up.
+        // Never seen: the expression that gets this is given up.
         let given_up = || EvalError::new("no room to compute a variable");
         let taken = {
             let mut progress = self.progress();
@@ -180,7 +180,7 @@ impl Composed {
         ROOM_OF_VARIABLE + self.variables.all[index].program.as_ref().map_or(0, Program::height)
     }
 
-    /// Computes a variable and keeps its value, where so much room is taken; or says which variable must have its value before.
+    /// Computes a variable and keeps its value, with so much room taken; or says which variable must have its value before.
     fn compute(&self, index: usize, taken: usize) -> Result<Result<Value, EvalError>, usize> {
         let Variable { name, program } = &self.variables.all[index];
         let (outcome, cost) = match program {

@@ -51,7 +51,7 @@ pub fn from_schema(json: &Json, schema: &Schema) -> Value {
                 if let Some(values) = values {
                     return Some((Key::Text(name.as_str().into()), from_schema(value, values)));
                 }
-                // What the schema does not declare cannot be named, so it is not there.
+                // A property that the schema does not declare cannot be named, so it is not there.
                 let property = schema.properties.get(name)?;
                 Some((Key::Text(escape(name)?.into()), from_schema(value, property)))
             });

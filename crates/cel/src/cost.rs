@@ -1,5 +1,5 @@
-//! What expressions cost, in cel-go's units: the worst case before they run, which bounds the rules that a CRD may carry, and what a run
-//! really took, which stops it (KAPI-CRD-03).
+//! The cost of expressions, in cel-go's units: the worst case before they run, which bounds the rules that a CRD may carry, and the real
+//! cost of a run, which stops it (KAPI-CRD-03).
 //!
 //! ```text
 //!   Schema ── decl: how long can each value get? ──┐
@@ -7,8 +7,8 @@
 //!   values ── charge: what this call took ── Evaluation's meter
 //! ```
 //!
-//! Refusals say how many times over a limit an expression is, so these figures are upstream's to the unit; `tests/data/cost.json` has
-//! what Kubernetes' own environment counts.
+//! Refusals say how many times over a limit an expression is, so these numbers are upstream's to the unit; `tests/data/cost.json` has
+//! the counts of Kubernetes' own environment.
 
 pub(crate) mod calls;
 pub(crate) mod charge;
@@ -25,7 +25,7 @@ pub const RUNTIME_BUDGET: u64 = 10_000_000;
 /// The most that the match conditions of one webhook or policy may take.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// The most that one rule of a CRD may be estimated at, for all places where it applies.
+/// The most that one rule of a CRD may be estimated at, for all places that it applies to.
 pub(crate) const RULE_ESTIMATE_LIMIT: u64 = 10_000_000;
 
 /// The most that all rules of one schema may be estimated at.

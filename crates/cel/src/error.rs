@@ -1,4 +1,4 @@
-//! What can be wrong with an expression, before and while it runs.
+//! Errors in an expression, before and while it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,12 +61,12 @@ impl EvalError {
         Self("no such overload".into())
     }
 
-    /// Whether arguments had types that no function takes.
+    /// Returns true if arguments had types that no function takes.
     pub fn is_overload(&self) -> bool {
         self.0.starts_with("no such overload")
     }
 
-    /// Whether it ran too long.
+    /// Returns true if the expression ran too long.
     pub fn is_cost_limit(&self) -> bool {
         self.0.starts_with(COST_LIMIT)
     }

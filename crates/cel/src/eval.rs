@@ -25,7 +25,7 @@ impl Evaluation {
         Self { scope: variables.into_iter().collect(), limit, cost: 0 }
     }
 
-    /// What it has taken so far.
+    /// Returns the cost so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
@@ -98,7 +98,7 @@ impl Evaluation {
         }
     }
 
-    /// The values of a call's arguments. A call of one or two of which one fails is made all the same, as far as its price goes.
+    /// The values of a call's arguments. If one of the arguments of a call of one or two fails, the call is still charged.
     fn arguments(&mut self, arguments: &[Expr], charge: Charge) -> Result<Vec<Value>, EvalError> {
         let mut values = Vec::with_capacity(arguments.len());
         let mut failure = None;
@@ -125,7 +125,7 @@ impl Evaluation {
     }
 
     /// A variable or another value with selections and indexes behind it. `head` is the price of its beginning; each step has its own.
-    /// Where a whole chain is a branch of a conditional or an index itself, upstream counts no beginning.
+    /// If a whole chain is a branch of a conditional or an index itself, upstream counts no beginning.
     fn chain(&mut self, expr: &Expr, head: u64) -> Outcome {
         match &expr.node {
             Node::Ident(name) => {
@@ -142,7 +142,7 @@ impl Evaluation {
                 let price = if matches!(at.node, Node::Conditional(..)) { 0 } else { SELECT };
                 let at = self.chain(at, 0)?;
                 let found = functions::call(function, &[container, at]);
-                // What may be absent, and is, costs nothing.
+                // A value that may be absent, and is, costs nothing.
                 if !matches!(found, Ok(Value::Optional(None))) {
                     self.charge(price)?;
                 }
@@ -152,7 +152,7 @@ impl Evaluation {
         }
     }
 
-    /// What a selection or an index is applied to. A value that is no chain becomes the beginning of one.
+    /// The value that a selection or an index is applied to. A value that is no chain becomes the beginning of one.
     fn operand(&mut self, expr: &Expr, head: u64) -> Outcome {
         let begins = match &expr.node {
             Node::Ident(_) | Node::Conditional(..) => false,
@@ -365,7 +365,7 @@ impl Evaluation {
     }
 }
 
-/// What appending one item takes: the accumulator, a list of the item (unless that is a constant), their sum.
+/// The cost of appending one item: the accumulator, a list of the item (unless that is a constant), their sum.
 fn appended(item: &Expr) -> u64 {
     2 + if is_constant(item) { 0 } else { LIST }
 }
@@ -383,7 +383,7 @@ fn field(operand: &Value, name: &Arc<str>) -> Result<Option<Value>, EvalError> {
     }
 }
 
-/// Whether an expression names a variable.
+/// Returns true if an expression names a variable.
 fn mentions(expr: &Expr, name: &str) -> bool {
     let mut found = false;
     crate::program::names(expr, &mut |known| found |= &**known == name);

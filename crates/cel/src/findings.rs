@@ -1,5 +1,5 @@
-//! What rules say of an object, as findings of its validation (KAPI-CRD-03): one way from a violation to the words that people read, for
-//! the API server and for whoever asks beforehand what it would say.
+//! Violations of rules as findings of an object's validation (KAPI-CRD-03): one path from a violation to the words that people read, for
+//! the API server and for clients that ask beforehand what it would say.
 
 use mainstay_schema::field::{BadValue, Error as FieldError, Kind, Path};
 use mainstay_schema::validate::blocks_rules;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::rules::{CompiledRules, Reason, RuleError, Violation};
 
-/// What came of running rules over an object.
+/// The result of running rules over an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evaluated {
     /// The rules that the object breaks.
     pub violations: Vec<Violation>,
-    /// What it cost, in CEL's units; never more than [`RUNTIME_BUDGET`](crate::RUNTIME_BUDGET), where the rules end with a violation.
+    /// The cost in CEL's units; never more than [`RUNTIME_BUDGET`](crate::RUNTIME_BUDGET), at which the rules end with a violation.
     pub cost: u64,
 }
 
 impl CompiledRules {
-    /// Runs the rules over an object whose schema found `errors`; where these make rules meaningless, the finding that says so. `old` is the
+    /// Runs the rules over an object whose schema found `errors`; if these make rules meaningless, the finding that says so. `old` is the
     /// object before an update; without it, rules about `oldSelf` do not run, unless they say `optionalOldSelf`.
     pub fn evaluate(&self, value: &Value, old: Option<&Value>, errors: &[FieldError]) -> Result<Evaluated, FieldError> {
         if self.is_empty() {

@@ -1,5 +1,5 @@
-//! What can be known before an expression runs is computed once: lists and maps of constants, conversions of constants, membership in an
-//! empty list. A conversion that can only fail makes the expression useless, and is refused.
+//! Constant folding: what is known before an expression runs is computed once (lists and maps of constants, conversions of constants,
+//! membership in an empty list). A conversion that can only fail makes the expression useless, and is refused.
 
 use crate::ast::{Expr, Node};
 use crate::cost::PER_CALL_LIMIT;
@@ -73,7 +73,7 @@ pub(crate) fn fold(expr: &mut Expr) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Whether a node's value is known.
+/// Returns true if a node's value is known.
 pub(crate) fn is_constant(expr: &Expr) -> bool {
     matches!(expr.node, Node::Literal(_) | Node::Constant(_))
 }

@@ -1,4 +1,4 @@
-//! What functions and operators do, by name and by the types of their arguments.
+//! The implementations of functions and operators, by name and by the types of their arguments.
 
 use std::sync::Arc;
 

@@ -208,7 +208,7 @@ struct Escape {
     letters: usize,
 }
 
-/// What follows a backslash.
+/// Reads the text that follows a backslash.
 fn escape(text: &str, bytes: bool) -> Option<Escape> {
     let first = text.chars().next()?;
     let simple = match first {

@@ -1,4 +1,4 @@
-//! What the functions of Kubernetes' libraries do, one module a library.
+//! The functions of Kubernetes' libraries, one module a library.
 
 pub(crate) mod authz;
 pub(crate) mod format;

@@ -13,7 +13,7 @@ use crate::lexer::{Token, tokens};
 
 const DEPTH: usize = 100;
 
-/// What an expression may begin with, in upstream's words.
+/// The tokens that an expression may begin with, in upstream's words.
 const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 const RESERVED: [&str; 18] = [
@@ -38,7 +38,7 @@ const RESERVED: [&str; 18] = [
 ];
 
 pub(crate) fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
-    // What is no token is reported and left out, so that the rest can be looked at as well.
+    // Text that is no token is reported and left out, so that the rest can be looked at as well.
     let (tokens, mut issues) = tokens(text);
     let mut parser = Parser { text, tokens, next: 0, depth: 0, issues: Vec::new(), failed_at: None };
     let parsed = parser.expression().and_then(|expr| match parser.peek() {
@@ -60,7 +60,7 @@ struct Parser<'a> {
     failed_at: Option<usize>,
 }
 
-/// Whether an expression may begin with a token.
+/// Returns true if an expression may begin with the token.
 fn begins(token: &Token) -> bool {
     match token {
         Token::Sign(sign) => ["[", "{", "(", ".", "-", "!"].contains(sign),
@@ -70,7 +70,7 @@ fn begins(token: &Token) -> bool {
     }
 }
 
-/// Whether a token may follow an expression.
+/// Returns true if the token may follow an expression.
 fn follows(token: &Token) -> bool {
     match token {
         Token::Sign(sign) => !["[", "{", "(", ".", "!"].contains(sign),
@@ -109,7 +109,7 @@ impl Parser<'_> {
         self.failed_at = Some(self.next);
     }
 
-    /// Looks at the rest as if an expression had been here, without what can not follow one.
+    /// Looks at the rest as if an expression had been here, without tokens that cannot follow one.
     fn recover(&mut self) -> Expr {
         let at = self.at();
         while !follows(self.peek()) {
@@ -119,7 +119,7 @@ impl Parser<'_> {
         Expr::new(at, Node::Literal(Literal::Null))
     }
 
-    /// Where an expression must begin and does not. A token too many is left out.
+    /// Handles a missing expression. A token too many is left out.
     fn missing(&mut self) -> Result<Expr, Issue> {
         if self.ahead(1).is_some_and(begins) {
             let problem = format!("Syntax error: extraneous input '{}' expecting {EXPRESSION}", self.found());
@@ -132,7 +132,7 @@ impl Parser<'_> {
         Ok(self.recover())
     }
 
-    /// What begins well and then can not be what it began as: `count` tokens from here.
+    /// An issue for text that begins well and then cannot be what it began as: `count` tokens from here.
     fn no_way_on(&self, count: usize) -> Issue {
         let end = self.tokens.get(self.next + count).or(self.tokens.last()).map_or(0..0, |(_, place)| place.clone());
         let read = self.text.get(self.at()..end.end).unwrap_or_default();

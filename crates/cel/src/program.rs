@@ -105,7 +105,7 @@ pub struct Program {
 pub struct Run {
     /// Its value, or why there is none.
     pub result: Result<Value, EvalError>,
-    /// What it took; more than the limit when it was stopped.
+    /// The cost of the run; more than the limit when it was stopped.
     pub cost: u64,
 }
 
@@ -162,17 +162,17 @@ impl Program {
         &self.kind
     }
 
-    /// Whether it mentions a variable.
+    /// Returns true if the program mentions a variable.
     pub fn uses(&self, variable: &str) -> bool {
         self.identifiers.contains(variable)
     }
 
-    /// How many expressions it has within each other: what running it takes of the stack.
+    /// Returns the depth of its nested expressions, which is the stack that running it takes.
     pub(crate) fn height(&self) -> usize {
         self.height
     }
 
-    /// Least and most that it can cost, where the environment knows the sizes of its values ([`Env::sized`]).
+    /// Returns the least and most that it can cost, if the environment knows the sizes of its values ([`Env::sized`]).
     pub fn estimate(&self) -> Option<Range> {
         self.estimate
     }

@@ -1,6 +1,6 @@
 //! `x-kubernetes-validations` of a whole schema (KAPI-CRD-03): compiled once, run over objects.
 //!
-//! A rule that mentions `oldSelf` runs only where the old value can be found: under objects, maps and keyed lists, not below other
+//! A rule that mentions `oldSelf` runs only if the old value can be found: under objects, maps and keyed lists, not below other
 //! lists. A failure at a value that did not change is forgiven, as Kubernetes does, so that tightened rules do not lock old objects.
 
 use std::collections::BTreeMap;
@@ -31,13 +31,13 @@ pub struct CompiledRules {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{path}: {detail}")]
 pub struct RuleError {
-    /// Where: `properties[spec].x-kubernetes-validations[0].rule`, below the prefix given.
+    /// Path of the rule: `properties[spec].x-kubernetes-validations[0].rule`, below the prefix given.
     pub path: String,
-    /// Why it is refused: `FieldValueInvalid`, `FieldValueRequired` ...
+    /// The reason for refusing it: `FieldValueInvalid`, `FieldValueRequired` ...
     pub reason: Reason,
     /// The refused value as JSON text, member order and escapes as the API server prints them; absent when something is missing.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem in words.
     pub detail: String,
 }
 
@@ -87,7 +87,7 @@ pub struct Violation {
     pub path: String,
     /// The kind, as the rule states it.
     pub reason: Reason,
-    /// What the rule says.
+    /// The message of the rule.
     pub message: String,
     /// The rule's text.
     pub rule: String,
@@ -119,13 +119,13 @@ struct Rule {
     field_path: String,
     /// The message without an expression.
     message: String,
-    /// How errors name the rule.
+    /// The name of the rule in errors.
     name: String,
 }
 
 impl CompiledRules {
     /// Compiles the rules of a custom resource's whole schema, or tells every one that cannot be; paths of errors begin with `prefix`.
-    /// Whether they could cost too much is not asked: what was accepted once stays in force.
+    /// Their cost is not checked: a rule that was accepted once stays in force.
     pub fn compile(schema: &Schema, prefix: &str) -> Result<Self, Vec<RuleError>> {
         let (root, compiler) = Compiler::run(schema, prefix, u64::MAX);
         if compiler.errors.is_empty() { Ok(Self { root }) } else { Err(compiler.errors) }
@@ -138,7 +138,7 @@ impl CompiledRules {
         compiler.errors
     }
 
-    /// Whether there are no rules at all.
+    /// Returns true if there are no rules at all.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
@@ -185,13 +185,13 @@ struct Compiler {
     errors: Vec<RuleError>,
     /// The most that one rule may be estimated at.
     limit: u64,
-    /// What all rules are estimated at together.
+    /// The estimate of all rules together.
     total: u64,
     /// The paths of those that count, with their estimates.
     expensive: Vec<(String, u64)>,
 }
 
-/// How many rules are named when all together are too expensive.
+/// Rules that are named when all together are too expensive.
 const NAMED: usize = 4;
 
 fn child(path: &str, name: &str) -> String {
@@ -369,15 +369,15 @@ impl Compiler {
     }
 }
 
-/// What lies above a node.
+/// The context above a node.
 struct Above<'a> {
     /// The list below which old values cannot be found.
     blind: Option<&'a str>,
-    /// How many values there can be; `None` without a limit.
+    /// Most values that there can be; `None` without a limit.
     times: Option<u64>,
 }
 
-/// How many times over a limit an estimate is, with what would help.
+/// Says how many times over a limit an estimate is, with what would help.
 fn over_budget(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -392,7 +392,7 @@ fn over_budget(what: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-/// Text as JSON the way Go prints it.
+/// Text as JSON, as Go prints it.
 fn go_json(text: &str) -> String {
     json::string(text, Html::Escaped)
 }
@@ -502,7 +502,7 @@ impl Node {
         }
     }
 
-    /// A rule that could not be run to its end; the value's type stands for the value.
+    /// The violation by a rule that could not be run to its end; the value's type takes the place of the value.
     fn failure(&self, rule: &Rule, path: &str, message: String) -> Violation {
         let type_name = Json::String(self.schema.kind.map_or("", Kind::as_str).to_owned());
         Violation { path: path.to_owned(), reason: Reason::Invalid, message, rule: rule.source.clone(), value: Some(type_name) }

@@ -1,4 +1,4 @@
-//! What functions there are: one line an overload, `TARGET@name(ARGUMENTS) RESULT`, single capitals are type parameters.
+//! The signatures of all functions: one line an overload, `TARGET@name(ARGUMENTS) RESULT`, single capitals are type parameters.
 //!
 //! A function that is listed here exists for the type checker; `functions` and `library` say what it does.
 

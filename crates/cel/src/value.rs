@@ -65,7 +65,7 @@ pub struct List {
     pub(crate) identity: Identity,
 }
 
-/// How items of a list are told apart.
+/// The key by which items of a list are told apart.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Identity {
     /// By position.

@@ -23,20 +23,20 @@ pub use approval::approval;
 pub use naming::{Condition, Names, names_accepted};
 pub use validate::{RuleCheck, shown_rule, validate, validate_status_update, validate_update, warnings};
 
-/// What a CRD defines.
+/// The definition in a CRD.
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// `metadata.name`.
     pub name: String,
     /// The API group.
     pub group: String,
-    /// The names that are served: those accepted where there are any, else those asked for.
+    /// The names that are served: those accepted if there are any, else those asked for.
     pub names: KindNames,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub namespaced: bool,
     /// Its versions, in the order of the CRD.
     pub versions: Vec<Version>,
-    /// How versions are converted into one another.
+    /// The conversion between versions.
     pub conversion: Conversion,
     /// `spec.preserveUnknownFields`, which only CRDs from old times have: nothing is pruned.
     pub preserve_unknown_fields: bool,
@@ -59,17 +59,17 @@ pub struct KindNames {
 pub struct Version {
     /// Its name, `v1alpha1`.
     pub name: String,
-    /// Whether it can be asked for.
+    /// True if the API serves it.
     pub served: bool,
-    /// Whether objects are stored in it.
+    /// True if objects are stored in it.
     pub storage: bool,
-    /// The text of the Warning header, where the version is deprecated.
+    /// The text of the Warning header, if the version is deprecated.
     pub warning: Option<String>,
     /// The schema of its objects.
     pub schema: SchemaRef,
-    /// Whether `/status` exists.
+    /// True if `/status` exists.
     pub status: bool,
-    /// `/scale`, where it exists.
+    /// `/scale`, if it exists.
     pub scale: Option<Scale>,
     /// The columns of its tables; a CRD without any has the age.
     pub columns: Vec<Column>,
@@ -98,7 +98,7 @@ pub struct Column {
     pub json_path: String,
 }
 
-/// How versions are converted.
+/// The method of conversion between versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
@@ -185,7 +185,7 @@ impl KindNames {
         }
     }
 
-    /// As the API writes them.
+    /// Returns the names as the API writes them.
     pub fn to_json(&self) -> Value {
         let mut map = BTreeMap::from([("plural", json!(self.plural)), ("kind", json!(self.kind))]);
         for (key, name) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
@@ -271,7 +271,7 @@ pub fn prepare_update(crd: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a condition of the CRD's status is True.
+/// Returns true if a condition of the CRD's status is True.
 pub fn is_condition_true(crd: &Value, kind: &str) -> bool {
     list(&crd["status"], "conditions").iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }

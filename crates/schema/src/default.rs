@@ -6,7 +6,7 @@ use crate::model::{Additional, Schema};
 
 /// Removes nulls that are not allowed and have no default, then fills in defaults: for absent fields, and for nulls that are not allowed.
 ///
-/// A default applies only where the object around it exists (or came into being by its own default).
+/// A default applies only if the object around it exists (or came into being by its own default).
 pub fn default(schema: &Schema, value: &mut Value) {
     prune_nulls(schema, value);
     fill(schema, value);

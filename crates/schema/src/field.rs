@@ -9,7 +9,7 @@ use mainstay_golang::json::{self, Html};
 use mainstay_golang::quote;
 use serde_json::{Number, Value};
 
-/// Where a field is, in Kubernetes' notation: `spec.ports[0].name`, `metadata.annotations[a/b]`.
+/// The path of a field, in Kubernetes' notation: `spec.ports[0].name`, `metadata.annotations[a/b]`.
 ///
 /// The empty path is the object itself; Kubernetes prints it as `<nil>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +57,7 @@ impl Path {
         Self(format!("{}[{}]", self.0, key.as_ref()))
     }
 
-    /// Whether this is the object itself.
+    /// Returns true if this is the object itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
@@ -205,7 +205,7 @@ pub struct Error {
     pub field: Path,
     /// The value found there.
     pub bad_value: BadValue,
-    /// What is wrong, or what would be right; may be empty.
+    /// The problem, or what would be right; may be empty.
     pub detail: String,
 }
 
@@ -225,7 +225,7 @@ impl Error {
         Self::new(Kind::Invalid, field, value, detail)
     }
 
-    /// Like [`Error::invalid`] with the reason that stands for a wrong type.
+    /// Like [`Error::invalid`] with the reason for a wrong type.
     pub fn type_invalid(field: &Path, value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Self::new(Kind::TypeInvalid, field, value, detail)
     }

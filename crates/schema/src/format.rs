@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::names;
 use crate::pattern::Pattern;
 
-/// Whether Kubernetes knows the format for texts; others are ignored (a CRD that uses one is answered with a warning).
+/// Returns true if Kubernetes knows the format for texts; others are ignored (a CRD that uses one is answered with a warning).
 pub fn is_known(format: &str) -> bool {
     check(format, "").is_some()
 }
 
-/// Whether a text has the format. `None` where the format is not known.
+/// Returns true if a text has the format; `None` if the format is not known.
 pub fn check(format: &str, text: &str) -> Option<bool> {
     Some(match format {
         "date-time" | "datetime" => date_time(text),
@@ -142,7 +142,7 @@ fn duration(text: &str) -> bool {
         .all(|unit| units.contains(&unit.to_lowercase().as_str()))
 }
 
-/// RFC 5322 as far as addresses in practice go: `a@b`, `Name <a@b>`.
+/// RFC 5322, limited to addresses in practice: `a@b`, `Name <a@b>`.
 fn email(text: &str) -> bool {
     let address = match text.split_once('<') {
         Some((_, rest)) => match rest.trim_end().strip_suffix('>') {
@@ -196,7 +196,7 @@ fn mac(text: &str) -> bool {
     octets(':', 2) || octets('-', 2) || octets('.', 4)
 }
 
-/// What can stand in a request line: an absolute URL, or a path.
+/// A URI that can stand in a request line: an absolute URL, or a path.
 fn uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
         return false;

@@ -1,4 +1,4 @@
-//! What ObjectMeta may hold, for objects whose schema leaves it out: custom resources and embedded objects.
+//! The content of ObjectMeta, for objects whose schema leaves it out: custom resources and embedded objects.
 
 use mainstay_golang::value::json_type;
 use serde_json::{Map, Value};
@@ -82,7 +82,7 @@ pub fn drop_malformed(metadata: &mut Value) {
     }
 }
 
-/// What can not be read as ObjectMeta, in Go's words; `None` when all can.
+/// Returns the part that cannot be read as ObjectMeta, in Go's words; `None` when all can.
 pub fn malformed(metadata: &Value) -> Option<String> {
     match metadata {
         Value::Null => None,

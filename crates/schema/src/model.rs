@@ -33,7 +33,7 @@ impl SchemaRef {
         let _ = self.0.set(schema);
     }
 
-    /// Whether both are the very same node.
+    /// Returns true if both are the very same node.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -43,7 +43,7 @@ impl Deref for SchemaRef {
     type Target = Schema;
 
     fn deref(&self) -> &Schema {
-        // A node that was never filled stands for "anything": readers fill every node they hand out.
+        // A node that was never filled means "anything": readers fill every node they hand out.
         self.0.get_or_init(Schema::default)
     }
 }
@@ -186,7 +186,7 @@ pub struct Schema {
     pub preserve_unknown_fields: bool,
     /// `x-kubernetes-embedded-resource`.
     pub embedded_resource: bool,
-    /// `x-kubernetes-list-type`; `None` where not stated (then atomic).
+    /// `x-kubernetes-list-type`; `None` if not stated (then atomic).
     pub list_type: Option<ListType>,
     pub list_map_keys: Vec<String>,
     pub map_type: Option<MapType>,
@@ -196,7 +196,7 @@ pub struct Schema {
     pub validations: Vec<ValidationRule>,
     /// Discriminated unions (`x-kubernetes-unions`), kept as they stand.
     pub unions: Option<Value>,
-    /// The definition's name (`io.k8s.api.core.v1.PodSpec`) where it had one.
+    /// The definition's name (`io.k8s.api.core.v1.PodSpec`), if it had one.
     pub definition: Option<String>,
 }
 
@@ -204,9 +204,9 @@ pub struct Schema {
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct ReadError {
-    /// Where, as a dotted path from the schema's root.
+    /// The dotted path from the schema's root.
     pub path: String,
-    /// What is wrong there.
+    /// The problem there.
     pub problem: String,
 }
 
@@ -233,12 +233,12 @@ impl Schema {
         Reader { definitions, path: Vec::new() }.schema(value)
     }
 
-    /// How authors share the list.
+    /// Returns the rule by which authors share the list.
     pub fn list_type(&self) -> ListType {
         self.list_type.unwrap_or_default()
     }
 
-    /// How authors share the object.
+    /// Returns the rule by which authors share the object.
     pub fn map_type(&self) -> MapType {
         self.map_type.unwrap_or_default()
     }

@@ -81,7 +81,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// What may stand as one segment of a request's path.
+/// A text that may stand as one segment of a request's path.
 pub fn path_segment(name: &str) -> Vec<String> {
     if name == "." || name == ".." {
         return vec![format!("may not be '{name}'")];

@@ -1,4 +1,4 @@
-//! What a CRD adds to the OpenAPI documents, so that kubectl can explain and check its objects (KAPI-DISC-02).
+//! The part of the OpenAPI documents that a CRD adds, so that kubectl can explain and check its objects (KAPI-DISC-02).
 //!
 //! A schema is published as the CRD's author wrote it, with three changes: apiVersion, kind and metadata are those of every object, the definition says its group, version and kind,
 //! and the older document (v2) loses what it cannot express.

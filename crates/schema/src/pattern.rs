@@ -37,7 +37,7 @@ impl Pattern {
         parse(expression).map(|(_, cost)| cost).map_err(|problem| refused(&problem))
     }
 
-    /// Whether the expression matches anywhere in the text.
+    /// Returns true if the expression matches anywhere in the text.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
@@ -46,20 +46,20 @@ impl Pattern {
 /// The highest cost of an expression: that of the largest format of Kubernetes (`hostname`), and a little. A unit takes about a microsecond and up to
 /// [`BYTES`] bytes.
 const COST: u64 = 250_000;
-/// What a unit of cost takes at the most, in bytes, where there are many of them: measured with sets of letters, which are large, and with literals.
+/// The most bytes that a unit of cost takes if there are many of them: measured with sets of letters, which are large, and with literals.
 const BYTES: usize = 80;
-/// What the compiled form of the smallest expression may take, in bytes.
+/// The bytes that the compiled form of the smallest expression may take.
 const SMALL: usize = 32 << 10;
 /// Sizes that a compiled expression may have, in bytes, from the smallest on that may do: its true size is not told.
 const SIZES: [usize; 6] = [SMALL, 256 << 10, 2 << 20, 8 << 20, 16 << 20, 32 << 20];
-/// What matching may keep beside the compiled form.
+/// The bytes that matching may keep beside the compiled form.
 const STATES: usize = 32 << 10;
 /// The most that compiled expressions may take that are used now; as much again were used before.
 const CACHE_BYTES: usize = 40 << 20;
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Default::default);
 
-/// What came of an expression, and the memory that it takes.
+/// The result of compiling an expression, and the memory that it takes.
 #[derive(Clone)]
 struct Compiled {
     result: Result<Pattern, String>,
@@ -102,7 +102,7 @@ impl Cache {
 /// The expression in the words of crate `regex`, and its cost.
 fn parse(expression: &str) -> Result<(String, u64), String> {
     let translated = (Translator { rest: expression, whole: expression, out: String::new() }).run()?;
-    // What the translator did not foresee; the last line of the report says what is wrong.
+    // Errors that the translator did not foresee; the last line of the report says what is wrong.
     let parsed = regex_syntax::parse(&translated).map_err(|error| {
         let text = error.to_string();
         format!("{}: `{expression}`", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
@@ -174,7 +174,7 @@ struct Translator<'a> {
 impl Translator<'_> {
     fn run(mut self) -> Result<String, String> {
         let mut depth = 0_usize;
-        // Whether something stands before that a repetition can apply to.
+        // True if something stands before that a repetition can apply to.
         let mut repeatable = false;
         while let Some(letter) = self.rest.chars().next() {
             match letter {

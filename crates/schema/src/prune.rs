@@ -22,10 +22,10 @@ pub fn prune_value(schema: &Schema, value: &mut Value) -> Vec<Path> {
     pruner.finish()
 }
 
-/// How many bytes the paths that are told take: all are removed, and so many are named.
+/// Bytes of paths that are named: all unknown fields are removed, and so many are named.
 const NAMED_BYTES: usize = 1 << 20;
 
-/// Where the pruner is. A path is written only when it is told: it may be as long as the whole body, and there may be as many.
+/// The place of the pruner. A path is written only when it is told: it may be as long as the whole body, and there may be as many.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,
@@ -141,7 +141,7 @@ impl Pruner {
     }
 }
 
-/// Whether unknown fields stay: said so, or the schema says nothing at all (built-in kinds hold free JSON that way; CRDs can not).
+/// Returns true if unknown fields stay: said so, or the schema says nothing at all (built-in kinds hold free JSON so; CRDs cannot).
 fn preserves(schema: &Schema) -> bool {
     schema.preserve_unknown_fields
         || (schema.kind.is_none()

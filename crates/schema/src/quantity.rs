@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What stands behind the number: which suffixes the normal form may use.
+/// The kind of suffix behind the number, which decides the suffixes that the normal form may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `1500m`, `12k`.
@@ -30,7 +30,7 @@ pub enum QuantityError {
     /// The text does not have the form of one.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// What follows the number is no suffix.
+    /// The text after the number is no suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -49,14 +49,14 @@ const BINARY_DIGITS: usize = 18;
 /// The parts of a text.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point, without leading zeros; `0` where there are none.
+    /// Digits before the point, without leading zeros; `0` if there are none.
     whole: &'a str,
     /// Digits behind the point.
     fraction: &'a str,
     suffix: Suffix,
 }
 
-/// What a suffix stands for: powers of two and ten.
+/// The value of a suffix: powers of two and ten.
 #[derive(Clone, Copy)]
 struct Suffix {
     base2: u32,
@@ -78,11 +78,11 @@ impl<'a> Parts<'a> {
         Ok(Self { negative, whole, fraction, suffix: Suffix::read(suffix)? })
     }
 
-    /// Whether Kubernetes takes the text for the normal form of its amount, and keeps it.
+    /// Returns true if Kubernetes takes the text for the normal form of its amount, and keeps it.
     fn is_kept(&self) -> bool {
         let Suffix { base2, exponent, format } = self.suffix;
         if format == Format::BinarySi {
-            // Rounded down, as many decimal digits as the suffix stands for.
+            // Rounded down, as many decimal digits as the suffix is worth.
             let digits = self.whole.len() + base2 as usize * 3 / 10;
             let odd = self.whole.parse::<u64>().is_ok_and(|value| value % 8 != 0);
             return self.fraction.is_empty() && digits <= 14 && odd;
@@ -116,7 +116,7 @@ impl Suffix {
     }
 }
 
-/// The text that Kubernetes writes where this one was read: the text itself where it is as good as the normal form (`1E3`, `1.`), else
+/// Returns the text that Kubernetes writes after reading this one: the text itself if it is as good as the normal form (`1E3`, `1.`), else
 /// the normal form.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ impl Suffix {
 pub fn written(text: &str) -> Result<String, QuantityError> {
     let parts = Parts::read(text)?;
     let value = Quantity::of(&parts);
-    // What is too large to be computed with is not worth another form.
+    // An amount that is too large to be computed with is not worth another form.
     let beyond = value.nanos.abs() >= MAX;
     Ok(if parts.is_kept() || beyond { text.to_owned() } else { value.to_string() })
 }
@@ -228,7 +228,7 @@ impl Quantity {
         self.nanos.cmp(&0)
     }
 
-    /// The value as a whole number, rounded up; the largest one where it is larger.
+    /// The value as a whole number, rounded up; the largest one if it is larger.
     pub fn to_int(self) -> i64 {
         let value = ceiling(self.nanos, NANO);
         i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
@@ -239,7 +239,7 @@ impl Quantity {
         ceiling(self.nanos, NANO / 1000)
     }
 
-    /// Whether it is a whole number.
+    /// Returns true if it is a whole number.
     pub fn is_int(self) -> bool {
         self.nanos % NANO == 0
     }

@@ -1,4 +1,4 @@
-//! Whether a CRD may be replaced by another without harm to the objects that exist (OLM1-CRD-02..06).
+//! Checks that a CRD may be replaced by another without harm to the objects that exist (OLM1-CRD-02..06).
 //!
 //! ```text
 //!   old CRD ─┬─ whole CRD: scope, stored versions, removed fields
@@ -22,13 +22,13 @@ use crate::field::Path;
 /// One refused change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradeFinding {
-    /// `v1` where a version changed, `v1beta1 -> v1` where two served versions differ; none where the CRD as a whole changed.
+    /// `v1` if a version changed, `v1beta1 -> v1` if two served versions differ; none if the CRD as a whole changed.
     pub version: Option<String>,
-    /// The node of the schema: `^.spec.replicas`. Empty where the CRD as a whole changed.
+    /// The node of the schema: `^.spec.replicas`. Empty if the CRD as a whole changed.
     pub path: String,
     /// The check that found it: `type`, `required`, `unhandled` ...
     pub rule: &'static str,
-    /// What changed.
+    /// The change in words.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a value follows its schema, in the exact words of Kubernetes (KAPI-CRD-02, KAPI-REST-04).
+//! Validation of a value against its schema, in the exact words of Kubernetes (KAPI-CRD-02, KAPI-REST-04).
 //!
 //! ```text
 //!   schema node ──┬── type, nullable
@@ -51,7 +51,7 @@ pub fn validate_values(schema: &Schema, value: &Value, path: &Path) -> Vec<Error
     Checker { base: path }.errors(schema, value, None)
 }
 
-/// The further finding that says CEL rules were not evaluated, where these findings make that unsafe.
+/// The further finding that says CEL rules were not evaluated, if these findings make that unsafe.
 pub fn blocks_rules(errors: &[Error]) -> Option<Error> {
     errors
         .iter()
@@ -65,7 +65,7 @@ pub fn blocks_rules(errors: &[Error]) -> Option<Error> {
         })
 }
 
-/// Where the checker is; a chain on the stack, written out only for a finding.
+/// The place of the checker; a chain on the stack, written out only for a finding.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     above: Option<&'a Place<'a>>,
@@ -112,14 +112,14 @@ impl<'a> Place<'a> {
                 out.push_str(key);
             }
             Step::Item(index) => {
-                // Writing to a text can not fail.
+                // Writing to a text cannot fail.
                 let _ = write!(out, "[{index}]");
             }
         }
     }
 }
 
-/// What one schema says about one value. The count of checks that held tells which of several alternatives was the closest.
+/// The findings of one schema about one value. The count of checks that held tells which of several alternatives was the closest.
 #[derive(Default)]
 struct Outcome {
     errors: Vec<Error>,

@@ -13,7 +13,7 @@ const ADDRESS: Range = Range { min: 4, max: 16 };
 const FORMAT: u64 = 64;
 const FORMAT_PATTERN: f64 = 128.0;
 
-/// What a call costs beyond its arguments, and the size of its result where that is known.
+/// Estimates the cost of a call beyond its arguments, and the size of its result if that is known.
 pub(crate) fn estimate(function: &str, member: bool, arguments: &[Facts]) -> (Range, Option<Range>) {
     let mut cost: Option<Range> = None;
     let mut size: Option<Range> = None;
@@ -138,7 +138,7 @@ fn kubernetes(function: &str, signature: &Signature, arguments: &[Facts]) -> Opt
     Some((cost, None))
 }
 
-/// The size of a text after replacements: as many as possible of the shortest by the longest, and the other way round.
+/// The size of a text after replacements: as many as possible of the shortest by the longest, and the reverse.
 fn replaced(arguments: &[Facts]) -> Range {
     let size = |index: usize| arguments.get(index).map_or(Range::UNKNOWN, Facts::size_or_unknown);
     let (text, old, new) = (size(0), size(1), size(2));

@@ -1,4 +1,4 @@
-//! What one call took, from its arguments and its result.
+//! The price of one call, from its arguments and its result.
 
 use super::range::scaled;
 use super::{CHARACTER, CHECK, LIST, PATTERN};
@@ -7,7 +7,7 @@ use crate::signatures::Signature;
 use crate::types::Type;
 use crate::value::{Library, Value};
 
-/// How a call is charged; decided when it is compiled.
+/// The rule by which a call is charged; decided when it is compiled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Charge {
     /// A flat price, most often 1.
@@ -85,13 +85,13 @@ impl Charge {
             "@in" if matches!(argument(1), Some(Type::List(_))) => Self::InList,
             "matches" if only.is_some_and(|only| only.member) => Self::Match,
             "contains" if only.is_some() => Self::Contains,
-            // Either value is one of these functions' arguments, looked at only where it is needed.
+            // Either value is one of these functions' arguments, looked at only if it is needed.
             "or" | "orValue" => Self::Flat(0),
             _ => Self::Flat(1),
         }
     }
 
-    /// What the call took.
+    /// Returns the cost of the call.
     pub(crate) fn cost(self, arguments: &[Value], result: &Value) -> u64 {
         let argument = |index: usize| arguments.get(index).map_or(1, size);
         let walk = |index: usize, factor: f64| scaled(argument(index), factor);
@@ -177,7 +177,7 @@ pub(crate) fn size(value: &Value) -> u64 {
     count as u64
 }
 
-/// What walking all of a value takes; here texts count by bytes, and their last characters not at all.
+/// The cost of walking all of a value; here texts count by bytes, and their last characters not at all.
 fn contents(value: &Value) -> u64 {
     match value {
         Value::Text(text) => (text.len() as f64 * CHARACTER) as u64,

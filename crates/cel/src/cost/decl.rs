@@ -1,4 +1,4 @@
-//! How large the values under a schema can be, from `maxLength`, `maxItems` and `maxProperties`, or from what fits into a request.
+//! The largest sizes of values under a schema, from `maxLength`, `maxItems` and `maxProperties`, or from what fits into a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Decl {
         self.fields.get(name).cloned()
     }
 
-    /// How often such a value fits into a request.
+    /// Returns how many such values fit into a request.
     pub(crate) fn most_in_request(&self) -> u64 {
         REQUEST / (self.min_bytes + 1)
     }

@@ -11,12 +11,12 @@ use super::{LIST, MAP, SELECT};
 use crate::ast::{Expr, Literal, Macro, MacroKind, Node};
 use crate::types::Type;
 
-/// What evaluating an expression under `root` (what `self` holds) costs.
+/// Estimates the cost of evaluating an expression under `root` (what `self` holds).
 pub(crate) fn estimate(expr: &Expr, root: &Arc<Decl>) -> Range {
     Estimator { root, locals: Vec::new() }.expr(expr).cost
 }
 
-/// What is known of a subexpression.
+/// The known facts of a subexpression.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) cost: Range,
@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-/// Where a value stands in the schema. The first step of any path names a variable, and every variable holds the root.
+/// The place of a value in the schema. The first step of any path names a variable, and every variable holds the root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     begun: bool,

@@ -1,4 +1,4 @@
-//! `authorizer`: questions about rights, as expressions of admission ask them. Who answers is handed in.
+//! `authorizer`: questions about permissions, as expressions of admission ask them. The caller provides the [`Authorizer`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ pub(crate) const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 pub(crate) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 pub(crate) const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// Whoever knows what users may do.
+/// The source of answers about users' permissions.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Answers one question.
     fn decide(&self, question: &AccessQuestion) -> AccessDecision;
 }
 
-/// What is asked: may somebody do this?
+/// A question about permissions: is this allowed?
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AccessQuestion {
     /// Namespace and name of a ServiceAccount; else it is the user of the request.
@@ -30,7 +30,7 @@ pub struct AccessQuestion {
     pub check: AccessCheck,
 }
 
-/// What rights are about.
+/// The subject of a permission.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AccessCheck {
     /// A path that is no resource's.
@@ -57,11 +57,11 @@ impl Default for AccessCheck {
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// Whether they may.
+    /// True if it is allowed.
     pub allowed: bool,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// What went wrong while deciding.
+    /// The error that occurred while deciding.
     pub error: Option<String>,
 }
 
@@ -82,7 +82,7 @@ enum Step {
 }
 
 impl Value {
-    /// `authorizer`: the rights of the request's user.
+    /// `authorizer`: the permissions of the request's user.
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
         Self::library(Library::Authz(Authz { authorizer, service_account: None, step: Step::Authorizer }))
     }

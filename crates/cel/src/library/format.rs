@@ -154,7 +154,7 @@ fn is_uuid(text: &str) -> bool {
     bare.len() == 32 && bare.iter().all(u8::is_ascii_hexdigit) && (text.len() == 32 || text.len() == 36 && dashes)
 }
 
-/// How long a format's pattern counts as when it costs.
+/// The length that a format's pattern counts as in costs.
 pub(crate) fn pattern_size(name: &str) -> u64 {
     match name {
         "dns1123Label" | "dns1123LabelPrefix" | "dns1035Label" | "dns1035LabelPrefix" => 30,

@@ -194,7 +194,7 @@ fn directive(out: &mut String, verb: char, precision: Option<usize>, argument: &
         ('x' | 'X', Value::Bytes(bytes)) => hex(out, bytes, verb),
         ('f', Value::Double(number)) => write!(out, "{number:.*}", precision.unwrap_or(6)),
         ('e', Value::Double(number)) => {
-            // Upstream's way of writing exponents knows no other precision.
+            // Upstream's notation of exponents knows no other precision.
             let text = format!("{number:.6e}");
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             out.write_str(mantissa).and_then(|()| out.write_str(&power_of_ten(exponent)))

@@ -96,7 +96,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<SignedDuration> {
     any.then(|| SignedDuration::from_nanos(nanoseconds))
 }
 
-/// As `string()` writes a span: seconds.
+/// A span as `string()` writes it: seconds.
 pub(crate) fn duration_text(duration: SignedDuration) -> String {
     let nanoseconds = duration.as_nanos();
     let (sign, nanoseconds) = if nanoseconds < 0 { ("-", -nanoseconds) } else { ("", nanoseconds) };
@@ -108,7 +108,7 @@ pub(crate) fn duration_text(duration: SignedDuration) -> String {
     format!("{sign}{whole}.{}s", fraction.trim_end_matches('0'))
 }
 
-/// A part of a point in time, in UTC or in the zone given.
+/// A part of a point in time, in UTC or in the named zone.
 pub(crate) fn part(at: DateTime, name: &str, zone: Option<&str>) -> Result<Value, EvalError> {
     let civil = match zone {
         None => at,

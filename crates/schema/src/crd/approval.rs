@@ -7,7 +7,7 @@ use super::{Condition, text};
 pub(super) const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What the approval annotation amounts to.
+/// The meaning of the approval annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Missing,

@@ -1,4 +1,4 @@
-//! Which CRD gets a name when two want it: the one that was accepted first.
+//! Resolution of name conflicts between CRDs: a name belongs to the one that was accepted first.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// What became of a CRD's names.
+/// The result for a CRD's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `status.acceptedNames`: each name that is free, or was accepted before.

@@ -1,4 +1,4 @@
-//! What makes a schema structural: every field has one type and one place, and logic (allOf, anyOf, oneOf, not) only narrows (KAPI-CRD-02).
+//! Rules of structural schemas: every field has one type and one place, and logic (allOf, anyOf, oneOf, not) only narrows (KAPI-CRD-02).
 //!
 //! These checks work on the JSON as it came, since much of what they forbid has no place in [`Schema`](crate::Schema).
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::field::{Error, Path};
 use crate::pattern::Pattern;
 
-/// Where a schema stands.
+/// The place of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -180,7 +180,7 @@ fn is_int_or_string(schema: &Value) -> bool {
     matches!(items(schema, "anyOf"), [integer, string] if only_type(integer, "integer") && only_type(string, "string"))
 }
 
-/// Which alternatives are the integer-or-string shape and so are let through.
+/// Alternatives that are the integer-or-string shape and so are let through.
 #[derive(Clone, Copy, Default)]
 struct Skip {
     any_of: bool,
@@ -210,7 +210,7 @@ fn values(schema: &Value, skip: Skip, path: &Path, errors: &mut Vec<Error>) {
     }
 }
 
-/// What may not stand inside logic.
+/// Keywords that may not stand inside logic, with the finding for each.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),

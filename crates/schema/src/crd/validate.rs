@@ -1,4 +1,4 @@
-//! Whether a CRD may be written, with the findings of Kubernetes in its order and words.
+//! Validation of CRDs, with the findings of Kubernetes in its order and words.
 
 mod conversion;
 mod defaults;
@@ -35,7 +35,7 @@ pub fn validate(crd: &Value, rules: &RuleCheck<'_>) -> Vec<Error> {
     errors
 }
 
-/// Findings about a changed CRD. What was wrong in the old one already is not held against the new one where Kubernetes is as lenient.
+/// Findings about a changed CRD. A problem of the old one is not held against the new one if Kubernetes is as lenient.
 pub fn validate_update(crd: &Value, old: &Value, rules: &RuleCheck<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     let options = Options {
@@ -95,7 +95,7 @@ pub fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
     collect(crd).into_iter().filter(|warning| !before.contains(warning)).collect()
 }
 
-/// What is demanded of a schema; an update is not held against what the old CRD did already.
+/// The demands on a schema; an update is not held against what the old CRD did already.
 #[derive(Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "independent demands")]
 struct Options {
@@ -157,7 +157,7 @@ impl<'a> Spec<'a> {
         Self { value: &crd["spec"], versions: list(&crd["spec"], "versions"), options, rules, path: Path::new("spec") }
     }
 
-    /// The part of that name, where all versions have the same.
+    /// The part of that name, if all versions have the same.
     fn shared(&self, part: &str) -> Option<&'a Value> {
         let first = present(self.versions.first()?, part);
         self.versions.iter().all(|version| present(version, part) == first).then_some(first).flatten()
@@ -321,7 +321,7 @@ impl<'a> Spec<'a> {
             errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
         }
         let mut sound = None;
-        // What Kubernetes' own structural type can not hold is told by the checks below alone.
+        // What Kubernetes' own structural type cannot hold is told by the checks below alone.
         if openapi_schema::is_convertible(schema) {
             let structural = super::structural::validate(schema, &path);
             if structural.is_empty() {
@@ -346,7 +346,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The part of a version where it is neither absent nor empty; a schema counts as soon as it is there.
+/// The part of a version if it is neither absent nor empty; a schema counts as soon as it is there.
 fn present<'a>(version: &'a Value, part: &str) -> Option<&'a Value> {
     version.get(part).filter(|value| match value {
         Value::Null => false,

@@ -7,7 +7,7 @@ use mainstay_golang::quote;
 
 use crate::field::go_json;
 
-/// What changed besides the keywords that have their own checks. `properties` and `items` are nodes of their own.
+/// Changes outside of the keywords that have their own checks. `properties` and `items` are nodes of their own.
 pub(super) fn compare(old: &Value, new: &Value) -> Option<String> {
     let (old, new) = (remainder(old), remainder(new));
     if old == new {
@@ -78,7 +78,7 @@ fn remainder(schema: &Value) -> Map<String, Value> {
     map
 }
 
-/// How Go prints a keyword's value.
+/// The form in which Go prints a keyword's value.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -122,7 +122,7 @@ const KEYWORDS: &[(&str, &str, Shape)] = &[
     ("x-kubernetes-validations", "XValidations", Shape::Rules),
 ];
 
-/// `Name old -> new`; none where the two sides differ somewhere inside, for which there is no short text.
+/// `Name old -> new`; none if the two sides differ somewhere inside, for which there is no short text.
 fn detail(name: &str, shape: Shape, old: &Value, new: &Value) -> Option<String> {
     if matches!(shape, Shape::Complex | Shape::Rules) && !old.is_null() && !new.is_null() {
         return None;

@@ -8,7 +8,7 @@ use crate::format;
 use crate::model::{Schema, Type};
 use crate::pattern::Pattern;
 
-/// What type was wanted and what was found, where they differ.
+/// The type that was wanted and the one that was found, if they differ.
 pub(super) fn wrong_type(schema: &Schema, value: &Value) -> Option<(String, String)> {
     let format = schema.format.as_deref().filter(|format| is_checked(format));
     let is = |kind: Type| schema.kind == Some(kind) || (schema.int_or_string && matches!(kind, Type::Integer | Type::String));
@@ -41,7 +41,7 @@ pub(super) fn wrong_type(schema: &Schema, value: &Value) -> Option<(String, Stri
     (!fits).then(|| (wanted.to_owned(), found.as_str().to_owned()))
 }
 
-/// Whether an enum's value and a given one are the same; 1 and 1.0 are.
+/// Returns true if an enum's value and a given one are the same; 1 and 1.0 are.
 pub(super) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64(),
@@ -125,7 +125,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a number fits the integer type. Upstream says so without a field.
+    /// Checks that a number fits the integer type. Upstream reports it without a field.
     fn check_range(&self, schema: &Schema, number: &Number, what: &str, place: &Place<'_>, outcome: &mut Outcome) {
         let whole = || {
             number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)).or_else(|| {
@@ -159,7 +159,7 @@ impl Checker<'_> {
 }
 
 fn compare(number: &Number, limit: f64) -> std::cmp::Ordering {
-    // Whole numbers are compared as such: a float can not hold all of them.
+    // Whole numbers are compared as such: a float cannot hold all of them.
     if let Some(whole) = number.as_i64().filter(|_| limit.fract() == 0.0) {
         return whole.cmp(&(limit as i64));
     }

@@ -15,7 +15,7 @@ pub(super) fn validate(schema: &Value, path: &Path, pruned: bool) -> Vec<Error> 
     errors
 }
 
-/// Whether the schema has a default that pruning would change.
+/// Returns true if the schema has a default that pruning would change.
 pub(super) fn has_unpruned(schema: &Value) -> bool {
     validate(schema, &Path::root(), true).iter().any(|error| error.detail == UNKNOWN)
 }
@@ -35,7 +35,7 @@ fn node(schema: &Value, place: Place, path: &Path, pruned: bool, errors: &mut Ve
     let in_metadata = place.in_metadata && !embedded;
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let path = path.child("default");
-        // A schema that can not be read is told by the checks of its keywords.
+        // A schema that cannot be read is told by the checks of its keywords.
         if let Ok(schema) = Schema::from_json(schema) {
             if pruned && !in_metadata {
                 let mut rest = default.clone();

@@ -7,7 +7,7 @@ use super::{Options, json_path, list, text};
 use crate::field::{Error, Path, go_json};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-/// As Go prints the list of what a root schema may have when there is a status subresource.
+/// The list of what a root schema may have when there is a status subresource, as Go prints it.
 const ROOT_FIELDS: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 
 /// Asks a question of a schema and all schemas inside it, until one says yes.
@@ -33,7 +33,7 @@ pub(super) fn any(schema: &Value, question: &mut dyn FnMut(&Value) -> bool) -> b
         .any(|key| members(schema, key).any(|(_, part)| any(part, question)))
 }
 
-/// Whether the schema has none of the keywords that Kubernetes' structural type can not hold.
+/// Returns true if the schema has none of the keywords that Kubernetes' structural type cannot hold.
 pub(super) fn is_convertible(schema: &Value) -> bool {
     !any(schema, &mut |schema| {
         !text(schema, "id").is_empty()
@@ -98,7 +98,7 @@ pub(super) fn validate(schema: &Value, path: &Path, options: Options, errors: &m
     Walker { options, errors }.schema(schema, path, true, &Around::default());
 }
 
-/// What the place of a schema forbids.
+/// The restrictions of a schema's place.
 #[derive(Clone, Default)]
 struct Around {
     in_metadata: bool,
@@ -384,7 +384,7 @@ pub(super) fn non_atomic_set(schema: &Value) -> Option<&'static str> {
     }
 }
 
-/// Whether a list's items break what [`Walker::map_items`] demands.
+/// Returns true if a list's items break what [`Walker::map_items`] demands.
 pub(super) fn has_bad_keys(schema: &Value) -> bool {
     let items = &schema["items"];
     let list_type = schema["x-kubernetes-list-type"].as_str();
@@ -398,7 +398,7 @@ pub(super) fn has_bad_keys(schema: &Value) -> bool {
             })
 }
 
-/// Whether a key is always there: required, or with a default.
+/// Returns true if a key is always there: required, or with a default.
 fn is_anchored(items: &Value, name: &str, property: &Value) -> bool {
     list(items, "required").iter().any(|required| required == name) || property.get("default").is_some_and(|default| !default.is_null())
 }
