@@ -1,4 +1,4 @@
-//! Pages for the administrators of this program while it runs: metrics, and which lines are logged (MS-OPS-01).
+//! Pages for the administrators of this program while it runs: metrics, and log levels (MS-OPS-01).
 //!
 //! ```text
 //!   mainstay run   --metrics-bind-address   /metrics                           TokenReview, SubjectAccessReview
@@ -23,23 +23,23 @@ use mainstay_runtime::{Access, Reviews};
 
 use crate::logging::{self, Levels, levels};
 
-/// Where levels are read and changed.
+/// The path where levels are read and changed.
 pub const LOG_LEVEL: &str = "/mainstay/log-level";
-/// Where metrics are with `mainstay up`; the API server's own are at `/metrics`.
+/// The path of metrics with `mainstay up`; the API server's own are at `/metrics`.
 const UP_METRICS: &str = "/mainstay/metrics";
-/// How long the few bytes of a body may take.
+/// Limit for the few bytes of a body to arrive.
 const BODY: Duration = Duration::from_secs(5);
 
-/// Who asks, once that is known.
+/// The authenticated user of a request.
 #[derive(Clone, Debug)]
 struct User(String);
 
-/// The metrics of what runs now; none while nothing does.
+/// The metrics of the components that run now; none while nothing runs.
 #[derive(Clone, Default)]
 pub struct ServedMetrics(Arc<RwLock<Option<Arc<Metrics>>>>);
 
 impl ServedMetrics {
-    /// Shows these from now on.
+    /// Serves these metrics from now on.
     pub fn show(&self, metrics: Arc<Metrics>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(metrics);
     }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for ServedMetrics {
     }
 }
 
-/// The routes of `mainstay run`, for those who may by the cluster's RBAC.
+/// The routes of `mainstay run`, for users whom the cluster's RBAC allows them.
 pub fn of_run(metrics: Arc<Metrics>, reviews: Arc<Reviews>) -> Router {
     let served = ServedMetrics::default();
     served.show(metrics);
@@ -59,7 +59,7 @@ pub fn of_run(metrics: Arc<Metrics>, reviews: Arc<Reviews>) -> Router {
     Router::new().route("/metrics", page(served)).route(LOG_LEVEL, log_level()).route_layer(guard)
 }
 
-/// The routes of `mainstay up`, behind the API server, which knows who asks and whether they may.
+/// The routes of `mainstay up`, behind the API server, which authenticates and authorizes the user.
 pub fn of_up(metrics: ServedMetrics) -> Router {
     let named = from_fn(|mut request: Request, next: Next| async move {
         let name = request.extensions().get::<TrustedIdentity>().map(|identity| identity.0.name.clone());
@@ -69,7 +69,7 @@ pub fn of_up(metrics: ServedMetrics) -> Router {
     Router::new().route(UP_METRICS, page(metrics)).route(LOG_LEVEL, log_level()).route_layer(named)
 }
 
-/// Lets requests pass whose token's user may do this with this path, as controller-runtime does it.
+/// Passes requests whose token's user is allowed this verb on this path, as controller-runtime does it.
 async fn guarded(reviews: Arc<Reviews>, mut request: Request, next: Next) -> Response {
     let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
     let unauthorized = || ([(header::WWW_AUTHENTICATE, "Bearer")], answer(StatusCode::UNAUTHORIZED, "Unauthorized")).into_response();
@@ -104,7 +104,7 @@ fn page(served: ServedMetrics) -> MethodRouter {
         let metrics = served.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let Some(metrics) = metrics else { return answer(StatusCode::SERVICE_UNAVAILABLE, "nothing runs here now") };
-            // Sizes of caches are looked up on disk.
+            // Sizes of caches are read from the disk.
             match tokio::task::spawn_blocking(move || metrics.page_as(format)).await {
                 Ok(Ok(page)) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
                 Ok(Err(error)) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

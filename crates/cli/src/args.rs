@@ -1,4 +1,4 @@
-//! The command line (MS-CLI-01): global options and sub-commands. Each command's own arguments stand beside the command.
+//! The command line (MS-CLI-01): global options and sub-commands. Each command's own arguments are declared beside the command.
 
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ pub fn opm() -> Option<clap::Command> {
     Cli::command().find_subcommand("opm").cloned()
 }
 
-/// The command line, with its help in groups.
+/// The command line, with its commands grouped in the help.
 pub fn command() -> clap::Command {
     let mut built = Cli::command();
     built.build();

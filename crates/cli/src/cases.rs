@@ -1,4 +1,4 @@
-//! Many questions at once: one JSON question a line in, one JSON answer a line out, in order (MS-CLI-09).
+//! Many questions at once: one JSON question per input line, one JSON answer per output line, in order (MS-CLI-09).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::screen::Kind;
 use serde_json::{Value, json};
 
-/// The longest line.
+/// The longest line, in bytes.
 const MAX_LINE: u64 = 16 << 20;
 
-/// Refuses formats that answers to many questions do not have: they are JSON, one a line. `default` is what the command writes otherwise.
+/// Refuses formats that answers to many questions do not have: they are JSON, one per line. `default` is the command's usual format.
 pub fn check_format(format: &Format, default: &Format) -> Result<(), Failure> {
     if format == default || *format == Format::Json {
         return Ok(());
@@ -78,7 +78,7 @@ fn all(
     Ok(())
 }
 
-/// A text of a case; absent and null are the same.
+/// A string of a case; absent and null are the same.
 pub fn text(case: &Value, field: &str) -> Result<Option<String>, Failure> {
     match &case[field] {
         Value::Null => Ok(None),
@@ -87,12 +87,12 @@ pub fn text(case: &Value, field: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// A text that a case must have.
+/// A string that a case must have.
 pub fn required(case: &Value, field: &str) -> Result<String, Failure> {
     text(case, field)?.ok_or_else(|| Failure::new(Exit::Failed, "case", format!("field {field} is missing")))
 }
 
-/// A list of texts of a case; nothing when absent or null.
+/// A list of strings of a case; `None` when absent or null.
 pub fn list(case: &Value, field: &str) -> Result<Option<Vec<String>>, Failure> {
     match &case[field] {
         Value::Null => Ok(None),

@@ -1,4 +1,4 @@
-//! Which tool this program is called as (MS-CLI-01), and the way from arguments to an exit code.
+//! Selects the tool that this program is called as (MS-CLI-01), and leads from arguments to an exit code.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
@@ -38,7 +38,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
         Err(error) => {
-            // It repeats words that the caller may have had from others.
+            // The error repeats words that may come from outside.
             let text = error.render().ansi().to_string();
             if error.use_stderr() {
                 screen::err(&text, Kind::Drawn);
@@ -63,7 +63,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         private::by_default();
     }
     let (default, format) = match &cli.command {
-        // A person sees what is wrong; what is kept in a file says what happened, too.
+        // A person sees only problems; a log in a file says what happened, too.
         Command::Up(_) if std::io::stderr().is_terminal() => ("warn", logging::Format::Text),
         Command::Up(_) => ("info", logging::Format::Text),
         Command::Run(arguments) => ("info", arguments.log_format),
@@ -88,7 +88,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
 /// The tools whose command line is read as upstream reads it.
 const UPSTREAM: [&str; 1] = ["opm"];
 
-/// Where the words of such a tool begin, this program's own options before it passed over.
+/// The position where the words of such a tool begin, after this program's own options.
 fn upstream_words(argv: &[OsString]) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = argv.get(at).and_then(|word| word.to_str()) {
@@ -101,7 +101,7 @@ fn upstream_words(argv: &[OsString]) -> Option<usize> {
     None
 }
 
-/// Flags that choose the cluster may stand before the command, as with kubectl; there they mean the same as behind it.
+/// Moves flags that choose the cluster behind the command. They may stand before it, as with kubectl, and mean the same there.
 fn cluster_flags_behind(argv: Vec<OsString>, root: &clap::Command) -> Vec<OsString> {
     let (mut kept, mut moved) = (Vec::new(), Vec::new());
     let mut words = argv.into_iter();
@@ -129,7 +129,7 @@ fn cluster_flags_behind(argv: Vec<OsString>, root: &clap::Command) -> Vec<OsStri
                     command = sub;
                     kept.push(word);
                 } else {
-                    // Without a command they stay before the word.
+                    // Without a command they stay in their place.
                     kept.append(&mut moved);
                     kept.push(word);
                     kept.extend(words);
@@ -142,16 +142,16 @@ fn cluster_flags_behind(argv: Vec<OsString>, root: &clap::Command) -> Vec<OsStri
     kept
 }
 
-/// Which exit codes a command of such a tool has.
+/// The exit codes of the commands of such a tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Codes {
-    /// 1, whatever happened.
+    /// 1 for every failure.
     Failed,
-    /// More than that.
+    /// Other codes, too.
     Own,
 }
 
-/// Replaces the tool's words by ones that mean the same to this program, or ends with what upstream says instead.
+/// Replaces the tool's words by ones that mean the same to this program, or ends with upstream's answer instead.
 fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -> ControlFlow<ExitCode, Codes> {
     let mut all = Cli::command();
     all.build();
@@ -170,7 +170,7 @@ fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -
             for notice in notices {
                 say(&format!("{notice}\n"));
             }
-            // `opm index add` and `opm registry add` say by the code that a bundle is there already (CATLG-46).
+            // The exit codes of `opm index add` and `opm registry add` say that a bundle is there already (CATLG-46).
             let own = words.first().is_some_and(|word| word == "index" || word == "registry");
             argv.truncate(at + 1);
             argv.extend(words);
@@ -187,12 +187,12 @@ fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -
     }
 }
 
-/// `opm` and `opm alpha` refuse words that are no command; the others show their help then, and without words too.
+/// `opm` and `opm alpha` refuse words that are no command; the others then show their help, as they do without words.
 fn groups(path: &[&str]) -> Groups {
     if matches!(path, [] | ["alpha"]) { Groups::Refuse } else { Groups::Help }
 }
 
-/// What is hidden because upstream may still change it, shown.
+/// Shows the commands that are hidden because upstream may still change them.
 fn reveal_alpha(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| if arg.get_long().is_some_and(|long| long.starts_with("alpha-")) { arg.hide(false) } else { arg })
@@ -202,12 +202,12 @@ fn reveal_alpha(command: clap::Command) -> clap::Command {
         })
 }
 
-/// Text for stderr.
+/// Prints text on stderr.
 fn say(text: &str) {
     screen::err(text, Kind::Text);
 }
 
-/// Whether a link's name stands for a tool.
+/// Returns true if the program is called by a link whose name stands for a tool.
 fn is_link(argv: &[OsString]) -> bool {
     as_mainstay(argv.to_vec()).len() > argv.len()
 }
@@ -231,14 +231,14 @@ fn as_mainstay(mut argv: Vec<OsString>) -> Vec<OsString> {
     argv
 }
 
-/// The answer of a tool, or a part of one, that this version does not have (MS-CLI-01).
+/// The failure for a tool, or a part of one, that this version does not have (MS-CLI-01).
 pub fn not_there(tool: &str, words: &[String], available: &str) -> Failure {
     let asked = words.iter().take(1).take_while(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join(" ");
     let subject = if asked.is_empty() { tool.to_owned() } else { format!("{tool} {asked}") };
     Failure::new(Exit::Usage, subject, "is not part of this version of mainstay").hint(available.to_owned())
 }
 
-/// Whether a command writes nothing but what is for its owner alone: data directories, caches, backups.
+/// Returns true if a command writes only files that are for their owner alone: data directories, caches, backups.
 fn is_private(command: &Command) -> bool {
     matches!(
         command,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A time: a bare number is in seconds.
+/// Parses a duration: a bare number is in seconds.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 90s, 5m or 1h30m, found {text:?}");
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -11,7 +11,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     go(text).ok_or_else(wrong)
 }
 
-/// A duration as Go writes it: every number has a unit, but for a bare 0. Days, which Go has not, are understood, too.
+/// Parses a duration as Go writes it: every number has a unit, except a bare 0. Days, which Go does not have, are accepted, too.
 pub fn go(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

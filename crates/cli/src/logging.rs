@@ -1,4 +1,4 @@
-//! Logs of the loops and of HTTP clients, to stderr: how a line looks, and which lines there are, which can change at run time (MS-OPS-01).
+//! Logs of the controllers and of HTTP clients, on stderr: the form of a line, and the levels, which can change at run time (MS-OPS-01).
 //!
 //! ```text
 //!   --log-level, MAINSTAY_LOG ──► Levels ──► the filter of the log ◄── Levels ◄── PUT /mainstay/log-level ◄── mainstay log-level
@@ -53,7 +53,7 @@ pub fn start(text: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The levels now; none before the log has started.
+/// The present levels; none before the log has started.
 pub fn current() -> Option<Levels> {
     LOG.get().map(|log| log.levels.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }

@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     runtime::decline_huge_pages();
-    // A second call would be the only failure, and there is none.
+    // It fails only when called a second time.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     dispatch::run(std::env::args_os().collect())
 }

@@ -1,4 +1,4 @@
-//! Names on the command line, checked as the API would before anything is asked of a cluster.
+//! Names on the command line, checked as the API would, before any request to a cluster.
 
 use mainstay_schema::names;
 

@@ -1,4 +1,4 @@
-//! A plan for people.
+//! The text of a plan.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,15 @@ use mainstay_operations::Planned;
 use mainstay_terminal::printable::{hanging, printable, printable_line};
 use owo_colors::OwoColorize as _;
 
-/// Fields of one object that are shown; JSON has them all.
+/// Number of fields of one object that are shown; JSON has all of them.
 const FIELDS: usize = 20;
 
-/// The plan as text; `wide` shows what stays as it is, too.
+/// The plan as text; `wide` includes what stays as it is.
 pub fn show(planned: &Planned, wide: bool) -> String {
     let Planned { preview, notes, rollback, .. } = planned;
     let mut text = format!("ClusterExtension {}\n", hanging(&preview.subject, 2));
     if let Some(way) = rollback {
-        // What speaks against it is the problem of its step, or among the warnings.
+        // The objections are in the problem of its step, or among the warnings.
         let _ = writeln!(text, "rollback {}", hanging(&way.headline(), 2));
         for line in way.assurances() {
             let _ = writeln!(text, "  {}", hanging(&line, 4));

@@ -1,4 +1,4 @@
-//! The embedded cluster, composed: the one place that knows all of its parts.
+//! The embedded cluster, composed: the only module that knows all of its parts.
 //!
 //! ```text
 //!   data directory ─► api: store, API server, HTTPS listener ◄── /catalogs/... ──┐
@@ -34,30 +34,30 @@ pub use components::Components;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::registration::{Entry, Registration};
 
-/// How an embedded cluster is started.
+/// Settings of an embedded cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Holds everything that lasts.
+    /// The directory of everything that lasts.
     pub data_dir: PathBuf,
-    /// Where the API listens.
+    /// The address of the API.
     pub listen: SocketAddr,
-    /// Where catalogs are served when not beside the API.
+    /// The address of catalogs, unless they are served beside the API.
     pub catalogs_listen: Option<SocketAddr>,
-    /// What runs besides the API.
+    /// The components that run besides the API.
     pub components: Components,
-    /// Simulated nodes.
+    /// Number of simulated nodes.
     pub nodes: u32,
-    /// How they behave.
+    /// The behaviour of the simulated nodes.
     pub simulation: simulation::Arguments,
-    /// Where objects are stored, and how servers on one store get along.
+    /// The store of objects, and the settings of servers that share one store.
     pub sharing: storage::Sharing,
-    /// The admission plugins that are on.
+    /// The enabled admission plugins.
     pub plugins: Plugins,
     /// Services that are processes of this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
-    /// Whether admission webhooks whose pods are simulated are passed over.
+    /// True if admission webhooks whose pods are simulated are skipped.
     pub skip_simulated_webhooks: bool,
-    /// Gates of OLM v1.
+    /// Feature gates of OLM v1.
     pub gates: FeatureGates,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
@@ -73,14 +73,14 @@ pub struct Cluster {
     registration: Registration,
 }
 
-/// How long components may take to end; the API gets the rest of the five seconds (KAPI-SRV-04).
+/// Time for components to stop; the API gets the rest of the five seconds (KAPI-SRV-04).
 const COMPONENTS_END: Duration = Duration::from_secs(2);
 
 impl Cluster {
-    /// Starts it; `tell` hears what has come up, with the time it took.
+    /// Starts the cluster; `tell` gets the name of each part that is up, and the time it took.
     pub async fn start(options: Options, mut tell: impl FnMut(&str, &str, Duration)) -> Result<Self, Failure> {
         let begun = Instant::now();
-        // Other commands look for it, and for its kubeconfig, from where they are.
+        // Other commands look for it, and for its kubeconfig, from their own working directories.
         let options = Options { data_dir: absolute(&options.data_dir), ..options };
         let apis = Arc::new(Apis::open(&options).await?);
         let kubeconfig = apis.server.write_kubeconfig(&apis.url).map_err(|error| Failure::failed("kubeconfig", &error))?;
@@ -102,11 +102,11 @@ impl Cluster {
         Ok(Self { apis, kubeconfig, running, registration })
     }
 
-    /// Ends it: components, watches, requests in flight, store.
+    /// Stops the cluster: components, watches, requests in flight, store.
     pub async fn stop(self) {
         self.registration.remove();
         self.running.end().await;
-        // The campaign, the only other holder, has ended.
+        // The campaign, the only other holder, has stopped.
         if let Ok(apis) = Arc::try_unwrap(self.apis) {
             apis.close().await;
         } else {
@@ -115,14 +115,14 @@ impl Cluster {
     }
 }
 
-/// Where the Lease of the components lies, its name, and how long it counts.
+/// The namespace and name of the Lease of the components, and its times.
 const LEASE: (&str, &str, Times) = (
     "kube-system",
     "mainstay-components",
     Times { lease: Duration::from_secs(15), renew: Duration::from_secs(10), retry: Duration::from_secs(2) },
 );
 
-/// The components of a cluster: running, or waiting for their turn.
+/// The components of a cluster: running, or waiting for the Lease.
 enum Parts {
     Running(components::Running),
     Candidate { stop: CancellationToken, task: JoinHandle<()> },
@@ -145,7 +145,7 @@ impl Parts {
                         candidate.hold(&until).await;
                         running.end(COMPONENTS_END).await;
                     }
-                    // Another server may be able to; this one tries again when it is its turn again.
+                    // Another server may succeed; this one tries again when it has the Lease again.
                     Err(failure) => failure.report(),
                 }
                 candidate.resign().await;
@@ -170,14 +170,14 @@ impl Parts {
     }
 }
 
-/// SIGINT and SIGTERM, from the moment that this exists: before, they end the process.
+/// SIGINT and SIGTERM, handled while this exists: before, they end the process.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Starts to handle the signals.
     pub fn take() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::failed("signals", &error);
         Ok(Self {
@@ -186,7 +186,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -195,7 +195,7 @@ impl Signals {
     }
 }
 
-/// Ends the cluster; a second signal ends the process at once (KAPI-SRV-04).
+/// Stops the cluster; a second signal ends the process at once (KAPI-SRV-04).
 pub async fn stop_unless_impatient(cluster: Cluster, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
         () = cluster.stop() => Ok(()),

@@ -1,4 +1,4 @@
-//! `mainstay apply-plan`: a saved plan is done, unless the world has moved on since (MS-PLAN-02).
+//! `mainstay apply-plan`: applies a saved plan, unless the cluster changed since it was saved (MS-PLAN-02).
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-/// Does it.
+/// Applies the plan.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let saved = SavedPlans::read(&arguments.file)?;
     runtime::block_on(async {

@@ -1,4 +1,4 @@
-//! `mainstay approve`: let a change happen that waits for it (MS-POL-01).
+//! `mainstay approve`: approves a change that waits for approval (MS-POL-01).
 
 use clap::Args;
 use kube::ResourceExt;
@@ -43,7 +43,7 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// Runs it.
+/// Approves a change, or lists those that wait.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.plan.is_none() && arguments.consent.yes {
         return Err(Failure::new(Exit::Usage, "--yes", "says yes to a change plan, and none is named")
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Those that wait.
+/// Lists the changes that wait.
 async fn list(session: &Session, format: &Format) -> Result<(), Failure> {
     let plans = approval::pending(session).await?;
     if !format.is_table() {
@@ -113,7 +113,7 @@ fn finish(format: &Format, plan: &ChangePlan, line: String) -> Result<(), Failur
     if format.is_table() { output::line(line) } else { output::value(format, &document(plan)?) }
 }
 
-/// The change as people see it, on stderr.
+/// Prints the change as text on stderr.
 fn show(approval: &Approval) {
     let Approval { plan: ChangePlan { spec, .. }, additional, waiting } = approval;
     let mut lines: Vec<String> = Vec::new();

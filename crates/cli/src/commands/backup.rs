@@ -44,7 +44,7 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-/// Writes and verifies it.
+/// Writes and verifies the backup.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = arguments.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Readable for its owner alone, as temporary files are.
@@ -126,7 +126,7 @@ fn written(file: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("file {}", file.display()), error)
 }
 
-/// What a backup holds, for people or programs.
+/// Prints the content of a backup as text or in the given format.
 pub fn show(format: &Format, file: &Path, contents: &Contents) -> Result<(), Failure> {
     if !format.is_table() {
         return output::value(format, &described(file, contents));
@@ -141,7 +141,7 @@ pub fn show(format: &Format, file: &Path, contents: &Contents) -> Result<(), Fai
     ))
 }
 
-/// The same as a value.
+/// The content of a backup as a value.
 pub fn described(file: &Path, contents: &Contents) -> Value {
     json!({
         "file": file, "revision": contents.revision, "objects": contents.keys, "bytes": contents.bytes, "files": contents.files,

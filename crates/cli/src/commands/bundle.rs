@@ -81,7 +81,7 @@ pub struct Build {
     layout: Option<PathBuf>,
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Render(arguments) => run_render(&arguments),
@@ -140,7 +140,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
     }
 }
 
-/// Who provides certificates, as a case says it.
+/// The certificate provider of a case.
 fn certificates(name: Option<&str>) -> Result<CertificateProvider, Failure> {
     match name {
         None | Some("") => Ok(CertificateProvider::None),
@@ -154,7 +154,7 @@ fn certificates(name: Option<&str>) -> Result<CertificateProvider, Failure> {
     }
 }
 
-/// The refusal as an answer on stdout; what is left of it is the exit code.
+/// Prints the refusal as an answer on stdout; only its exit code remains.
 fn answered(failure: &Failure) -> Result<Failure, Failure> {
     output::value(&Format::Json, &failure.to_json())?;
     Ok(Failure::silent(failure.exit))
@@ -170,13 +170,12 @@ fn run_build(arguments: &Build) -> Result<(), Failure> {
     output::line(runtime::block_on(registries::deliver(&builder, &target, None))?)
 }
 
-/// The image of a bundle directory: its files and, as labels, its annotations; and the bundle. A directory that is no installable bundle is
-/// refused.
+/// The image of a bundle directory: its files and, as labels, its annotations; and the bundle. A directory that is no installable bundle is refused.
 pub fn image(directory: &Path) -> Result<(ImageBuilder, Bundle), Failure> {
     image_of(&format!("bundle {}", directory.display()), bundles::directory(directory)?)
 }
 
-/// The same of a bundle's files.
+/// The image of a bundle's files, and the bundle.
 pub fn image_of(subject: &str, files: bundles::Files) -> Result<(ImageBuilder, Bundle), Failure> {
     let bundle = bundles::read_for_catalog(subject, &files)?;
     let findings = bundle.check();

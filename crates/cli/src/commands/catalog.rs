@@ -52,7 +52,7 @@ pub enum Commands {
     Ci(ci::Arguments),
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Add(arguments) => cluster::add(&arguments),

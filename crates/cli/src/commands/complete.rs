@@ -1,5 +1,5 @@
-//! What fits at the end of a command line, for the scripts of `mainstay completion`: commands, flags and values as the command line is
-//! declared, and names of the cluster that it chooses. A line each: the word, a tabulator, what it is.
+//! Completions for the end of a command line, for the scripts of `mainstay completion`: commands, flags and values as the command line declares them,
+//! and names of the selected cluster. One line each: the word, a tab, its description.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::{output, runtime};
 
-/// Nobody waits longer for a word.
+/// Limit for the cluster's answer: the user waits for it at the prompt.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments.
@@ -28,7 +28,7 @@ pub struct Arguments {
     words: Vec<String>,
 }
 
-/// Names of a cluster.
+/// Kinds of names that come from a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Live {
     Extensions,
@@ -39,14 +39,14 @@ enum Live {
     Contexts,
 }
 
-/// What fits: words with what they are, and names.
+/// Completions: words with their descriptions, and names of the cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fitting {
     words: Vec<(String, String)>,
     live: Option<Live>,
 }
 
-/// Prints what fits; nothing where nothing can be asked, since nobody reads errors here.
+/// Prints the completions; without names of the cluster if it cannot be asked, since errors would not be seen here.
 pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
     let mut words = arguments.words.clone();
     if arguments.new_word || words.is_empty() {
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
         fitting.extend(names.ok().and_then(Result::ok).flatten().into_iter().flatten().map(|name| (name, String::new())));
     }
     let current = words.last().map(String::as_str).unwrap_or_default();
-    // Shells take these words apart again: nothing that they would run or expand.
+    // Shells parse these words again, so words with anything that a shell would run or expand are left out.
     let plain = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:/@+=".contains(letter));
     for (word, about) in fitting.into_iter().filter(|(word, _)| word.starts_with(current) && plain(word)) {
         output::line(if about.is_empty() { word } else { format!("{word}\t{about}") })?;
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What fits after these words; the last is being written.
+/// The completions after these words; the last word is incomplete.
 fn fitting(root: &Command, words: &[String]) -> Fitting {
     let Some((current, before)) = words.split_last() else { return Fitting::default() };
     let (mut command, mut path, mut positions, mut pending) = (root, Vec::new(), 0, None::<&Arg>);
@@ -139,7 +139,7 @@ fn formats(arg: &Arg) -> Vec<(String, String)> {
     ["table", "wide", "json", "yaml", "name"].iter().filter(named).map(|format| ((*format).to_owned(), String::new())).collect()
 }
 
-/// Which names of the cluster an argument takes.
+/// The kind of names of the cluster that an argument takes.
 fn live(path: &[&str], id: &str) -> Option<Live> {
     Some(match (path, id) {
         (["uninstall" | "upgrade" | "describe" | "history" | "rollback"] | ["plan", "upgrade" | "rollback" | "uninstall"], "name")
@@ -156,7 +156,7 @@ fn live(path: &[&str], id: &str) -> Option<Live> {
     })
 }
 
-/// The cluster that the words choose.
+/// The cluster that the words select.
 fn cluster(words: &[String]) -> ClusterArgs {
     let value = |flag: &str| {
         let at = words.iter().position(|word| word == flag || word.starts_with(&format!("{flag}=")))?;

@@ -1,4 +1,4 @@
-//! `mainstay completion`: scripts for shells (MS-CLI-06). They ask this program for what fits, so that names of the cluster are offered, too.
+//! `mainstay completion`: scripts for shells (MS-CLI-06). They ask this program for completions, so that names of the cluster are offered, too.
 
 use clap::ValueEnum;
 use mainstay_terminal::errors::Failure;

@@ -1,4 +1,4 @@
-//! `mainstay crd check`: may a CRD be replaced by another without harm to existing objects (MS-CLI-09, OLM1-CRD-02).
+//! `mainstay crd check`: checks if a CRD can be replaced by another without harm to existing objects (MS-CLI-09, OLM1-CRD-02).
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub struct Check {
     output: Format,
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     let Commands::Check(arguments) = command;
     if let Some(path) = &arguments.cases {
@@ -93,11 +93,11 @@ pub fn run(command: Commands) -> Result<(), Failure> {
 struct Compared {
     name: String,
     findings: Vec<UpgradeFinding>,
-    /// Versions that go, and of which nothing says whether objects are stored in them.
+    /// Versions that are removed although it is unknown if objects are stored in them.
     unknown: Vec<String>,
 }
 
-/// Compares two files; `stored` are the versions that objects are stored in, where the caller knows them.
+/// Compares two files; `stored` are the versions that objects are stored in, if the caller knows them.
 fn compare(old: &Path, new: &Path, stored: &[String]) -> Result<Compared, Failure> {
     let (mut old, new, place, old_place) = (crd(old)?, crd(new)?, new, old);
     let name = |crd: &Value| crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -145,7 +145,7 @@ fn crd(path: &Path) -> Result<Value, Failure> {
             format!("{} {}", object["apiVersion"].as_str().unwrap_or("no apiVersion"), object["kind"].as_str().unwrap_or("no kind"));
         return Err(refuse(format!("expected a CustomResourceDefinition of apiextensions.k8s.io/v1, found {found}")));
     }
-    // What the API server would not take as a definition has no upgrade that could be judged.
+    // A definition that the API server would not accept has no upgrade that could be judged.
     mainstay_bundle::go::conform("apiextensions.CustomResourceDefinition", &object).map_err(|error| Failure::failed(&subject, &error))?;
     let named = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     if !named(&object["metadata"]["name"]) {

@@ -1,6 +1,6 @@
 //! `mainstay demo`: an embedded cluster, a registry, the example catalog, an install and two upgrades, step by step.
 //!
-//! What is shown is what a user would type: each step runs this very program against the cluster.
+//! The demonstration runs what a user would type: each step runs this very program against the cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -42,7 +42,7 @@ pub struct Arguments {
     nodes: u32,
 }
 
-/// Shows it.
+/// Runs the demonstration.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let folder =
@@ -133,7 +133,7 @@ fn heading(text: &str) -> Result<(), Failure> {
     output::drawn(&format!("\n{}\n", format!("== {text} ==").bold()))
 }
 
-/// What runs the steps.
+/// The runner of the steps.
 struct Steps {
     program: PathBuf,
     kubeconfig: PathBuf,
@@ -180,7 +180,7 @@ impl Steps {
             .current_dir(&self.home)
             .stdin(Stdio::null())
             .kill_on_drop(true);
-        // What it changes is said on stderr; in a demonstration both belong together.
+        // Changes are reported on stderr; in a demonstration both belong together.
         Ok(command.status().await.map_err(failed)?.code().unwrap_or(-1))
     }
 
@@ -233,7 +233,7 @@ async fn serve_registry(stop: &CancellationToken) -> Result<String, Failure> {
     Ok(address)
 }
 
-/// Pushes bundles and catalog; the catalog's reference.
+/// Pushes bundles and catalog; returns the catalog's reference.
 async fn publish(folder: &Path, registry: &str) -> Result<String, Failure> {
     let (bundles, catalog) = (folder.join("bundles"), folder.join("catalog"));
     for (name, bytes) in FILES {

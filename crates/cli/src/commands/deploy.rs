@@ -1,4 +1,4 @@
-//! `mainstay deploy`: what `mainstay run` runs into a cluster, and out of it (MS-CLI-04).
+//! `mainstay deploy`: deploys the components of `mainstay run` to a cluster, and removes them (MS-CLI-04).
 //!
 //! ```text
 //!   flags ──► components ──► objects (olm_v1::deployment) ──┬──► -o yaml
@@ -32,15 +32,15 @@ use serde_json::{Value, json};
 use crate::named;
 use components::{Component, Shape};
 
-/// How long a CRD may take to be served.
+/// Limit for a CRD to be served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
-/// How long a namespace that is being deleted may take to go.
+/// Limit for a namespace that is being deleted to go.
 const EMPTIED: Duration = Duration::from_secs(120);
 /// Kinds of this group are the platform's own.
 const PLATFORM: &str = "config.openshift.io";
-/// How often an object that changes meanwhile is looked at anew.
+/// Attempts for an object that changes meanwhile.
 const LOOKS: usize = 5;
-/// What parts of this program write of deployed objects.
+/// Writes to deployed objects by parts of this program.
 const WRITERS: [Writes; 3] = [
     Writes {
         manager: mainstay_service_ca::ACCOUNT,
@@ -181,7 +181,7 @@ enum Format {
     Json,
 }
 
-/// Runs it.
+/// Deploys or removes the components.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     FeatureGates::parse(Profile::Run, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
     let chosen = chosen(arguments)?;
@@ -210,7 +210,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// The components that are named, or what is meant where none is.
+/// The components that are named, or the default ones.
 fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
     let default = if arguments.uninstall { Name::All } else { Name::OlmV1 };
     let names = if arguments.components.is_empty() { &[default] } else { &arguments.components[..] };
@@ -258,7 +258,7 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
     Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1 })
 }
 
-/// What holds for all programs of a component; `trusted` are the authorities that are trusted so far.
+/// Settings of all programs of a component; `trusted` are the authorities that are trusted so far.
 fn frame(
     component: Component,
     shape: &Shape,
@@ -310,7 +310,7 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         emptied(writer, component.namespace(shape)).await?;
         let known = place("v1", "ConfigMap", component.authorities(), component.namespace(shape));
         let known = writer.get(&known).await.map_err(|error| not_written(&error))?;
-        // What the service CA signed is served until the new certificates have reached everybody.
+        // Certificates that the service CA signed are served until the new ones are in use everywhere.
         let authority = |key: &str| known.as_ref().and_then(|known| known["data"][key].as_str());
         let trusted = authority("ca.crt").or_else(|| authority("service-ca.crt"));
         let frame = frame(*component, shape, arguments, monitors, trusted)?;
@@ -351,7 +351,7 @@ async fn define(writer: &Writer, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the objects of a component; `unasked` counts, by namespace, those that a dry run could not ask about.
+/// Writes the objects of a component; `unasked` counts, by namespace, those that a dry run could not send to the server.
 async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut BTreeMap<String, usize>) -> Result<(), Failure> {
     // A webhook that the API server calls already must be trusted with the new authority before it shows the new certificate, and a Service must
     // have stopped asking for a certificate before its Secret holds another one.
@@ -362,7 +362,7 @@ async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut 
     }
     first.sort_by_key(|object| object["kind"] == "Service");
     for object in first.iter().chain(&others) {
-        // A server cannot be asked about objects in a namespace that is not there.
+        // A server refuses a dry run in a namespace that does not exist.
         if let (true, Some(namespace)) = (writer.is_dry(), object["metadata"]["namespace"].as_str())
             && namespace_state(writer, namespace).await? != Some(NamespaceState::Stays)
         {
@@ -375,11 +375,11 @@ async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut 
     Ok(())
 }
 
-/// Whether a namespace that is there takes objects.
+/// The readiness of an existing namespace for objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NamespaceState {
     Stays,
-    /// It is being deleted; nothing can be made in it.
+    /// It is being deleted; nothing can be created in it.
     Ends,
 }
 
@@ -388,7 +388,7 @@ async fn namespace_state(writer: &Writer, name: &str) -> Result<Option<Namespace
     Ok(live.map(|live| if live["metadata"]["deletionTimestamp"].is_null() { NamespaceState::Stays } else { NamespaceState::Ends }))
 }
 
-/// Waits until a namespace that is being deleted, as by `--uninstall` a moment ago, is gone.
+/// Waits until a namespace that is being deleted, for example by a recent `--uninstall`, is gone.
 async fn emptied(writer: &Writer, name: &str) -> Result<(), Failure> {
     if namespace_state(writer, name).await? != Some(NamespaceState::Ends) {
         return Ok(());
@@ -429,8 +429,8 @@ async fn apply(writer: &Writer, object: &Value, force: bool) -> Result<(), Failu
     output::print(&format!("{} {done}{}\n", name(object), if writer.is_dry() { " (dry run)" } else { "" }))
 }
 
-/// Applies over what parts of this program wrote because an earlier run asked them to, if there is nothing else to apply over. What is decided
-/// about and what is written over is one and the same version of the object.
+/// Applies over fields that parts of this program wrote because an earlier run asked them to, if there is nothing else to apply over. The decision
+/// and the write concern the same version of the object.
 async fn take_back(writer: &Writer, object: &Value, mut refusal: WriteError) -> Result<Effect, WriteError> {
     let place = ObjectRef::of(object)?;
     for _ in 0..LOOKS {
@@ -464,7 +464,7 @@ fn refused(object: &Value, error: &WriteError) -> Failure {
     }
 }
 
-/// `kind/name`, with the namespace where there is one.
+/// `kind/name`, with the namespace if there is one.
 fn name(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let namespace = match text("/metadata/namespace") {

@@ -1,4 +1,4 @@
-//! `mainstay describe`: how an extension stands, what it waits for, its objects and events (MS-CLI-05).
+//! `mainstay describe`: the status of an extension, what it waits for, its objects and events (MS-CLI-05).
 
 use std::fmt::Write as _;
 
@@ -47,21 +47,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub struct Description {
     extension: ClusterExtension,
     history: History,
-    /// Why the history is not known.
+    /// The reason why the history is not known.
     unknown: Option<String>,
     objects: Vec<(String, String)>,
     events: Vec<Event>,
-    /// What a person should know although nothing is wrong.
+    /// Warnings about a state that is not an error.
     warnings: Vec<String>,
 }
 
 impl Description {
-    /// Reads it from the cluster.
+    /// Reads the description from the cluster.
     pub async fn read(session: &Session, name: &str) -> Result<Self, Failure> {
         let extension = extensions::get(session, name).await?;
         let (history, unknown) = match extensions::history(session, &extension).await {
             Ok(history) => (history, None),
-            // Its conditions and events are worth being shown all the same.
+            // Its conditions and events are shown all the same.
             Err(failure) => (History::default(), Some(failure.to_line())),
         };
         let (mut objects, mut present) = (Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ impl Description {
         Ok(Self { extension, history, unknown, objects, events, warnings })
     }
 
-    /// What it waits for, in a sentence.
+    /// A sentence that says what the extension waits for.
     fn waits_for(&self) -> String {
         let of = |kind: &str| extensions::condition(&self.extension, kind);
         let message = |condition: &Condition| condition.message.clone();
@@ -116,7 +116,7 @@ impl Description {
         }
     }
 
-    /// What the newest revision did to each object, compared with the one before it: in the order in which it was applied, removals last.
+    /// The changes of the newest revision to each object, compared with the revision before: in the order of application, removals last.
     fn last_steps(&self) -> Vec<(&'static str, &Value)> {
         let mut newest = self.history.revisions.iter().rev();
         let Some(last) = newest.next() else { return Vec::new() };
@@ -135,7 +135,7 @@ impl Description {
         steps
     }
 
-    /// For people.
+    /// The description as text.
     pub fn text(&self) -> String {
         let extension = &self.extension;
         let catalog = extension.spec.source.catalog.as_ref();
@@ -216,7 +216,7 @@ impl Description {
         out
     }
 
-    /// For programs: the extension with `waitsFor`, `objects`, `revisions`, `events` and `warnings` beside it.
+    /// The description as a value: the extension with `waitsFor`, `objects`, `revisions`, `events` and `warnings` beside it.
     fn value(&self) -> Result<Value, Failure> {
         let failed = |error: serde_json::Error| Failure::failed("clusterextension", &error);
         let mut extension = serde_json::to_value(&self.extension).map_err(failed)?;
@@ -236,7 +236,7 @@ impl Description {
     }
 }
 
-/// Webhooks among the live objects that nothing answers, since their pods are simulated.
+/// Warnings about webhooks among the live objects that do not answer, since their pods are simulated.
 async fn warnings(session: &Session, present: &[Value]) -> Vec<String> {
     if !present.iter().any(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"))) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `mainstay down`: ends an embedded cluster of this user (MS-CLI-03).
+//! `mainstay down`: stops an embedded cluster of this user (MS-CLI-03).
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use mainstay_terminal::output;
 use mainstay_terminal::registration::{Entry, running};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a cluster may take to end (KAPI-SRV-04), and then some.
+/// Limit for a cluster to stop (KAPI-SRV-04), with a margin.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments.
@@ -24,7 +24,7 @@ pub struct Arguments {
     all: bool,
 }
 
-/// Ends them, and waits until they have.
+/// Stops the clusters, and waits until they have stopped.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut found = running()?;
     if let Some(data_dir) = &arguments.data_dir {

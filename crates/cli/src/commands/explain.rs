@@ -42,7 +42,7 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-/// `NAME`, `KIND NAME` or `KIND/NAME`.
+/// The subject in `NAME`, `KIND NAME` or `KIND/NAME`.
 fn subject(words: &[String]) -> Result<Subject, Failure> {
     let (kind, name) = match words {
         [name] => match name.split_once('/') {
@@ -67,7 +67,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
     }
 }
 
-/// Kinds that later versions look after.
+/// Kinds that later versions manage.
 fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
         "subscription"
@@ -88,7 +88,7 @@ fn foreign(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Explains.
+/// Prints the explanation.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subject = subject(&arguments.what)?;
     runtime::block_on(async {

@@ -1,4 +1,4 @@
-//! Flags that commands have in common: whether to ask, how long to wait, how to show the answer.
+//! Flags that commands have in common: consent, timeouts, output formats.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Given already, as where a saved plan was agreed to as a whole.
+    /// Consent that was given already, for example to a saved plan as a whole.
     pub const GIVEN: Self = Self { yes: true };
 
     /// Asks on a terminal; elsewhere `--yes` must have been given.
@@ -37,7 +37,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// As a duration.
+    /// The limit as a duration.
     pub fn limit(self) -> Duration {
         self.timeout
     }
@@ -55,7 +55,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// How long; nothing where it is not waited for.
+    /// The limit of waiting; none if the command does not wait.
     pub fn limit(self) -> Option<Duration> {
         (!self.no_wait).then(|| self.patience.limit())
     }
@@ -83,7 +83,7 @@ pub struct Carrying {
     pub shown: Shown,
 }
 
-/// What is said where a command is interrupted after it has written.
+/// The message for a command that is interrupted after it has written.
 pub fn goes_on(extension: &str) -> String {
     format!("what was written stays, and the cluster goes on; mainstay describe {extension} shows how it stands")
 }

@@ -16,9 +16,9 @@ use mainstay_terminal::errors::{Exit, Failure, warn};
 use mainstay_terminal::{catalogs, output, printable, runtime, screen};
 use mainstay_versions::{ExtensionRange, Version};
 
-/// How wide text may be where no terminal says it.
+/// Width of text if there is no terminal, in columns.
 const WIDE: usize = 1000;
-/// How many names are listed when a name is not known.
+/// Names that are listed when a name is not known.
 const NAMES: usize = 12;
 
 /// Arguments.
@@ -76,7 +76,7 @@ enum Form {
 }
 
 impl Form {
-    /// The form that a file's ending says; one that says another form than can be written is refused.
+    /// The form that a file's extension stands for; an extension of another form is refused.
     fn of(path: &Path) -> Result<Self, Failure> {
         Ok(match path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).as_deref() {
             None | Some("txt" | "text") => Self::Text,
@@ -93,7 +93,7 @@ impl Form {
     }
 }
 
-/// Draws.
+/// Draws the graph.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let form = match (arguments.output, arguments.out.as_deref()) {
         (Some(form), _) => form,
@@ -137,7 +137,7 @@ struct NamedIndex<'a> {
     index: &'a Index<Vec<u8>>,
 }
 
-/// The cluster's extension of the package: the one that has it installed, where there are several.
+/// The cluster's extension of the package; if there are several, the one that has it installed.
 async fn extension(session: &Session, package: &str) -> Result<Option<ClusterExtension>, Failure> {
     let mut all = extensions::all(session).await?;
     all.retain(|extension| extensions::package(extension) == package);
@@ -145,13 +145,13 @@ async fn extension(session: &Session, package: &str) -> Result<Option<ClusterExt
     Ok(all.into_iter().next())
 }
 
-/// What is installed for it.
+/// The installed bundle of the extension.
 fn installed(extension: &ClusterExtension) -> Option<Start> {
     let bundle = extensions::installed(extension)?;
     Some(Start { version: Version::parse(&bundle.version).ok(), bundle: bundle.name, state: StartState::Installed })
 }
 
-/// What an extension rules out.
+/// Constraints of an extension.
 struct Constraints {
     name: String,
     channels: Vec<String>,
@@ -165,12 +165,12 @@ impl Constraints {
         Self {
             name: extension.metadata.name.clone().unwrap_or_default(),
             channels: catalog.map(|catalog| catalog.channels.iter().map(|channel| channel.0.clone()).collect()).unwrap_or_default(),
-            // A range that cannot be read rules nothing out here; the extension's condition says so.
+            // An invalid range excludes nothing here; the extension's condition reports it.
             version: version.and_then(|text| ExtensionRange::parse(&text).ok().map(|range| (text, range))),
         }
     }
 
-    /// Marks what the extension would not take although the catalog has it.
+    /// Marks the bundles of the catalog that the extension would not take.
     fn mark(&self, graph: &UpdateGraph<'_>, drawn: &mut Picture) {
         for (channel, panel) in graph.channels.iter().zip(&mut drawn.panels) {
             let elsewhere = !self.channels.is_empty() && !self.channels.iter().any(|wanted| wanted == channel.name);
@@ -261,7 +261,7 @@ fn whole(
     Ok(whole.unwrap_or_default())
 }
 
-/// Where ways begin: a bundle by its name or version, or a version that no catalog has.
+/// The start of the paths: a bundle by its name or version, or a version that no catalog has.
 fn start(text: &str, found: &[(&str, PackageFacts<'_>)]) -> Result<Start, Failure> {
     let bundles = || found.iter().flat_map(|(_, facts)| &facts.bundles);
     let version = Version::parse(text.strip_prefix('v').unwrap_or(text));
@@ -283,7 +283,7 @@ fn start(text: &str, found: &[(&str, PackageFacts<'_>)]) -> Result<Start, Failur
     }
 }
 
-/// Something that is not there, with names that are.
+/// A failure for a name that is not found, with names that exist.
 fn unknown(subject: String, message: &str, text: &str, names: &BTreeSet<&str>) -> Failure {
     let failure = Failure::new(Exit::NotFound, subject, message);
     match nearest(text, names.iter().copied()) {
@@ -302,7 +302,7 @@ fn write(picture: &Picture, form: Form, arguments: &Arguments) -> Result<String,
     let picture = if form == Form::Json {
         picture
     } else {
-        // Whatever looks at the drawing later, a terminal or a browser, obeys nothing of what a catalog says.
+        // The viewer of the drawing, a terminal or a browser, must not obey anything that a catalog says.
         shown = printable::picture(picture.clone());
         &shown
     };
@@ -316,7 +316,7 @@ fn write(picture: &Picture, form: Form, arguments: &Arguments) -> Result<String,
     drawn.map_err(|error| Failure::failed(format!("package {}", arguments.package), &error).hint("--channel draws one channel alone"))
 }
 
-/// As the terminal is; colours are taken away again where nobody sees them.
+/// The style that suits the terminal; colours are removed again if the output does not show them.
 fn style(arguments: &Arguments) -> TextStyle {
     let charset = if arguments.ascii { Charset::Ascii } else { Charset::Unicode };
     if arguments.out.is_some() {

@@ -1,4 +1,4 @@
-//! `mainstay history`: the revisions of an extension, and what each changed (MS-RB-01).
+//! `mainstay history`: the revisions of an extension, and the changes of each (MS-RB-01).
 
 use clap::Args;
 use mainstay_lifecycle::revision::KEPT;
@@ -84,7 +84,7 @@ fn table(arguments: &Arguments, history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a revision changed, against the newest one before it that was deployed.
+/// The changes of a revision, compared with the newest one before it that was deployed.
 fn changes(history: &History, revision: &Revision) -> Changes {
     revision.record.changes(history.before(revision.number).map(|earlier| &earlier.record))
 }
@@ -105,7 +105,7 @@ fn remark(revision: &Revision) -> String {
     notes.why.clone().or(overtaken).or(waits).or(back).or(healthy).unwrap_or_default()
 }
 
-/// The same as a document; its fields stay as they are.
+/// The history as a document; its fields are stable.
 fn document(history: &History) -> Value {
     let objects = |all: &[ObjectRef]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     let items: Vec<Value> = history

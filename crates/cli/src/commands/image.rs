@@ -13,9 +13,9 @@ use mainstay_terminal::images::{self, Foundation, Target};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::{output, runtime};
 
-/// A user of no rights, whom clusters with restricted pods accept.
+/// A user without privileges, whom clusters with restricted pods accept.
 const USER: &str = "65532:65532";
-/// A program is not larger, in bytes.
+/// The largest program, in bytes.
 const MAX_PROGRAM: u64 = 1 << 30;
 
 /// Arguments.
@@ -65,7 +65,7 @@ struct To {
     push: Option<String>,
 }
 
-/// Runs it.
+/// Builds the image.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Build(arguments) => build(arguments),
@@ -99,7 +99,7 @@ fn build(build: &Build) -> Result<(), Failure> {
     let target = match (&build.target.layout, &build.target.push) {
         (Some(layout), _) => Target::Layout(layout.clone()),
         (None, Some(reference)) => Target::Push(reference.clone()),
-        // clap asks for one of the two.
+        // clap requires one of the two.
         (None, None) => return Err(Failure::new(Exit::Usage, "image", "neither --layout nor --push is given")),
     };
     let foundation = Foundation { base: build.base.clone(), platforms: vec![platform] };
