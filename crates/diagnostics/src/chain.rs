@@ -1,4 +1,4 @@
-//! Errors with their causes.
+//! Errors with their causes, as text.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ pub fn chain(error: &dyn Error) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Some libraries repeat the cause in their own text.
+        // Some libraries repeat the cause in their own message.
         if !text.ends_with(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);

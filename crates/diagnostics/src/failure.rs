@@ -1,22 +1,22 @@
-//! Failures: a finding about what did not work, and its kind, for programs.
+//! Failures: a finding about an operation that failed, and its kind, for programs.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::{Cause, Finding, Hint};
 
-/// The kind of a failure, as far as callers tell them apart. A command line makes exit codes of it.
+/// The kind of a failure, as callers distinguish it. A command line turns it into an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// It did not work, or the input is bad.
+    /// The operation failed, or the input is invalid.
     Failed,
-    /// The request does not say what is wanted.
+    /// The request does not state what is wanted.
     Usage,
-    /// Something that was named does not exist.
+    /// Something that was named is not found.
     NotFound,
-    /// It cannot be done as asked: unsatisfiable, unsafe or forbidden.
+    /// The request cannot be met: it is unsatisfiable, unsafe or forbidden.
     Impossible,
-    /// It took too long.
+    /// The operation took too long.
     TimedOut,
 }
 
@@ -33,11 +33,11 @@ impl FailureKind {
     }
 }
 
-/// A failure of an operation: which object, what happened, why, and what would work.
+/// A failure of an operation: its object, the event, its causes, and hints.
 #[derive(Clone, Debug)]
 pub struct Failure {
     kind: FailureKind,
-    // Results carry failures through every call.
+    // Boxed, since results carry failures through every call.
     finding: Box<Finding>,
 }
 
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// Bad input, or an operation that did not work.
+    /// A failure of kind [`FailureKind::Failed`]: invalid input, or an operation that failed.
     pub fn failed(subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
         Self::of(FailureKind::Failed, subject, error)
     }
@@ -66,7 +66,7 @@ impl Failure {
         self.kind
     }
 
-    /// The same failure as one of another kind.
+    /// Returns the same failure with another kind.
     #[must_use]
     pub fn with_kind(mut self, kind: FailureKind) -> Self {
         self.kind = kind;
@@ -81,7 +81,7 @@ impl Failure {
         self
     }
 
-    /// Adds what would work.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
         self.finding.hints.push(hint.into());
@@ -98,7 +98,7 @@ impl Failure {
         &self.finding.message
     }
 
-    /// What would work.
+    /// The hints.
     pub fn hints(&self) -> &[Hint] {
         &self.finding.hints
     }

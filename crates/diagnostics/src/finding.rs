@@ -1,19 +1,19 @@
-//! What a finding consists of.
+//! The parts of a finding.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
 
-/// How bad it is, the mildest first.
+/// The severity of a finding, the mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Useful to know.
     Info,
-    /// Works, but somebody should look at it.
+    /// Works, but needs attention.
     Warning,
-    /// Did not work.
+    /// Failed.
     Error,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Severity {
 pub struct Code(Cow<'static, str>);
 
 impl Code {
-    /// A code known when the program was written.
+    /// A code that is known at compile time.
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Code {
 pub struct Cause {
     /// The fact in one sentence without a full stop.
     pub message: String,
-    /// Why that is so.
+    /// Its causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
 }
@@ -90,7 +90,7 @@ impl Cause {
         Self { message: error.to_string(), causes: Self::below(error).into_iter().collect() }
     }
 
-    /// What caused an error, without what its own words end with already.
+    /// The causes of an error, without those with which its own message already ends.
     pub fn below(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let said = error.to_string();
         let mut source = error.source();
@@ -106,7 +106,7 @@ impl Cause {
 }
 
 impl Cause {
-    /// The fact and what is below it on one line.
+    /// The fact and its causes on one line.
     pub fn to_line(&self) -> String {
         self.causes.iter().fold(self.message.clone(), |line, below| format!("{line}: {}", below.to_line()))
     }
@@ -118,7 +118,7 @@ impl<T: Into<String>> From<T> for Cause {
     }
 }
 
-/// Something that would help, best a command that works as it stands.
+/// A hint, best a command that works as typed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Hint(String);
@@ -141,10 +141,10 @@ impl<T: Into<String>> From<T> for Hint {
     }
 }
 
-/// Where the evidence is. Absent parts are unknown or do not apply.
+/// The place of the evidence. Absent parts are unknown or do not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Location {
-    /// File, as the user named it or below the root that the user named.
+    /// File, as the user named it, or below the root that the user named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Line, counted from 1.
@@ -166,14 +166,14 @@ impl Location {
         Self { field: Some(field.into()), ..Self::default() }
     }
 
-    /// With a line.
+    /// The same place with a line.
     #[must_use]
     pub fn at_line(mut self, line: usize) -> Self {
         self.line = Some(line);
         self
     }
 
-    /// With a field.
+    /// The same place with a field.
     #[must_use]
     pub fn at_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
@@ -197,24 +197,24 @@ impl fmt::Display for Location {
     }
 }
 
-/// One thing to say to a person.
+/// One message to a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its stable name.
     pub code: Code,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// The object it is about, kind first: `catalog example`, `clusterextension quay`.
     pub subject: String,
-    /// What happened, one sentence without a full stop.
+    /// The message, one sentence without a full stop.
     pub message: String,
-    /// Why.
+    /// The causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// What would work.
+    /// The hints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<Hint>,
-    /// Where the evidence is.
+    /// The place of the evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
@@ -233,17 +233,17 @@ impl Finding {
         }
     }
 
-    /// Something that did not work.
+    /// A finding of an operation or thing that failed.
     pub fn error(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, subject, message)
     }
 
-    /// Something to look at.
+    /// A finding that needs attention.
     pub fn warning(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, subject, message)
     }
 
-    /// Something worth knowing.
+    /// A finding that is useful to know.
     pub fn info(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Severity::Info, code, subject, message)
     }
@@ -262,7 +262,7 @@ impl Finding {
         self
     }
 
-    /// Says where.
+    /// Sets the place of the evidence.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {
         self.location = Some(location);

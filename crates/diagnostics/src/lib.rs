@@ -1,7 +1,7 @@
-//! The one vocabulary of findings, causes, hints and codes.
+//! The common vocabulary of findings, causes, hints and codes.
 //!
-//! Whatever a part of Mainstay has to say to a person is a [`Finding`]: which object, what happened, why (the causes, outermost first),
-//! what would work (the hints) and where the evidence is. Crates make findings from their typed errors at the faces and in conditions;
+//! Every message of Mainstay to a user is a [`Finding`]: the object, what happened, why (the causes, outermost first),
+//! what would work (the hints) and the place of the evidence. Crates make findings from their typed errors at the faces and in conditions;
 //! this crate renders them and knows no subject.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Findings as text.
 //!
-//! On a terminal a finding takes several lines; the faces may colour the leading word of each. In a condition it is one paragraph,
-//! bounded, because status must never grow without end.
+//! On a terminal a finding takes several lines; the faces may colour the leading word of each. In a condition it is one paragraph
+//! of bounded length, because status must not grow without limit.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::finding::{Cause, Finding};
 /// The longest message of a condition, as Kubernetes' own condition type has it.
 pub const CONDITION_BYTES: usize = 32 * 1024;
 
-/// Chains deeper than this are cut: nobody reads on.
+/// Chains deeper than this are cut, because people do not read further.
 const DEPTH: usize = 16;
 
 impl Finding {
-    /// For a terminal: the finding, its place, its causes indented, each hint on its own line.
+    /// Renders the finding for a terminal: its message, its place, its causes indented, each hint on its own line.
     pub fn to_text(&self) -> String {
         let mut out = format!("{}: {}: {}\n", self.severity, self.subject, self.message);
         if let Some(location) = &self.location {
@@ -33,7 +33,7 @@ impl Finding {
         out
     }
 
-    /// One paragraph for a condition of at most `max_bytes`; when something had to go, its end names `rest`, the place where all of it stands.
+    /// Renders one paragraph for a condition of at most `max_bytes`. If parts are left out, its end names `rest`, the place of the full text.
     pub fn to_condition(&self, max_bytes: usize, rest: &str) -> String {
         let mut out = self.message.clone();
         if let Some(location) = &self.location {
@@ -55,19 +55,19 @@ impl Finding {
     }
 }
 
-/// Every finding for a terminal, the worst first, otherwise in the order given.
+/// Renders findings for a terminal, the worst first, otherwise in the given order.
 pub fn to_text(findings: &[Finding]) -> String {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     sorted.into_iter().map(Finding::to_text).collect()
 }
 
-/// `text` in at most `max_bytes`, cut between two characters; a cut text ends with how much is missing and that `rest` has all of it.
+/// Returns `text` in at most `max_bytes`, cut between two characters; a cut text ends with the number of missing bytes and names `rest`.
 pub fn bounded(text: &str, max_bytes: usize, rest: &str) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    // The count can only get longer by the marker itself, so the marker for "everything" is the longest.
+    // At most the whole text is left out, so its marker is the longest.
     let marker = |left_out: usize| format!(" ... ({left_out} bytes left out, see {rest})");
     let room = max_bytes.saturating_sub(marker(text.len()).len());
     let kept = &text[..boundary(text, room)];

@@ -1,4 +1,4 @@
-//! Errors as facts: kept with their sources, cloned with the plans that rest on them, compared by what they say.
+//! Errors as facts: kept with their sources, cloned with the plans that contain them, compared by their text.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::chain;
 
-/// An error that can be cloned and compared. It says its whole chain, and two are equal when they say the same.
+/// An error that can be cloned and compared. Its text is the whole chain, and two are equal if their texts are.
 #[derive(Clone, Debug)]
 pub struct SharedError(Arc<dyn Error + Send + Sync>);
 
@@ -16,13 +16,13 @@ impl SharedError {
         Self(Arc::new(error))
     }
 
-    /// The error itself, to be asked what it is.
+    /// The error itself, for a closer look at its type.
     pub fn get(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.0
     }
 }
 
-/// An error that is known only by its words, as somebody else's condition tells it.
+/// An error that is known only by its text, such as that of another controller's condition.
 impl From<String> for SharedError {
     fn from(words: String) -> Self {
         Self(Arc::from(Box::<dyn Error + Send + Sync>::from(words)))
@@ -49,7 +49,7 @@ impl fmt::Display for SharedError {
     }
 }
 
-/// The chain is in the words already, so that it is not told twice.
+/// The text already contains the chain, so there is no source that would repeat it.
 impl Error for SharedError {}
 
 #[cfg(test)]

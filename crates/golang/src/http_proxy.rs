@@ -1,12 +1,12 @@
-//! Which proxy a request goes through, as `golang.org/x/net/http/httpproxy` in Go's library decides it.
+//! The choice of a request's proxy, as `golang.org/x/net/http/httpproxy` in Go's library makes it.
 //!
-//! Every program of Kubernetes goes by these rules, so people write `NO_PROXY` for them: names with and without a leading dot, addresses,
-//! networks, ports, `*`. What lies on this machine never goes through a proxy. The upper-case variables come first; under CGI
-//! (`REQUEST_METHOD` is set) `HTTP_PROXY` is what a client says and not counted.
+//! Every Kubernetes program follows these rules, so people write `NO_PROXY` for them: names with and without a leading dot, addresses,
+//! networks, ports, `*`. Requests to this machine never go through a proxy. The upper-case variables come first; under CGI
+//! (`REQUEST_METHOD` is set) `HTTP_PROXY` comes from the client and is refused.
 
 use std::net::IpAddr;
 
-/// The proxies that the environment names, and what goes without them.
+/// The proxies that the environment names, and the hosts that go without them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     http: Option<String>,
@@ -16,7 +16,7 @@ pub struct Proxies {
     domains: Vec<DomainRule>,
 }
 
-/// `HTTP_PROXY` is set where it may come from a stranger.
+/// `HTTP_PROXY` is set, but may come from a stranger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgiRefusal;
 
@@ -38,7 +38,7 @@ enum AddressRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum DomainRule {
     All,
-    /// `.example.com`; the name without the dot counts as well where `itself` holds.
+    /// `.example.com`; if `itself` is true, the name without the dot counts as well.
     Name {
         suffix: String,
         port: String,
@@ -47,7 +47,7 @@ enum DomainRule {
 }
 
 impl Proxies {
-    /// What these variables say.
+    /// Reads the proxies from the environment variables.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let any = |upper: &str, lower: &str| {
             [upper, lower].iter().find_map(|name| variable(name).filter(|value| !value.is_empty())).unwrap_or_default()
@@ -56,7 +56,7 @@ impl Proxies {
         Self::new(&any("HTTP_PROXY", "http_proxy"), &any("HTTPS_PROXY", "https_proxy"), &any("NO_PROXY", "no_proxy"), cgi)
     }
 
-    /// The same by values. What cannot be read is passed over.
+    /// Does the same with values. Values that cannot be read are ignored.
     pub fn new(http: &str, https: &str, none: &str, cgi: bool) -> Self {
         let mut proxies = Self { http: proxy(http), https: proxy(https), cgi, ..Self::default() };
         for rule in none.split(',') {
@@ -73,7 +73,7 @@ impl Proxies {
         proxies
     }
 
-    /// The proxy for a request to a host, by its scheme (`http`, `https`); `port` is what the URL says.
+    /// The proxy for a request to a host, by its scheme (`http`, `https`); `port` is the port of the URL.
     pub fn of(&self, scheme: &str, host: &str, port: Option<u16>) -> Result<Option<&str>, CgiRefusal> {
         let (proxy, default) = match scheme {
             "https" => (&self.https, "443"),
@@ -121,7 +121,7 @@ impl Proxies {
         self.domains.push(DomainRule::Name { suffix: ascii(&suffix), port, itself });
     }
 
-    /// Whether requests to that host go through a proxy at all.
+    /// Returns whether requests to that host go through a proxy at all.
     fn applies(&self, host: &str, port: &str) -> bool {
         if host.contains(['[', ']']) || host == "localhost" {
             return false;
@@ -160,7 +160,7 @@ impl DomainRule {
     }
 }
 
-/// An address in four bytes where it has such a form.
+/// An address in four bytes if it has such a form.
 fn shortest(address: IpAddr) -> Vec<u8> {
     match address.to_canonical() {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -181,7 +181,7 @@ fn network(text: &str) -> Option<(Vec<u8>, usize)> {
         return None;
     }
     let bytes = masked(&bytes, bits);
-    // One of the older protocol, in the form of the newer.
+    // An IPv4 network in the form of an IPv6 one.
     let mapped = bytes.len() == 16 && bytes[..10].iter().all(|byte| *byte == 0) && bytes[10..12] == [0xff, 0xff];
     Some(if mapped { (bytes[12..].to_vec(), bits.saturating_sub(96)) } else { (bytes, bits) })
 }
@@ -195,7 +195,7 @@ fn masked(bytes: &[u8], bits: usize) -> Vec<u8> {
     bytes.iter().enumerate().map(|(index, byte)| byte & mask(index)).collect()
 }
 
-/// `net.SplitHostPort`.
+/// Splits host and port as `net.SplitHostPort` does.
 fn split_host_port(text: &str) -> Option<(&str, &str)> {
     let colon = text.rfind(':')?;
     let (host, open, close) = if text.starts_with('[') {
@@ -214,7 +214,7 @@ fn split_host_port(text: &str) -> Option<(&str, &str)> {
     Some((host, &text[colon + 1..]))
 }
 
-/// The address of a proxy: a URL, or a host that stands for one; nothing where it is neither.
+/// The address of a proxy: a URL, or a host that stands for one; `None` if it is neither.
 fn proxy(text: &str) -> Option<String> {
     if text.is_empty() {
         return None;
@@ -251,7 +251,7 @@ fn host_of(url: &str) -> Option<&str> {
     (port_is_number && !host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}'])).then_some(host)
 }
 
-/// The name as it is asked for: names in other scripts have a form in ASCII.
+/// The name as it is looked up: names in other scripts have a form in ASCII.
 fn ascii(name: &str) -> String {
     if name.is_ascii() {
         return name.to_owned();

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-/// What becomes of `<`, `>` and `&`.
+/// The treatment of `<`, `>` and `&`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Html {
     /// They are escaped, as `json.Marshal` does.
     Escaped,
-    /// They stay, as with an encoder that was told `SetEscapeHTML(false)`.
+    /// They stay, as with an encoder after `SetEscapeHTML(false)`.
     Plain,
 }
 
-/// A text in quotes.
+/// Returns a text in quotes.
 pub fn string(text: &str, html: Html) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     write_string(&mut out, text, html);
@@ -46,9 +46,9 @@ pub fn write_string(out: &mut String, text: &str, html: Html) {
     out.push('"');
 }
 
-/// Appends text that is JSON already, with the escapes that make it safe inside HTML and JavaScript, as `json.HTMLEscape` does.
+/// Appends JSON text with the escapes that make it safe inside HTML and JavaScript, as `json.HTMLEscape` does.
 pub fn write_html_escaped(out: &mut String, json: &str) {
-    // The characters stand in strings alone.
+    // In JSON these characters occur only inside strings.
     for letter in json.chars() {
         if is_special(letter, Html::Escaped) {
             escape(out, letter);
@@ -58,7 +58,7 @@ pub fn write_html_escaped(out: &mut String, json: &str) {
     }
 }
 
-/// The two separators end lines in JavaScript, so Go never lets them stand.
+/// Returns whether Go escapes the character. The two separators end lines in JavaScript, so Go always escapes them.
 fn is_special(letter: char, html: Html) -> bool {
     match letter {
         '\u{2028}' | '\u{2029}' => true,
@@ -68,11 +68,11 @@ fn is_special(letter: char, html: Html) -> bool {
 }
 
 fn escape(out: &mut String, letter: char) {
-    // Writing to a text can not fail.
+    // Writing to a text cannot fail.
     let _written = write!(out, "\\u{:04x}", u32::from(letter));
 }
 
-/// A 64-bit float, which is finite: the shortest digits that read back the same, with an exponent below 1e-6 and from 1e21.
+/// A finite 64-bit float: the shortest digits that read back the same, with an exponent below 1e-6 and from 1e21.
 pub fn float(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {

@@ -1,8 +1,8 @@
-//! What Go's library prints and accepts, where answers must be the same.
+//! The output and input rules of Go's library, for answers that must be the same.
 //!
-//! Upstream's programs are written in Go, and what its library does shows: in messages that quote names, in JSON that is hashed or
-//! compared byte by byte, in the order that an unstable sort leaves. Each such subject has its one home here, a module a subject;
-//! what is done with it (which message, which struct) is the business of the crates that ask.
+//! Upstream's programs are written in Go, and the habits of its library are visible: in messages that quote names, in JSON that is hashed or
+//! compared byte by byte, in the order that an unstable sort leaves. Each such subject has one module here;
+//! its use (which message, which struct) belongs to the crates that call it.
 
 pub mod http_proxy;
 pub mod json;

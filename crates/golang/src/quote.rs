@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-/// A text as `%q` writes it.
+/// Returns a text as `%q` writes it.
 pub fn quote(text: &str) -> String {
     quoted(text, is_print)
 }
 
-/// A text as `%+q` writes it: what is no ASCII is escaped.
+/// Returns a text as `%+q` writes it, with characters outside ASCII escaped.
 pub fn quote_ascii(text: &str) -> String {
     quoted(text, |letter| letter.is_ascii() && is_print(letter))
 }
 
-/// A list of texts as `%q` writes it: `["a" "b"]`.
+/// Returns a list of texts as `%q` writes it: `["a" "b"]`.
 pub fn quoted_list<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> String {
     let quoted: Vec<String> = items.into_iter().map(|item| quote(item.as_ref())).collect();
     format!("[{}]", quoted.join(" "))
@@ -42,7 +42,7 @@ fn quoted(text: &str, stays: impl Fn(char) -> bool) -> String {
 
 fn escape(out: &mut String, letter: char) {
     let code = u32::from(letter);
-    // Writing to a text can not fail.
+    // Writing to a text cannot fail.
     let _written = match code {
         0..0x80 => write!(out, "\\x{code:02x}"),
         0x80..0x1_0000 => write!(out, "\\u{code:04x}"),
@@ -50,14 +50,14 @@ fn escape(out: &mut String, letter: char) {
     };
 }
 
-/// Whether Go holds a letter for printable: letters, marks, numbers, punctuation, symbols, and of all blanks the one of ASCII.
+/// Returns whether Go counts a letter as printable: letters, marks, numbers, punctuation, symbols, and of all blanks the one of ASCII.
 ///
-/// Go 1.26 answered the same for every code point but those that Unicode has assigned since its tables (15.0) were made.
+/// Go 1.26 gives the same answer for every code point except those that Unicode has assigned since its tables (15.0) were made.
 fn is_print(letter: char) -> bool {
     if letter.is_ascii() {
         return !letter.is_ascii_control();
     }
-    // Rust's own escaping goes by the same categories of Unicode, except that it also escapes a mark at the beginning of a text.
+    // Rust's own escaping uses the same categories of Unicode, except that it also escapes a mark at the beginning of a text.
     let mut text = [b' '; 5];
     let length = 1 + letter.encode_utf8(&mut text[1..]).len();
     // A blank and an encoded letter are UTF-8.

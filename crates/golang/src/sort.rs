@@ -1,14 +1,14 @@
 //! The order in which Go's `sort.Slice` leaves a slice.
 //!
-//! `sort.Slice` is not stable, but deterministic: upstream's output shows what it makes of elements that compare equal (channels of one
-//! name in different packages, images listed twice). To write the same files, the same steps are taken: pattern-defeating quicksort with
-//! insertion sort for short ranges, heap sort when pivots stay bad, and a shuffle seeded by the length alone.
+//! `sort.Slice` is not stable, but deterministic: upstream's output shows its order of elements that compare equal (channels of one
+//! name in different packages, images listed twice). To write the same files, this module takes the same steps: pattern-defeating quicksort
+//! with insertion sort for short ranges, heap sort when pivots stay bad, and a shuffle seeded by the length alone.
 
 /// Ranges up to this length are sorted by insertion.
 const SHORT: usize = 12;
 /// From this length on, the pivot is the median of three medians.
 const NINTHER: usize = 50;
-/// How many exchanges finding a pivot takes when the range is descending.
+/// The number of exchanges in the search for a pivot if the range is descending.
 const MOST_EXCHANGES: usize = 12;
 
 /// Sorts as Go's `sort.Slice` does, elements that compare equal included.
@@ -58,7 +58,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
             if balanced && partitioned && order == Order::Ascending && self.nearly_sorted(start, end) {
                 return;
             }
-            // Nothing here is less than what precedes the range: the pivot's equals are done.
+            // No element here is less than the one before the range: the pivot's equals are done.
             if start > 0 && !self.less(start - 1, pivot) {
                 start = self.partition_equal(start, end, pivot);
                 continue;
@@ -120,7 +120,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
         }
     }
 
-    /// The pivot comes to its place; what is less stands left of it. Also tells whether nothing else had to move.
+    /// Puts the pivot in its place; lesser elements are left of it. Also returns whether nothing else had to move.
     fn partition(&mut self, start: usize, end: usize, pivot: usize) -> (usize, bool) {
         self.items.swap(start, pivot);
         let (mut i, mut j) = (start + 1, end - 1);
@@ -144,7 +144,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
         (j, untouched)
     }
 
-    /// What equals the pivot comes first; returns where the greater ones begin.
+    /// Puts the elements that equal the pivot first; returns the position of the first greater one.
     fn partition_equal(&mut self, start: usize, end: usize, pivot: usize) -> usize {
         self.items.swap(start, pivot);
         let (mut i, mut j) = (start + 1, end - 1);
@@ -164,7 +164,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
         }
     }
 
-    /// Mends a range with few elements out of order; tells whether it is sorted now.
+    /// Repairs a range with few elements out of order; returns whether it is sorted now.
     fn nearly_sorted(&mut self, start: usize, end: usize) -> bool {
         let mut i = start + 1;
         for _ in 0..5 {

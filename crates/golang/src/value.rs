@@ -1,10 +1,10 @@
-//! Values as Go's `fmt` writes them: several of Kubernetes' messages hold a value in this form.
+//! Values in the forms of Go's `fmt`: several of Kubernetes' messages contain a value in this form.
 
 use serde_json::Value;
 
 use crate::quote;
 
-/// As `%v` writes a decoded JSON value: `map[image:x name:c]`.
+/// Returns a decoded JSON value as `%v` writes it: `map[image:x name:c]`.
 pub fn plain(value: &Value) -> String {
     let mut out = String::new();
     write_plain(&mut out, value);
@@ -42,7 +42,7 @@ fn write_plain(out: &mut String, value: &Value) {
     }
 }
 
-/// As `%#v` writes a decoded JSON value: `map[string]interface {}{"a":1}`.
+/// Returns a decoded JSON value as `%#v` writes it: `map[string]interface {}{"a":1}`.
 pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
@@ -60,7 +60,7 @@ pub fn syntax(value: &Value) -> String {
     }
 }
 
-/// The type's name as `%T` writes it.
+/// The name of a value's type as `%T` writes it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -73,7 +73,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// As `%s` writes a decoded JSON value: `text`, `%!s(int64=1)`.
+/// Returns a decoded JSON value as `%s` writes it: `text`, `%!s(int64=1)`.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".into(),
@@ -82,7 +82,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// What the errors of `encoding/json` call it.
+/// The name of a value's type in the errors of `encoding/json`.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -94,7 +94,7 @@ pub fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Whether two decoded JSON values have the same Go type.
+/// Returns whether two decoded JSON values have the same Go type.
 pub fn same_type(left: &Value, right: &Value) -> bool {
     type_name(left) == type_name(right)
 }

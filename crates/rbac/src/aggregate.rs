@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{Error, PolicyRule, parse_rules};
 
-/// The rules an aggregated ClusterRole should have: selector by selector, roles in the order of names, each distinct rule once.
+/// The rules that an aggregated ClusterRole should have: selector by selector, roles in the order of names, each distinct rule once.
 ///
-/// Nothing when the role has no `aggregationRule`.
+/// `None` when the role has no `aggregationRule`.
 pub fn aggregated_rules<'a>(role: &Value, all: impl IntoIterator<Item = &'a Value>) -> Result<Option<Vec<PolicyRule>>, Error> {
     let Some(selectors) = role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array) else {
         return Ok(None);
@@ -31,7 +31,7 @@ pub fn aggregated_rules<'a>(role: &Value, all: impl IntoIterator<Item = &'a Valu
     Ok(Some(union))
 }
 
-/// Whether a `metav1.LabelSelector` matches these labels; an empty selector matches everything, an unknown operator nothing.
+/// Returns whether a `metav1.LabelSelector` matches these labels; an empty selector matches everything, an unknown operator nothing.
 pub fn selector_matches(selector: &Value, labels: Option<&Value>) -> bool {
     let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
     let by_labels = selector

@@ -1,12 +1,12 @@
-//! Who asks for what: the question that rules answer.
+//! The question that rules answer: a user, a verb, and an object or URL.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The group whose members may do everything, whatever the rules say.
+/// The group whose members may do everything, regardless of the rules.
 pub const MASTERS_GROUP: &str = "system:masters";
-/// The group of everybody who proved an identity.
+/// The group of every user who proved an identity.
 pub const AUTHENTICATED_GROUP: &str = "system:authenticated";
 /// The group of requests without credentials.
 pub const UNAUTHENTICATED_GROUP: &str = "system:unauthenticated";
@@ -55,12 +55,12 @@ impl UserInfo {
         Self::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])
     }
 
-    /// Whether the user is a member of the group.
+    /// Returns whether the user is a member of the group.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 
-    /// Whether no rule is needed for this user.
+    /// Returns whether the user needs no rule.
     pub fn is_master(&self) -> bool {
         self.in_group(MASTERS_GROUP)
     }
@@ -77,7 +77,7 @@ pub fn split_service_account_username(username: &str) -> Option<(&str, &str)> {
     (is_label(namespace) && name.len() <= 253 && name.split('.').all(is_label_of_any_length)).then_some((namespace, name))
 }
 
-/// Whether this is the name of a namespace.
+/// Returns whether the text can be the name of a namespace.
 fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_label_of_any_length(text)
 }
@@ -91,7 +91,7 @@ fn is_label_of_any_length(text: &str) -> bool {
 /// One question to the authorizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Who asks.
+    /// The user who asks.
     pub user: UserInfo,
     /// `get`, `list`, ... for resources; the lower-case HTTP method otherwise.
     pub verb: String,
@@ -99,15 +99,15 @@ pub struct Attributes {
     pub namespace: String,
     /// The API group, empty for the core group.
     pub api_group: String,
-    /// The API version; no rule looks at it.
+    /// The API version; rules ignore it.
     pub api_version: String,
     /// The plural resource.
     pub resource: String,
     /// The subresource, empty for none.
     pub subresource: String,
-    /// The object's name, empty where none is named.
+    /// The object's name; empty if the request names none.
     pub name: String,
-    /// Whether this is about a resource; otherwise `path` counts.
+    /// True if this is about a resource; otherwise `path` counts.
     pub resource_request: bool,
     /// The URL path of a request that is not about a resource.
     pub path: String,

@@ -1,4 +1,4 @@
-//! The decision itself: bindings, the roles behind them, and their rules, in upstream's order and words.
+//! The authorization decision: bindings, the roles behind them, and their rules, in upstream's order and words.
 
 use std::fmt::Write as _;
 
@@ -9,22 +9,22 @@ use crate::{Attributes, Binding, Error, PolicyRule, RoleView, Subject, UserInfo}
 /// The answer to one question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request is allowed.
+    /// True if the request is allowed.
     pub allowed: bool,
-    /// Which binding allowed it, or which roles could not be found; often empty when denied.
+    /// The binding that allowed it, or the roles that were not found; often empty when denied.
     pub reason: String,
 }
 
-/// The rules that hold for a user, and what could not be resolved on the way.
+/// The rules that hold for a user, and the references that could not be resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrantedRules {
     /// Rules of cluster bindings, then those of the namespace's bindings.
     pub rules: Vec<PolicyRule>,
-    /// References that lead nowhere; the rules are complete apart from them.
+    /// References to roles that were not found; the rules are complete apart from them.
     pub errors: Vec<Error>,
 }
 
-/// Whether the rules allow the request. Members of `system:masters` are allowed without any rule.
+/// Decides whether the rules allow the request. Members of `system:masters` are allowed without any rule.
 pub fn authorize<V: RoleView + ?Sized>(view: &V, request: &Attributes) -> Decision {
     if request.user.is_master() {
         return Decision { allowed: true, reason: String::new() };
@@ -64,7 +64,7 @@ pub fn rules_for<V: RoleView + ?Sized>(view: &V, user: &UserInfo, namespace: &st
     granted
 }
 
-/// The text of a 403, as people and programs parse it.
+/// The text of a 403 response, which people and programs parse.
 pub fn forbidden_message(request: &Attributes, reason: &str) -> String {
     let user = quote(&request.user.name);
     let mut text = String::new();
@@ -99,12 +99,12 @@ pub fn forbidden_message(request: &Attributes, reason: &str) -> String {
     text
 }
 
-/// A resource with its group as messages name it: `deployments.apps`, `pods`.
+/// A resource with its group in the form of messages: `deployments.apps`, `pods`.
 pub fn group_resource(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-/// Several errors as upstream's aggregates print them.
+/// Several errors in the form of upstream's aggregates.
 pub(crate) fn aggregate(errors: &[Error]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {

@@ -1,6 +1,6 @@
-//! The roles and bindings every cluster has: Kubernetes 1.34's default policy.
+//! The roles and bindings of every cluster: Kubernetes 1.34's default policy.
 //!
-//! The tables name only what differs from role to role; the objects made from them carry the bootstrapping label and the autoupdate
+//! The tables hold only the differences from role to role; the objects made from them carry the bootstrapping label and the autoupdate
 //! annotation, so that [`crate::reconcile`] may keep them.
 
 mod controllers;

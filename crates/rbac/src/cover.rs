@@ -1,4 +1,4 @@
-//! Whether one set of rules contains another: the question behind escalation prevention and the permission preflight.
+//! Coverage of one set of rules by another, which escalation prevention and the permission preflight ask for.
 
 use mainstay_golang::quoted_list;
 

@@ -1,6 +1,6 @@
-//! What can be wrong with roles and bindings.
+//! The errors of roles and bindings.
 
-/// An object that can not be read, or a reference that leads nowhere.
+/// An object that cannot be read, or a reference to a role that was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The object lacks a field, or a field has the wrong type.
@@ -8,14 +8,14 @@ pub enum Error {
     Malformed {
         /// The object's kind.
         kind: String,
-        /// The object's name, `namespace/name` where it has one.
+        /// The object's name; `namespace/name` if it has a namespace.
         name: String,
         /// The field at fault.
         field: String,
-        /// What is wrong with it.
+        /// The problem of the field.
         detail: String,
     },
-    /// An object of a kind that is no part of the policy.
+    /// The object's kind is not an RBAC kind.
     #[error("kind {kind:?} is no RBAC object; expected Role, ClusterRole, RoleBinding or ClusterRoleBinding")]
     UnknownKind {
         /// The kind found.
@@ -29,7 +29,7 @@ pub enum Error {
         /// The role's name.
         name: String,
     },
-    /// A binding refers to something that is no role.
+    /// A binding refers to something that is not a role.
     #[error("unsupported role reference kind: {kind:?}")]
     UnsupportedRoleKind {
         /// The kind found.

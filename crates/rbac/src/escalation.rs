@@ -1,6 +1,6 @@
-//! Escalation prevention: nobody grants what they do not hold.
+//! Escalation prevention: users cannot grant permissions that they do not hold.
 //!
-//! One answer for the API server, which refuses by it, and for the permission preflight, which predicts what the server will say.
+//! The API server refuses by this answer, and the permission preflight predicts the server's refusal with it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::{
     Attributes, Binding, Error, PolicyRule, RBAC_GROUP, RoleView, UserInfo, compact, compact_string, covers, parse_rules, rules_for,
 };
 
-/// The rules of `wanted` that the user lacks in the namespace, atom by atom, and unresolved references met on the way.
+/// The rules of `wanted` that the user lacks in the namespace, atom by atom, and the unresolved references found on the way.
 pub fn confirm_no_escalation<V: RoleView + ?Sized>(
     view: &V,
     user: &UserInfo,
@@ -24,7 +24,7 @@ pub fn confirm_no_escalation<V: RoleView + ?Sized>(
     if missing.is_empty() { Ok(()) } else { Err((missing, held.errors)) }
 }
 
-/// The text that lists what the user would grant without holding it.
+/// The message that lists the permissions that the user would grant without holding them.
 pub fn escalation_message(user: &UserInfo, missing: &[PolicyRule], errors: &[Error]) -> String {
     let lines: BTreeSet<String> = compact(missing).iter().map(compact_string).collect();
     let lines: Vec<String> = lines.into_iter().collect();
@@ -42,17 +42,17 @@ pub fn escalation_message(user: &UserInfo, missing: &[PolicyRule], errors: &[Err
     text
 }
 
-/// Why a role or binding may not be written by a user.
+/// The reason why a user may not write a role or binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The write would grant these rules, atom by atom, which the user does not hold; the errors are of references met on the way.
+    /// The write would grant these rules, atom by atom, which the user does not hold; the errors are of references found on the way.
     NotHeld {
         /// The rules.
         missing: Vec<PolicyRule>,
         /// References that could not be resolved.
         errors: Vec<Error>,
     },
-    /// The role gathers the rules of others, which may be anything; these rules of an administrator are missing.
+    /// The role gathers the rules of other roles, which may be anything; these rules of an administrator are missing.
     Gathers {
         /// The rules.
         missing: Vec<PolicyRule>,
@@ -62,7 +62,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The server's words.
+    /// The server's message.
     pub fn message(&self, user: &UserInfo) -> String {
         match self {
             Self::NotHeld { missing, errors } => escalation_message(user, missing, errors),
@@ -83,16 +83,17 @@ impl Refusal {
 pub struct RoleWrite<'a> {
     /// `roles` or `clusterroles`.
     pub resource: &'a str,
-    /// The name in the path of the request. It is empty for a POST: a permission to `escalate` named roles does not extend to that.
+    /// The name in the path of the request. It is empty for a POST: a permission to `escalate` named roles does not cover a POST.
     pub request_name: &'a str,
-    /// The role as it is to be.
+    /// The role that is to be written.
     pub new: &'a Value,
-    /// The role as it was, for updates.
+    /// The previous role, for updates.
     pub old: Option<&'a Value>,
 }
 
-/// Why the user may not write the role, in the order in which the server looks; it answers with the first. A role that is or was aggregated
-/// needs every permission: whoever sets its selectors can gather anything. `escalate` on the role makes all of this unnecessary.
+/// The reasons why the user may not write the role, in the order in which the server checks; it answers with the first. A role that is or was
+/// aggregated needs every permission, because the user who sets its selectors can gather anything. `escalate` on the role makes all of this
+/// unnecessary.
 pub fn role_refusals<V: RoleView + ?Sized>(view: &V, user: &UserInfo, write: RoleWrite<'_>) -> Result<Vec<Refusal>, Error> {
     let RoleWrite { resource, request_name, new, old } = write;
     let namespace = new.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
@@ -113,10 +114,10 @@ pub fn role_refusals<V: RoleView + ?Sized>(view: &V, user: &UserInfo, write: Rol
     Ok(refusals)
 }
 
-/// Why the user may not write the binding. `roles` has the role that it refers to, `view` what the user holds; a server has one and the same
-/// for both, a plan looks for the role among what it will make, too. `bind` on the role makes holding its rules unnecessary.
+/// The reason why the user may not write the binding. `roles` has the role that it refers to, `view` the permissions of the user. A server
+/// uses the same for both; a plan also looks for the role among the objects that it will create.
 ///
-/// A role that does not exist is an error of its own.
+/// A role that is not found is an error of its own.
 pub fn binding_refusal<V: RoleView + ?Sized, R: RoleView + ?Sized>(
     view: &V,
     roles: &R,
@@ -134,7 +135,7 @@ pub fn binding_refusal<V: RoleView + ?Sized, R: RoleView + ?Sized>(
     Ok(refused.map(|(missing, errors)| Refusal::NotHeld { missing, errors }))
 }
 
-/// Whether a ClusterRole takes its rules from others.
+/// Returns whether a ClusterRole takes its rules from others.
 pub(crate) fn has_aggregation_rule(role: &Value) -> bool {
     role.get("aggregationRule").is_some_and(|rule| !rule.is_null())
 }

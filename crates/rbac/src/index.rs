@@ -1,4 +1,4 @@
-//! A policy held in memory: fed with objects on one side, asked by the authorizer on the other.
+//! A policy held in memory: objects update it, and the authorizer queries it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{Binding, Error, PolicyRule, RoleView, Subject, UserInfo, parse_bindi
 pub struct PolicyIndex {
     cluster_roles: BTreeMap<String, Arc<[PolicyRule]>>,
     cluster_role_bindings: BTreeMap<String, Arc<Binding>>,
-    /// Names of cluster role bindings by whom they may concern: every request asks for these, and a cluster has thousands.
+    /// Names of cluster role bindings by subject: every request asks for these, and a cluster has thousands.
     by_subject: HashMap<Whom, BTreeSet<String>>,
     roles: BTreeMap<String, BTreeMap<String, Arc<[PolicyRule]>>>,
     role_bindings: BTreeMap<String, BTreeMap<String, Arc<Binding>>>,
@@ -39,7 +39,7 @@ impl Whom {
 }
 
 impl PolicyIndex {
-    /// Takes in an object by its kind, in place of an older one of the same name.
+    /// Adds an object by its kind, in place of an older one of the same name.
     pub fn apply(&mut self, object: &Value) -> Result<(), Error> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
@@ -66,7 +66,7 @@ impl PolicyIndex {
         Ok(())
     }
 
-    /// Forgets an object; an unknown one is no error.
+    /// Removes an object; an unknown one is not an error.
     pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
         match kind {
             "ClusterRole" => {

@@ -1,7 +1,7 @@
-//! Role-based access control as Kubernetes decides it, and its bootstrap policy.
+//! Kubernetes' role-based access control, and its bootstrap policy.
 //!
-//! Everything here is a pure function of roles, bindings and a question. The embedded API server asks [`authorize`] on every
-//! request; the ClusterExtension preflight asks [`rules_for`] and [`covers`] about a service account.
+//! Everything here is a pure function of roles, bindings and a question. The embedded API server calls [`authorize`] on every
+//! request; the ClusterExtension preflight calls [`rules_for`] and [`covers`] for a service account.
 //!
 //! ```text
 //!   objects ── PolicyIndex (a RoleView) ──┐

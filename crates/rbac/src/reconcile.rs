@@ -1,25 +1,25 @@
-//! Keeping the default roles and bindings: what is missing is added, what people added stays.
+//! Upkeep of the default roles and bindings: missing parts are added, additions by users stay.
 
 use serde_json::{Map, Value, json};
 
 use crate::escalation::has_aggregation_rule;
 use crate::{Error, covers, parse_binding, parse_rules};
 
-/// The annotation that switches the upkeep off when it says `"false"`.
+/// The annotation that switches the upkeep off if it is `"false"`.
 pub const AUTOUPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// What to do so that a default object is as it should be.
+/// The step that brings a default object to its default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reconciled {
-    /// It is.
+    /// No change is needed.
     Nothing,
-    /// It may differ, but its annotation says to leave it alone.
+    /// It may differ, but its annotation says to leave it unchanged.
     Protected,
     /// It does not exist.
     Create(Value),
-    /// It lacks something; here it is with the addition.
+    /// It lacks something; this is the object with the addition.
     Update(Value),
-    /// It binds another role, which can not be changed in place: delete it and create this one.
+    /// It binds another role, which cannot be changed in place: delete it and create this one.
     Recreate(Value),
 }
 

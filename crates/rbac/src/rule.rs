@@ -1,4 +1,4 @@
-//! One rule of a Role or ClusterRole, and what it matches.
+//! One rule of a Role or ClusterRole, and its matching of requests.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -49,7 +49,7 @@ impl PolicyRule {
         self
     }
 
-    /// Whether this rule alone allows the request.
+    /// Returns whether this rule alone allows the request.
     pub fn allows(&self, request: &Attributes) -> bool {
         if !self.matches_verb(&request.verb) {
             return false;
@@ -63,17 +63,17 @@ impl PolicyRule {
         }
     }
 
-    /// Whether the verb is listed.
+    /// Returns whether the verb is listed.
     pub fn matches_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == ALL || v == verb)
     }
 
-    /// Whether the API group is listed.
+    /// Returns whether the API group is listed.
     pub fn matches_api_group(&self, group: &str) -> bool {
         self.api_groups.iter().any(|g| g == ALL || g == group)
     }
 
-    /// Whether the resource (with its subresource, empty for none) is listed.
+    /// Returns whether the resource (with its subresource, empty for none) is listed.
     pub fn matches_resource(&self, resource: &str, subresource: &str) -> bool {
         self.resources.iter().any(|listed| {
             if listed == ALL {
@@ -89,18 +89,18 @@ impl PolicyRule {
         })
     }
 
-    /// Whether the object's name is allowed; a rule without names allows every name, also none.
+    /// Returns whether the object's name is allowed; a rule without names allows every name, and a request without one.
     pub fn matches_name(&self, name: &str) -> bool {
         self.resource_names.is_empty() || self.resource_names.iter().any(|n| n == name)
     }
 
-    /// Whether the URL path is listed.
+    /// Returns whether the URL path is listed.
     pub fn matches_url(&self, path: &str) -> bool {
         self.non_resource_urls.iter().any(|listed| url_covers(listed, path))
     }
 }
 
-/// Whether an owner's URL pattern takes in the other path or pattern.
+/// Returns whether an owner's URL pattern covers the other path or pattern.
 pub(crate) fn url_covers(owner: &str, path: &str) -> bool {
     owner == path || (owner.ends_with('*') && path.starts_with(owner.trim_end_matches('*')))
 }

@@ -1,4 +1,4 @@
-//! Roles and bindings as the authorizer sees them, wherever they are kept.
+//! Roles and bindings as the authorizer sees them, independent of their store.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{Error, PolicyRule, UserInfo, service_account_username};
 /// The API group of roles and bindings.
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whom a binding gives its role.
+/// A user, group or service account to which a binding gives its role.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Subject {
@@ -27,7 +27,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Whether the user is meant, in a binding of this namespace (empty for a cluster binding).
+    /// Returns whether the subject is this user, in a binding of this namespace (empty for a cluster binding).
     pub fn applies_to(&self, user: &UserInfo, binding_namespace: &str) -> bool {
         match self.kind.as_str() {
             "User" => user.name == self.name,
@@ -40,7 +40,7 @@ impl Subject {
         }
     }
 
-    /// The subject as an authorizer's reason names it.
+    /// The subject in the form of an authorizer's reason.
     pub(crate) fn describe(&self, binding_namespace: &str) -> String {
         if self.kind == "ServiceAccount" {
             let namespace = if self.namespace.is_empty() { binding_namespace } else { &self.namespace };
@@ -70,17 +70,17 @@ pub struct Binding {
     pub name: String,
     /// The binding's namespace, empty for a ClusterRoleBinding.
     pub namespace: String,
-    /// The role it gives.
+    /// The role that it gives.
     pub role_ref: RoleRef,
-    /// Whom it gives it.
+    /// The subjects to which it gives the role.
     pub subjects: Vec<Subject>,
 }
 
-/// Where the authorizer finds roles and bindings: an index over a watch, or the objects of one test.
+/// A source of roles and bindings for the authorizer: an index over a watch, or the objects of one test.
 pub trait RoleView {
     /// Every ClusterRoleBinding, in the order of names.
     fn cluster_role_bindings(&self) -> Vec<Arc<Binding>>;
-    /// Of those, at least all that concern the user.
+    /// The ClusterRoleBindings that concern the user, and possibly others.
     fn cluster_role_bindings_of(&self, user: &UserInfo) -> Vec<Arc<Binding>> {
         let mut all = self.cluster_role_bindings();
         all.retain(|binding| binding.subjects.iter().any(|subject| subject.applies_to(user, "")));

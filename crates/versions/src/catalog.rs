@@ -1,7 +1,7 @@
-//! Ranges as catalogs write them: a blank is "and", `||` is "or", `x` is a wildcard, pre-releases compare like any version
+//! Ranges in the dialect of catalogs: a blank is "and", `||` is "or", `x` is a wildcard, pre-releases compare like any version
 //! (OLM0-RES-08, OLM1-UPG-07).
 //!
-//! The reader splits at blanks except after `<`, `>` and `=`, and drops single characters; ranges in the wild depend on such habits,
+//! The reader splits at blanks except after `<`, `>` and `=`, and drops single characters. Published ranges depend on these habits,
 //! so they are kept.
 
 use std::cmp::Ordering;
@@ -80,13 +80,13 @@ impl CatalogRange {
         Ok(Self { text: text.to_owned(), groups })
     }
 
-    /// Whether the version lies in the range.
+    /// Returns whether the version lies in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| group.iter().all(|(operator, bound)| operator.holds(version.cmp_precedence(bound))))
     }
 }
 
-/// Splits at blanks, but not after an operator's last character; pieces of one character fall away.
+/// Splits at blanks, but not after an operator's last character; pieces of one character are dropped.
 fn split(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let mut parts = Vec::new();
@@ -134,7 +134,7 @@ fn operator_and_version(part: &str) -> Result<(&str, &str), Error> {
     }
 }
 
-/// Replaces a wildcard by one or two comparators without.
+/// Replaces a wildcard by one or two comparators without wildcards.
 fn expand(part: &str, out: &mut Vec<String>) -> Result<(), Error> {
     if !part.contains('x') {
         out.push(part.to_owned());
@@ -145,8 +145,8 @@ fn expand(part: &str, out: &mut Vec<String>) -> Result<(), Error> {
         let flat = version.replacen(".x.x", ".x", 1).replacen(".x", ".0", 1);
         if flat.split('.').count() == 2 { format!("{flat}.0") } else { flat }
     };
-    // Beyond everything that the wildcard stands for. Where there is no wildcard in last place, there is no such version, and the
-    // comparator is refused below for having none.
+    // The first version above everything that the wildcard stands for. Unless the last number is a wildcard, there is no such version, and
+    // the comparator is refused below for having none.
     let beyond = || {
         let mut numbers: Vec<String> = flat.split('.').map(str::to_owned).collect();
         let raised = match (version.split('.').next_back(), version.split('.').count()) {

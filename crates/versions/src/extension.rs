@@ -1,4 +1,4 @@
-//! Ranges as a ClusterExtension writes them (OLM1-UPG-08 to OLM1-UPG-10): blank or comma is "and", `||` is "or", with `^`, `~`,
+//! Ranges in the dialect of ClusterExtensions (OLM1-UPG-08 to OLM1-UPG-10): blank or comma is "and", `||` is "or", with `^`, `~`,
 //! hyphens and wildcards; a pre-release matches only a comparator that names one, or `!=` a full version.
 
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ enum Operator {
     Caret,
 }
 
-/// The last number that is given; those behind it are wildcards.
+/// The last number that is given; the ones after it are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Given {
     Nothing,
@@ -62,7 +62,7 @@ impl ExtensionRange {
         Ok(Self { text: text.to_owned(), groups })
     }
 
-    /// Whether the version lies in the range.
+    /// Returns whether the version lies in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| group.iter().all(|comparator| comparator.holds(version)))
     }
@@ -107,7 +107,7 @@ impl Comparator {
             Given::Major => false,
             _ if version.minor() != bound.minor() => true,
             Given::Minor => (version.is_prerelease() || bound.is_prerelease()) && version.compare_prerelease(bound).is_ne(),
-            // Without any number the bound is 0.0.0 in full.
+            // Without any number the bound is the full version 0.0.0.
             Given::Nothing => version.patch() != bound.patch() || order.is_ne(),
         }
     }
@@ -138,13 +138,13 @@ impl Comparator {
     }
 }
 
-/// Reads along a text.
+/// A position in a text that is read.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     rest: &'a str,
 }
 
-/// A version as written in a comparator.
+/// A version in its written form in a comparator.
 struct Written<'a> {
     text: &'a str,
     numbers: [&'a str; 3],
@@ -190,7 +190,7 @@ impl<'a> Cursor<'a> {
         OPERATORS.into_iter().find(|(token, _)| self.eat(token)).map_or(Operator::Equal, |(_, operator)| operator)
     }
 
-    /// Dotted identifiers after a mark, taken only when there is at least one.
+    /// Reads dotted identifiers after a mark, if there is at least one.
     fn identifiers(&mut self, mark: &str) -> &'a str {
         let before = *self;
         let mut last = *self;
@@ -206,7 +206,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn version(&mut self) -> Option<Written<'a>> {
-        // The stray bar is upstream's; what has one in a number is refused later, with another text.
+        // The stray bar is upstream's; a number with a bar is refused later, with another text.
         let digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'x' | b'X' | b'*' | b'|');
         let before = *self;
         self.eat("v");
@@ -234,7 +234,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// `a - b` means from a to b, both included.
+/// Rewrites `a - b`, which means from a to b, both included.
 fn rewrite_hyphens(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Kubernetes' own versions: of its APIs (`v1beta1`) and of a cluster (`v1.34.2`).
+//! Kubernetes' own versions: of its APIs (`v1beta1`) and of clusters (`v1.34.2`).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -47,12 +47,12 @@ impl ApiVersion {
     }
 }
 
-/// The version of a cluster as it reports itself, or as a bundle demands it: `v1.34.2`, `1.27`, `v1.31.4+k3s1`.
+/// The version of a cluster as it reports itself, or as a bundle requires it: `v1.34.2`, `1.27`, `v1.31.4+k3s1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KubernetesVersion(Version);
 
 impl KubernetesVersion {
-    /// Reads a version; a leading `v` and a missing patch number are fine.
+    /// Reads a version; a leading `v` and a missing patch number are allowed.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bare = text.strip_prefix('v').unwrap_or(text);
         let end = bare.find(['-', '+']).unwrap_or(bare.len());
@@ -71,12 +71,12 @@ impl KubernetesVersion {
         &self.0
     }
 
-    /// Major and minor number, which is what compatibility is promised by.
+    /// Major and minor number, on which compatibility rests.
     pub fn minor(&self) -> (u64, u64) {
         (self.0.major(), self.0.minor())
     }
 
-    /// Whether a cluster of this version is new enough for what demands `minimum`.
+    /// Returns whether a cluster of this version meets the requirement `minimum`.
     pub fn is_at_least(&self, minimum: &Self) -> bool {
         self.0.cmp_precedence(&minimum.0).is_ge()
     }

@@ -1,8 +1,8 @@
 //! Semantic versions, both range dialects, and Kubernetes' version order.
 //!
-//! Two dialects live side by side because two worlds write them: catalogs (skip ranges, dependencies) speak [`CatalogRange`], the
-//! `version` field of a ClusterExtension speaks [`ExtensionRange`]. They differ in separators, in wildcards and above all in
-//! pre-releases: the first compares them like any version, the second leaves them out unless they are asked for.
+//! There are two dialects because catalogs and ClusterExtensions differ: catalogs (skip ranges, dependencies) use [`CatalogRange`], the
+//! `version` field of a ClusterExtension uses [`ExtensionRange`]. They differ in separators, in wildcards and above all in
+//! pre-releases: the first compares them like any version, the second leaves them out unless the range asks for them.
 //!
 //! ```text
 //!   Version ──┬── CatalogRange    ">=1.0.0 <2.0.0 || !=1.5.0"
@@ -20,7 +20,7 @@ pub use extension::ExtensionRange;
 pub use kubernetes::{KubernetesVersion, compare_api_versions};
 pub use version::Version;
 
-/// A version or a range that cannot be read. The texts are those of the programs that people know these dialects from.
+/// A version or a range that cannot be read. The texts are those of the programs from which people know these dialects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(pub(crate) String);

@@ -11,7 +11,7 @@ use mainstay_golang::quote;
 
 use crate::Error;
 
-/// More is no version that anybody wrote by hand.
+/// The longest version in bytes; a handwritten one is shorter.
 const MAX_BYTES: usize = 512;
 
 /// A semantic version.
@@ -86,17 +86,17 @@ impl Version {
         self.0.patch
     }
 
-    /// What follows `-`, else empty.
+    /// The part after `-`; empty if there is none.
     pub fn prerelease(&self) -> &str {
         self.0.pre.as_str()
     }
 
-    /// What follows `+`, else empty.
+    /// The part after `+`; empty if there is none.
     pub fn build(&self) -> &str {
         self.0.build.as_str()
     }
 
-    /// Whether it is a pre-release.
+    /// Returns whether it is a pre-release.
     pub fn is_prerelease(&self) -> bool {
         !self.0.pre.is_empty()
     }
@@ -158,7 +158,7 @@ fn prerelease_part(part: &str) -> Result<(), Error> {
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The build part of the order is a tie-break of ours, not a statement about precedence.
+        // The build part is a tie-break of this crate, not a statement about precedence.
         self.cmp_precedence(other).then_with(|| self.0.build.cmp(&other.0.build))
     }
 }

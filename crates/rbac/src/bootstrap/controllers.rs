@@ -1,4 +1,4 @@
-//! The identities of the controllers in kube-controller-manager: role, and a binding to the account of the same name in kube-system.
+//! The identities of the controllers in kube-controller-manager: a role, and a binding to the account of the same name in kube-system.
 
 use super::{READ, events, rule};
 use crate::PolicyRule;
@@ -14,7 +14,7 @@ const NETWORKING: &str = "networking.k8s.io";
 const POLICY: &str = "policy";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
-/// Workloads moved from one group to the other long ago; the policy still names both.
+/// The groups of workloads, which moved from one to the other long ago; the policy still names both.
 const WORKLOADS: &str = "apps extensions";
 
 pub(super) fn table() -> Vec<(&'static str, Vec<PolicyRule>)> {

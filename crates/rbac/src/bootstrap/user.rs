@@ -21,7 +21,7 @@ fn label(target: &str) -> String {
     format!("rbac.authorization.k8s.io/aggregate-to-{target}")
 }
 
-/// A role that collects others; it may itself be a part of the next higher one.
+/// A role that collects others; it may itself be part of the next higher one.
 fn aggregated(name: &str, part_of: Option<&str>) -> Value {
     let mut metadata = metadata(name, "");
     if let Some(target) = part_of {
