@@ -1,4 +1,4 @@
-//! The checks of a change to a catalog, as a pipeline asks for them (CATLG-67, CATLG-69, OLM1-FBC-18).
+//! The checks that a pipeline makes on a change to a catalog (CATLG-67, CATLG-69, OLM1-FBC-18).
 //!
 //! The JSON shape (`mainstay catalog ci -o json`):
 //!
@@ -16,17 +16,17 @@ use crate::Level;
 use crate::diff::{Change, Diff, Rule as DiffRule, diff};
 use crate::lint::{Finding, Placed, Rule as LintRule, lint};
 
-/// What is checked.
+/// Subject of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Check {
-    /// Only packages changed that the author may change.
+    /// Only packages that the author may change have changed.
     Packages,
     /// The new catalog is valid.
     Valid,
-    /// Published bundles are what they were.
+    /// Published bundles are unchanged.
     Immutable,
-    /// Nobody who has something installed loses their way.
+    /// Every existing installation can still update.
     Updates,
     /// Lint finds no error in changed packages that was not there before.
     Lint,
@@ -48,18 +48,18 @@ impl Check {
     }
 }
 
-/// One check and what it found.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// The check.
     pub check: Check,
-    /// Whether it found nothing.
+    /// True if it found no problem.
     pub passed: bool,
-    /// What it found.
+    /// The problems that it found.
     pub problems: Vec<Problem>,
 }
 
-/// Something that must not be.
+/// A violation of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The package.
@@ -77,18 +77,18 @@ pub struct Problem {
     /// Line in it, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is so.
+    /// The problem in one sentence.
     pub message: String,
-    /// What to do.
+    /// The fix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fix: String,
 }
 
-/// All checks.
+/// The result of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether all checks passed.
+    /// True if all checks passed.
     pub passed: bool,
     /// Packages that differ.
     pub changed_packages: Vec<String>,
@@ -104,7 +104,7 @@ impl Report {
     }
 }
 
-/// Checks a change. `allowed` are the packages that may change; all when there is no list.
+/// Checks a change. `allowed` are the packages that may change; all of them without a list.
 pub fn check(old: &Placed, new: &Placed, allowed: Option<&[String]>) -> (Report, Diff) {
     let difference = diff(&old.catalog, &new.catalog);
     let changed: Vec<String> = difference.changed_packages().map(str::to_owned).collect();
@@ -159,7 +159,7 @@ fn packages(difference: &Diff, allowed: &[String]) -> Vec<Problem> {
     problems
 }
 
-/// Errors of lint in changed packages, as far as the old catalog did not have them.
+/// Lint errors in changed packages that the old catalog did not have.
 fn fresh(old: &Placed, findings: Vec<Finding>, changed: &[String]) -> Vec<Problem> {
     type Key = (LintRule, String, String, String, String);
     let key = |finding: &Finding| -> Key {

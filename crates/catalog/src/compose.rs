@@ -1,4 +1,4 @@
-//! One catalog of several, by a configuration file (CATLG-66, OLM1-FBC-16).
+//! One catalog from several, by a configuration file (CATLG-66, OLM1-FBC-16).
 //!
 //! ```yaml
 //! name: team-catalog
@@ -9,7 +9,7 @@
 //! - {name: beta-op, image: "reg.example/beta/index@sha256:..."}
 //! ```
 //!
-//! Each reference becomes a folder `<name>/<reference>/`. Two references must not have one package: [`conflicts`] finds all such.
+//! Each reference becomes a folder `<name>/<reference>/`. Two references must not share a package: [`conflicts`] finds all such packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ use serde::Deserialize;
 
 use crate::model::Catalog;
 
-/// The longest file that is read.
+/// Maximum size of the file, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 /// The most references of a catalog.
 const MAX_REFERENCES: usize = 10_000;
 
-/// What is composed.
+/// The configuration of a composite catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Composition {
@@ -34,7 +34,7 @@ pub struct Composition {
     /// Tag of its image.
     #[serde(default)]
     pub tag: String,
-    /// The catalogs it is made of.
+    /// The catalogs that it consists of.
     pub references: Vec<Part>,
 }
 
@@ -44,28 +44,28 @@ pub struct Composition {
 pub struct Part {
     /// Name of its folder.
     pub name: String,
-    /// Where it is: an image, a directory or a file.
+    /// Its location: an image, a directory or a file.
     pub image: String,
 }
 
-/// Why a composition can not be made.
+/// Reason why a composition cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
-    /// The file is no YAML.
+    /// The file is not YAML.
     #[error("line {line}: {reason}")]
     Yaml {
         /// Line, from 1.
         line: usize,
-        /// The reader's words.
+        /// The reader's message.
         reason: String,
     },
-    /// The file has another shape.
+    /// The file has the wrong shape.
     #[error("{0}")]
     Shape(String),
-    /// A name can not be that of a folder.
+    /// A name cannot be that of a folder.
     #[error("{what} {name:?} can not name a folder; use letters, digits, `-`, `_` and `.`, beginning with a letter or digit")]
     Name {
-        /// Whose name.
+        /// The object with that name.
         what: &'static str,
         /// The name.
         name: String,
@@ -73,7 +73,7 @@ pub enum ComposeError {
     /// Something is missing.
     #[error("{what} is missing")]
     Missing {
-        /// What.
+        /// The missing part.
         what: String,
     },
     /// A reference is named twice.
@@ -94,7 +94,7 @@ impl Composition {
         if problems.is_empty() { Ok(composition) } else { Err(problems) }
     }
 
-    /// Where its image goes, `REPO:TAG`; nothing when it has no repository.
+    /// The target of its image, `REPO:TAG`; `None` if it has no repository.
     pub fn image(&self) -> Option<String> {
         let tag = if self.tag.is_empty() { "latest" } else { &self.tag };
         (!self.repo.is_empty()).then(|| format!("{}:{tag}", self.repo))
@@ -136,7 +136,7 @@ fn is_folder(name: &str) -> bool {
     name.len() <= LONGEST && name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric()) && name.bytes().all(inside)
 }
 
-/// Packages that several references have, each with the names of these.
+/// Packages that several references contain, each with the names of these references.
 pub fn conflicts<'a>(parts: &[(&'a str, &'a Catalog)]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, catalog) in parts {
@@ -154,7 +154,7 @@ pub fn conflicts<'a>(parts: &[(&'a str, &'a Catalog)]) -> BTreeMap<&'a str, Vec<
     owners
 }
 
-/// All parts as one catalog.
+/// Merges all parts into one catalog.
 pub fn merge(parts: impl IntoIterator<Item = Catalog>) -> Catalog {
     let mut all = Catalog::default();
     for part in parts {

@@ -1,9 +1,9 @@
-//! Update graphs of packages: who updates whom, as data, and as upstream draws it.
+//! Update graphs of packages: the updates between bundles, as data, and as upstream draws them.
 //!
 //! ```text
-//!   EntryFacts   --> edge         when an entry updates a bundle, for everybody who asks
-//!   PackageFacts --> UpdateGraph  the channels of one package with all their edges, and the ways through them
-//!                    --> picture  what is drawn of it, by crate `graph`
+//!   EntryFacts   --> edge         the definition of an update edge, for all callers
+//!   PackageFacts --> UpdateGraph  the channels of one package with all their edges, and the paths through them
+//!                    --> picture  the drawing of it, by crate `graph`
 //!   Catalog      --> mermaid      `opm alpha render-graph`, byte for byte
 //! ```
 

@@ -1,9 +1,9 @@
-//! The name that was probably meant.
+//! Suggestions for mistyped names.
 
-/// Names of more letters are not compared.
+/// The longest name that is compared.
 const LONGEST: usize = 256;
 
-/// The shortest candidate that contains a text, else the one that differs least from it, if it differs little.
+/// Returns the shortest candidate that contains the text, else the one that differs least from it, if it differs little.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if text.is_empty() || text.len() > LONGEST {
         return None;
@@ -18,7 +18,7 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     })
 }
 
-/// How many letters are to be changed, added or taken away; of long texts the beginnings count.
+/// The number of characters to change, add or remove; only the beginnings of long texts count.
 pub fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(LONGEST).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -7,7 +7,7 @@
 //!   catalog files ── convert ── template as JSON
 //! ```
 //!
-//! Bundle images are rendered by a function handed in. What is compiled, and the words on what can not be, are upstream's.
+//! A function of the caller renders bundle images. The compiled catalogs and the error messages are upstream's.
 
 mod basic;
 mod convert;
@@ -26,11 +26,11 @@ pub use keys::ShapeError;
 /// A kind of template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only shortens bundles to their images.
+    /// Shortens bundles to their images.
     Basic,
     /// Orders bundles by version.
     Semver,
-    /// Puts bundles in the place of others.
+    /// Substitutes bundles by others.
     Substitutes,
 }
 
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -62,14 +62,14 @@ impl Kind {
     }
 }
 
-/// What a bundle reference renders to.
+/// The result of rendering a bundle reference.
 #[derive(Debug, Clone, Default)]
 pub struct Rendered {
-    /// Its entries; exactly one, unless something is wrong.
+    /// Its entries; exactly one in a valid result.
     pub bundles: Vec<Bundle>,
-    /// `spec.description` of the first one's CSV.
+    /// `spec.description` of the first bundle's CSV.
     pub description: String,
-    /// The first of `spec.icon` of the first one's CSV.
+    /// The first of `spec.icon` of the first bundle's CSV.
     pub icon: Option<Icon>,
 }
 
@@ -79,17 +79,17 @@ impl From<Vec<Bundle>> for Rendered {
     }
 }
 
-/// Renders an image or directory; the error says why it can not be.
+/// Renders an image or directory; the error gives the reason for a failure.
 pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Rendered, String> + 'r;
 
-/// What a text says that has no document.
+/// The error for a text without a document.
 const END: &str = "EOF";
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
     value: Value,
-    /// The keys that stand twice.
+    /// The duplicate keys.
     duplicates: Vec<mainstay_yaml::Duplicate>,
 }
 
@@ -111,7 +111,7 @@ impl Template {
         }
     }
 
-    /// [`Template::parse`] for a kind that is known, with the words that upstream has for it then.
+    /// [`Template::parse`] for a known kind, with upstream's messages for that case.
     pub fn parse_as(kind: Kind, text: &str) -> Result<Self, TemplateError> {
         match (Self::parse(text), kind) {
             (Err(TemplateError::Decode(reason)), Kind::Semver) if reason == END => Ok(Self::from(Value::Null)),
@@ -136,7 +136,7 @@ impl Template {
         Kind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or_else(|| TemplateError::UnknownSchema(schema.to_owned()))
     }
 
-    /// Compiles it as a template of that kind.
+    /// Compiles the template as one of that kind.
     pub fn compile(&self, kind: Kind, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
         match kind {
             Kind::Basic => basic::compile(&self.value, render),
@@ -146,7 +146,7 @@ impl Template {
     }
 }
 
-/// Why a template gives no catalog.
+/// Reason why a template cannot be compiled to a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     /// The text is neither JSON nor YAML.
@@ -155,13 +155,13 @@ pub enum TemplateError {
     /// The text of a template whose kind is known is neither JSON nor YAML.
     #[error("decoding template schema: {0}")]
     DecodeSchema(String),
-    /// There is no `schema`.
+    /// The `schema` is missing.
     #[error("template input missing required 'schema' field")]
     NoSchema,
-    /// The schema is of no template.
+    /// The schema does not belong to any template.
     #[error("unknown template schema: {0}")]
     UnknownSchema(String),
-    /// The schema is not the one of the kind that was asked for.
+    /// The schema differs from that of the requested kind.
     #[error("template has unknown schema ({found:?}), should be {expected:?}")]
     Schema {
         /// The schema as written.
@@ -169,13 +169,13 @@ pub enum TemplateError {
         /// Schema of the kind.
         expected: &'static str,
     },
-    /// A semver template that can not be read.
+    /// A semver template that cannot be read.
     #[error("render: unable to read file: {0}")]
     Semver(#[source] Box<SemverError>),
-    /// A value of another shape.
+    /// A value has the wrong shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// A bundle can not be rendered.
+    /// A bundle cannot be rendered.
     #[error("{0}")]
     Render(String),
     /// A reference gives no bundle, or several.
@@ -186,29 +186,29 @@ pub enum TemplateError {
         /// Bundles it gave.
         count: usize,
     },
-    /// No bundles at all.
+    /// No bundles were given or rendered.
     #[error("render: no bundles specified or no bundles could be rendered")]
     NoBundles,
-    /// Bundles that do not go together.
+    /// Bundles that do not fit together.
     #[error("render: unable to post-process bundle info: {0}")]
     Versions(#[source] Box<VersionsError>),
-    /// A bundle of a basic template that is neither only an image nor whole.
+    /// A bundle of a basic template that is neither an image alone nor complete.
     #[error("unexpected fields present in basic template bundle")]
     UnexpectedFields,
-    /// Entries that are no catalog.
+    /// Entries that do not form a catalog.
     #[error("render: unable to create declarative config from entries: {0}")]
     Entries(#[source] LoadError),
-    /// Entries that are no valid catalog.
+    /// Entries that do not form a valid catalog.
     #[error("render: entries are not valid FBC: {0}")]
     Invalid(String),
-    /// A substitution that can not be made.
+    /// A substitution that cannot be made.
     #[error("render: error processing substitution {base}->{name}: {problem}")]
     Substitution {
         /// The bundle to be substituted.
         base: String,
         /// The image that takes its place.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A blob is invalid.
@@ -216,10 +216,10 @@ pub enum TemplateError {
     Load(#[from] LoadError),
 }
 
-/// What is wrong with the text of a semver template.
+/// Problem with the text of a semver template.
 #[derive(Debug, thiserror::Error)]
 pub enum SemverError {
-    /// The schema is another one.
+    /// The schema is not that of a semver template.
     #[error("readFile: input file has unknown schema, should be {:?}", Kind::Semver.schema())]
     Schema,
     /// The text is neither JSON nor YAML.
@@ -230,12 +230,12 @@ pub enum SemverError {
     UnknownField {
         /// The key.
         field: String,
-        /// Path of the mapping that it is in.
+        /// Path of the mapping that contains it.
         at: String,
         /// Keys that exist there.
         known: &'static str,
     },
-    /// A key that stands twice.
+    /// A duplicate key.
     #[error("error converting YAML to JSON: yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map")]
     Duplicate {
         /// The line of the second one.
@@ -243,7 +243,7 @@ pub enum SemverError {
         /// The key.
         key: String,
     },
-    /// A value of another shape.
+    /// A value has the wrong shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
     /// The preferred kind of default channel is not generated.
@@ -260,23 +260,23 @@ fn inside(at: &str) -> String {
     if at.is_empty() { String::new() } else { format!(" in {at}") }
 }
 
-/// Why bundles can not be ordered by version.
+/// Reason why bundles cannot be ordered by version.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionsError {
-    /// Not exactly one version.
+    /// A bundle does not have exactly one version.
     #[error("bundle {bundle:?} has multiple \"olm.package\" properties, expected exactly 1")]
     Properties {
         /// The bundle.
         bundle: String,
     },
-    /// A version that is none.
+    /// A version that cannot be parsed.
     #[error("bundle {bundle:?} has invalid version {version:?}: {reason}")]
     Version {
         /// The bundle.
         bundle: String,
         /// Its version as written.
         version: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Bundles of several packages.
@@ -287,7 +287,7 @@ pub enum VersionsError {
         /// Package of the bundles before it.
         expected: String,
     },
-    /// One bundle twice in one place.
+    /// A bundle occurs twice in one place.
     #[error("duplicate bundle name {0:?}")]
     Duplicate(String),
     /// Versions whose order is not defined.
@@ -295,7 +295,7 @@ pub enum VersionsError {
     BuildMetadata(String),
 }
 
-/// Renders a reference that must be one bundle.
+/// Renders a reference that must give exactly one bundle.
 fn one(reference: &str, render: &mut RenderBundle<'_>) -> Result<(Bundle, Rendered), TemplateError> {
     let mut rendered = render(reference).map_err(TemplateError::Render)?;
     let bundles = std::mem::take(&mut rendered.bundles);

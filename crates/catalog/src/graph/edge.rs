@@ -1,4 +1,4 @@
-//! When an entry of a channel updates a bundle (OLM1-UPG-05 to OLM1-UPG-07): the one definition, for the resolver, drawings and checks.
+//! The update edge from a bundle to an entry of a channel (OLM1-UPG-05 to OLM1-UPG-07): one definition for resolver, drawings and checks.
 
 use std::fmt;
 
@@ -37,11 +37,11 @@ impl fmt::Display for EdgeKind {
     }
 }
 
-/// An entry with its range read, ready to be asked about many bundles.
+/// An entry with its range parsed, ready to be compared with many bundles.
 #[derive(Debug, Clone)]
 pub struct Updates<'e> {
     entry: &'e EntryFacts<'e>,
-    /// A range that can not be read contains nothing (OLM1-UPG-07).
+    /// A range that cannot be read contains nothing (OLM1-UPG-07).
     range: Option<CatalogRange>,
 }
 
@@ -51,7 +51,7 @@ impl<'e> Updates<'e> {
         Self { entry, range: entry.skip_range.and_then(|range| CatalogRange::parse(range).ok()) }
     }
 
-    /// Every edge from the bundle to the entry, strongest first; without a version, the range says nothing.
+    /// Every edge from the bundle to the entry, strongest first; without a version, the range gives no edge.
     pub fn edges(&self, bundle: &str, version: Option<&Version>) -> impl Iterator<Item = EdgeKind> {
         edges(self.entry.replaces, self.entry.skips.iter().copied(), self.range.as_ref(), (bundle, version))
     }
@@ -62,7 +62,7 @@ impl<'e> Updates<'e> {
     }
 }
 
-/// The definition: what an entry says, and a bundle with its version where that is known.
+/// Returns the edges from a bundle to an entry; the version is `None` if it is unknown.
 pub(crate) fn edges<'e>(
     replaces: Option<&str>,
     mut skips: impl Iterator<Item = &'e str>,

@@ -1,7 +1,7 @@
 //! The channels of a catalog in Mermaid's language, as `opm alpha render-graph` writes them (CATLG-49, CATLG-50).
 //!
-//! Curators paste the text into pages and keep it beside their catalogs, so it is upstream's to the byte, its habits included: edges are
-//! numbered in the order the channels are looked at, which is not the order they are written in when packages have channels of one name.
+//! Curators paste the text into pages and keep it beside their catalogs, so it equals upstream's byte for byte. That includes its habits:
+//! edges are numbered in the order in which the channels are read, which differs from the order of the text if packages share channel names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -13,61 +13,61 @@ use crate::facts::package_property;
 use crate::model::{Bundle, Catalog, Channel, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
 use crate::validate::property_error;
 
-/// What is drawn.
+/// Options of a drawing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mermaid<'a> {
     /// Only this package.
     pub package: Option<&'a str>,
     /// Only edges from this bundle on.
     pub minimum_edge: Option<&'a str>,
-    /// Whether to mark what OLM v0 would not go through.
+    /// Marking of the edges that OLM v0 would not follow.
     pub semantics: V0Semantics,
 }
 
-/// Whether skipped bundles and the edges that lead to them are marked.
+/// Marking of skipped bundles and of the edges that lead to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum V0Semantics {
-    /// Every edge alike (`opm alpha render-graph` without flags).
+    /// Nothing is marked (`opm alpha render-graph` without flags).
     Plain,
-    /// What is skipped is marked (`--draw-v0-semantics`, and always in `opm alpha render-template -o mermaid`).
+    /// Skipped bundles are marked (`--draw-v0-semantics`, and always in `opm alpha render-template -o mermaid`).
     #[default]
     Marked,
 }
 
-/// A drawing, and what was left out of it.
+/// A drawing, with warnings about the parts left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawing {
     /// Mermaid's text.
     pub text: String,
-    /// What people should know, in upstream's words.
+    /// Warnings for the user, in upstream's words.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no drawing. The words are upstream's.
+/// Reason why there is no drawing. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MermaidError {
-    /// A property of the bundle has another shape.
+    /// A property of the bundle has the wrong shape.
     #[error("parse properties for bundle {}: {reason}", quote(bundle))]
     Properties {
         /// Name of the bundle.
         bundle: String,
-        /// Which property, and what is wrong.
+        /// The property and the problem.
         reason: String,
     },
-    /// Not exactly one `olm.package` property.
+    /// The bundle does not have exactly one `olm.package` property.
     #[error("bundle {} has multiple \"olm.package\" properties, expected exactly 1", quote(bundle))]
     PackageProperties {
         /// Name of the bundle.
         bundle: String,
     },
-    /// Its version is none.
+    /// The bundle's version cannot be parsed.
     #[error("bundle {} has invalid version {}: {reason}", quote(bundle), quote(version))]
     Version {
         /// Name of the bundle.
         bundle: String,
         /// The version as written.
         version: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// No bundle has the name of the minimum edge.
@@ -100,7 +100,7 @@ pub fn mermaid(catalog: &Catalog, options: &Mermaid<'_>) -> Result<Drawing, Merm
     Ok(writer.finish())
 }
 
-/// Versions by the name of a bundle. A bundle that no blob describes counts as 0.0.0, as upstream has it.
+/// Versions by the name of a bundle. A bundle without a blob counts as 0.0.0, as in upstream.
 struct Versions {
     of: HashMap<String, Version>,
     none: Version,
@@ -133,12 +133,12 @@ fn version(bundle: &Bundle) -> Result<Version, MermaidError> {
     let (Some(property), None) = (of_package.next(), of_package.next()) else {
         return Err(MermaidError::PackageProperties { bundle: name() });
     };
-    // `null` is a package without name and version.
+    // `null` counts as a package without name and version.
     let version = package_property(property.value.get()).map(|(_, version)| version).unwrap_or_default();
     Version::parse(&version).map_err(|error| MermaidError::Version { bundle: name(), version, reason: error.to_string() })
 }
 
-/// Below this, nothing is drawn.
+/// The lower bound of the drawing.
 struct Floor<'a> {
     name: &'a str,
     version: &'a Version,
@@ -151,7 +151,7 @@ fn package_of<'c>(bundle: &str, channels: &[&'c Channel]) -> Option<&'c str> {
     Some(channel.package.as_str()).filter(|package| !package.is_empty())
 }
 
-/// What is drawn of a channel: nothing when all of it is filtered out.
+/// The entries of a channel that are drawn; `None` if all of them are filtered out.
 fn kept(channel: &Channel, package: Option<&str>, floor: Option<&Floor<'_>>, versions: &Versions) -> Option<Vec<Entry>> {
     if package.is_none() && floor.is_none() {
         return Some(channel.entries.clone());
@@ -167,7 +167,7 @@ fn kept(channel: &Channel, package: Option<&str>, floor: Option<&Floor<'_>>, ver
     (!entries.is_empty()).then_some(entries)
 }
 
-/// The entry with the edges that begin at the floor or above it; nothing when it had edges and none is left.
+/// The entry with the edges that begin at the floor or above it; `None` if it had edges and none is left.
 fn above(entry: &Entry, floor: &Floor<'_>, versions: &Versions) -> Option<Entry> {
     let bare = Entry { name: entry.name.clone(), ..Entry::default() };
     if entry.name.as_str() == floor.name {
@@ -184,7 +184,7 @@ fn above(entry: &Entry, floor: &Floor<'_>, versions: &Versions) -> Option<Entry>
     (edges(&left) || (!edges(entry) && reaches(entry.name.as_str()))).then_some(left)
 }
 
-/// What the catalog's deprecations name. Upstream looks for channels and bundles by their name alone, in whatever package.
+/// The objects that the catalog's deprecations name. Upstream finds channels and bundles by their name alone, in any package.
 #[derive(Default)]
 struct Deprecated<'a> {
     packages: BTreeSet<&'a str>,
@@ -214,13 +214,13 @@ struct Writer<'a> {
     versions: &'a Versions,
     options: &'a Mermaid<'a>,
     deprecated: Deprecated<'a>,
-    /// What is written of each package.
+    /// The text of each package.
     packages: BTreeMap<&'a str, String>,
     deprecated_package: Option<&'a str>,
     deprecated_channels: Vec<String>,
-    /// IDs of bundles by the class that they are drawn in.
+    /// IDs of bundles by their class in the drawing.
     classes: BTreeMap<&'static str, Vec<String>>,
-    /// Edges so far.
+    /// The number of edges so far.
     links: usize,
     skipped_links: Vec<usize>,
     warnings: Vec<String>,
@@ -287,11 +287,11 @@ impl<'a> Writer<'a> {
         let marked = self.options.semantics == V0Semantics::Marked;
         for skip in entry.skips.iter().map(crate::BundleName::as_str) {
             put(out, format_args!("      {}-- skip --> {}\n", node(skip), node(name)));
-            // An edge of the second entry that skips the same bundle leads from what the first one has taken away.
+            // If a second entry skips the same bundle, its edge leads from a bundle that the first one has removed.
             let again = marked && !skipped.insert(skip);
             self.link(again);
         }
-        // Skips of this very entry count, so this is looked up only now.
+        // The entry's own skips count, so this is looked up only now.
         let passed_over = skipped.contains(name);
         if let Some(range) = &entry.skip_range {
             match CatalogRange::parse(range) {

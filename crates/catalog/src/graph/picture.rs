@@ -1,11 +1,11 @@
-//! An update graph as a picture (MS-EXPL-03): what is written in the boxes, which edges are drawn together, what is said above.
+//! An update graph as a picture (MS-EXPL-03): the texts of the boxes, the merging of edges, and the text above them.
 
 use mainstay_graph::{Edge, Kind, Line, Mark, Marks, Merge, Node, Panel, Picture, Tone};
 
 use super::edge::EdgeKind;
 use super::update::{ChannelGraph, GraphNode, Place, StartState, UpdateGraph, Ways};
 
-/// The picture of an update graph; `catalog` says where it is from, when that is not clear.
+/// The picture of an update graph; `catalog` names its source, if that is not clear.
 pub fn picture(graph: &UpdateGraph<'_>, catalog: Option<&str>) -> Picture {
     let ways = graph.ways();
     let mut description = Vec::new();
@@ -155,7 +155,7 @@ fn drawn(graph: &UpdateGraph<'_>, node: &GraphNode<'_>, ways: &Ways) -> Node {
     Node { id: node.name.clone(), label, details, marks }
 }
 
-/// Messages are written for pages; a box has room for a line.
+/// The first line of a message: messages are written for pages, and a box has room for one line.
 fn first_line(message: &str) -> &str {
     message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

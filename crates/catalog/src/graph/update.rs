@@ -1,4 +1,4 @@
-//! The update graph of one package: each channel's bundles with all edges between them, and the ways that lead on from one of them.
+//! The update graph of one package: each channel's bundles with all edges between them, and the update paths from one of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::facts::{ChannelFacts, PackageFacts};
 const MAX_NODES: usize = 5_000;
 const MAX_EDGES: usize = 200_000;
 
-/// A channel that is larger than anybody could look at.
+/// Error for a channel that is too large for a readable graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("channel {channel} of package {package} has more than {limit} {what}, which is more than a graph can show")]
 pub struct TooLarge {
@@ -21,7 +21,7 @@ pub struct TooLarge {
     pub channel: String,
     /// Bundles or update edges.
     pub what: &'static str,
-    /// How many there may be.
+    /// The most that a graph can show.
     pub limit: usize,
 }
 
@@ -36,27 +36,27 @@ pub struct UpdateGraph<'a> {
     pub deprecation: Option<&'a str>,
     /// Its channels, the default one first, then by name.
     pub channels: Vec<ChannelGraph<'a>>,
-    /// Where the ways begin.
+    /// The start of the update paths.
     pub start: Option<Start>,
 }
 
-/// What is installed, or thought to be.
+/// The bundle that is installed, or assumed to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Name of the bundle, or its version where no bundle is known.
+    /// Name of the bundle, or its version if no bundle is known.
     pub bundle: String,
     /// Its version.
     pub version: Option<Version>,
-    /// Whether it runs on a cluster or is only asked about.
+    /// State of the bundle: installed on a cluster or only asked about.
     pub state: StartState,
 }
 
-/// Whether something runs.
+/// State of the start of update paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartState {
     /// It is installed.
     Installed,
-    /// Somebody asks what would follow.
+    /// It is only asked about.
     Asked,
 }
 
@@ -80,24 +80,24 @@ pub struct ChannelGraph<'a> {
 pub struct GraphNode<'a> {
     /// Name of the bundle.
     pub name: String,
-    /// Its version, when a blob says it.
+    /// Its version, if a blob gives it.
     pub version: Option<Version>,
-    /// What it has to do with the channel.
+    /// Its relation to the channel.
     pub place: Place,
     /// Message of its deprecation.
     pub deprecation: Option<&'a str>,
     /// The range of its entry.
     pub skip_range: Option<&'a str>,
-    /// Nothing in the channel replaces or skips it.
+    /// True if nothing in the channel replaces or skips it.
     pub head: bool,
 }
 
-/// What a bundle has to do with a channel.
+/// Relation of a bundle to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The channel has an entry for it, and the catalog has its blob.
     Entry,
-    /// The channel has an entry for it, but there is no blob: it can not be installed.
+    /// The channel has an entry for it, but there is no blob: it cannot be installed.
     EntryWithoutBundle,
     /// Edges begin at it, but the channel has no entry for it.
     Outside,
@@ -110,7 +110,7 @@ pub struct UpdateEdge {
     pub from: usize,
     /// Position of the bundle that it is updated to.
     pub to: usize,
-    /// What makes the edge.
+    /// The kind of the edge.
     pub kind: EdgeKind,
 }
 
@@ -133,7 +133,7 @@ impl<'a> UpdateGraph<'a> {
         Ok(Self { package: facts.name, default_channel: default, deprecation: facts.deprecation, channels, start })
     }
 
-    /// The bundles that can be reached from the start, with the number of steps, over all channels of the graph.
+    /// Returns the bundles that can be reached from the start, with the number of steps, over all channels of the graph.
     pub fn ways(&self) -> Ways {
         let Some(start) = &self.start else { return Ways::default() };
         let mut next: HashMap<&str, BTreeMap<(Option<&Version>, &str), &str>> = HashMap::new();
@@ -146,7 +146,7 @@ impl<'a> UpdateGraph<'a> {
         let mut ways = Ways { before: BTreeMap::new(), steps: BTreeMap::from([(start.bundle.clone(), 0)]) };
         let mut queue = VecDeque::from([(start.bundle.as_str(), 0)]);
         while let Some((here, steps)) = queue.pop_front() {
-            // The highest version first, so that a shortest way goes by it.
+            // The highest version first, so that a shortest path goes through it.
             for to in next.get(here).into_iter().flat_map(|next| next.values().rev()) {
                 if !ways.steps.contains_key(*to) {
                     ways.steps.insert((*to).to_owned(), steps + 1);
@@ -159,7 +159,7 @@ impl<'a> UpdateGraph<'a> {
     }
 }
 
-/// How to get from the start to the other bundles.
+/// Paths from the start to the other bundles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ways {
     steps: BTreeMap<String, usize>,
@@ -167,12 +167,12 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// In how many steps a bundle can be reached.
+    /// The number of steps to a bundle; `None` if it cannot be reached.
     pub fn steps(&self, bundle: &str) -> Option<usize> {
         self.steps.get(bundle).copied()
     }
 
-    /// A shortest way, start and end included.
+    /// A shortest path, start and end included.
     pub fn path(&self, bundle: &str) -> Option<Vec<&str>> {
         let (mut at, _) = self.steps.get_key_value(bundle)?;
         let mut path = vec![at.as_str()];
@@ -185,7 +185,7 @@ impl Ways {
     }
 }
 
-/// What the package says of its bundles.
+/// Facts of the package about its bundles.
 struct Known<'a> {
     bundles: HashMap<&'a str, (Option<Version>, Option<&'a str>)>,
     entries: BTreeSet<&'a str>,
@@ -207,7 +207,7 @@ impl<'a> Known<'a> {
 }
 
 impl<'a> ChannelGraph<'a> {
-    /// The graph, or what there is too much of.
+    /// Returns the graph, or the part of which there is too much.
     fn new(channel: &'a ChannelFacts<'a>, known: &Known<'a>, start: Option<&Start>) -> Result<Self, (&'static str, usize)> {
         let mut nodes: Vec<GraphNode<'a>> = Vec::new();
         let mut met: BTreeSet<&str> = BTreeSet::new();
@@ -273,7 +273,7 @@ impl<'a> ChannelGraph<'a> {
 }
 
 impl GraphNode<'_> {
-    /// Where it stands among others: by its version, or by the one that its name ends with.
+    /// The version that orders the node among others: its own, or the one that its name ends with.
     fn order(&self) -> Option<Version> {
         self.version.clone().or_else(|| self.version_in_name())
     }
@@ -283,7 +283,7 @@ impl GraphNode<'_> {
         starts.filter_map(|at| self.name.get(at..)).find_map(|text| Version::parse(text.strip_prefix('v').unwrap_or(text)).ok())
     }
 
-    /// What to call it in few letters.
+    /// A short name of the node.
     pub fn short(&self) -> String {
         self.order().map_or_else(|| self.name.clone(), |version| version.to_string())
     }
