@@ -1,6 +1,6 @@
 //! Objects that are served under two versions: autoscalers (v1 and v2) and events (core and events.k8s.io).
 //!
-//! Both are stored once. What autoscaling/v1 can not say travels in annotations, as Kubernetes has it.
+//! Both are stored once. Content that autoscaling/v1 cannot express travels in annotations, as Kubernetes has it.
 
 mod autoscaler;
 
@@ -16,7 +16,7 @@ pub fn convertible(gvk: &Gvk) -> bool {
     matches!(gvk.group_kind(), ("autoscaling", "HorizontalPodAutoscaler") | ("" | "events.k8s.io", "Event"))
 }
 
-/// The version that can say everything, where it is not the object's own: Kubernetes prepares and checks objects in that form.
+/// The version that can say everything, unless it is the object's own: Kubernetes prepares and checks objects in that form.
 pub fn hub(gvk: &Gvk) -> Option<Gvk> {
     let autoscaler = gvk.group_kind() == ("autoscaling", "HorizontalPodAutoscaler") && gvk.version == "v1";
     autoscaler.then(|| Gvk::new("autoscaling", "v2", &gvk.kind))

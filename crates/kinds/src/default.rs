@@ -56,7 +56,7 @@ impl Condition {
 static ROWS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     let mut rows: HashMap<&'static str, Vec<Row>> = HashMap::new();
     for line in include_str!("default/defaults.txt").lines() {
-        // A line that can not be read is left out here and fails the test below.
+        // A line that cannot be read is left out here and fails the test below.
         if let Some((name, row)) = read_row(line) {
             rows.entry(name).or_default().push(row);
         }
@@ -113,7 +113,7 @@ fn structure(schema: &Schema, map: &mut Map<String, Value>) {
     rules::before(name, map);
     if let Some(rows) = ROWS.get(name) {
         for row in rows {
-            // A field that is always written stands there with its empty value when nobody has set it.
+            // A field that is always written stands there with its empty value when it has not been set.
             let declared = schema.properties.get(row.field).and_then(|inner| inner.default.as_ref()).filter(|value| value.is_string());
             // A row may also say which value counts as none.
             let stands_for_none =

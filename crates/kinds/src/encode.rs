@@ -35,7 +35,7 @@ pub(crate) fn short_name(definition: &str) -> &str {
         .unwrap_or(definition)
 }
 
-/// What a definition stands for beside structs.
+/// The meaning of a definition that is no struct.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Special {
     Quantity,
@@ -112,7 +112,7 @@ pub(crate) fn is_struct(schema: &Schema) -> bool {
     schema.definition.is_some() && schema.kind == Some(Type::Object) && special(schema) == Special::None && !schema.preserve_unknown_fields
 }
 
-/// Quantities may be given as numbers; those that can not be read are left for validation to name.
+/// Quantities may be given as numbers; those that cannot be read are left for validation to name.
 fn quantity(value: &mut Value) {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -181,7 +181,7 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Whether a field's empty value is written: pointers keep it, plain fields drop it.
+/// Returns true if a field's empty value is written: pointers keep it, plain fields drop it.
 fn keeps_zero(name: &str, field: &str, schema: &Schema) -> bool {
     match schema.kind {
         Some(Type::Boolean) => POINTER_BOOLEANS.contains(&field) || (field == "readOnly" && name == "core.v1.CSIVolumeSource"),

@@ -65,7 +65,7 @@ pub fn field_selectors(gvk: &Gvk) -> &'static [&'static str] {
     }
 }
 
-/// The value of a selectable field; empty where the object does not have it. `None` where lists of the kind can not be selected by it.
+/// The value of a selectable field; empty if the object does not have it. `None` if lists of the kind cannot be selected by it.
 pub fn field_value(gvk: &Gvk, object: &Value, field: &str) -> Option<String> {
     if !field_selectors(gvk).contains(&field) {
         return None;
@@ -97,7 +97,7 @@ pub fn field_value(gvk: &Gvk, object: &Value, field: &str) -> Option<String> {
     })
 }
 
-/// What Kubernetes says of a field that lists of this kind can not be selected by.
+/// Kubernetes' message about a field that lists of this kind cannot be selected by.
 pub fn unsupported_field(gvk: &Gvk, field: &str) -> String {
     let events = gvk.kind == "Event";
     match gvk.group_kind() {

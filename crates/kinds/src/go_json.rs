@@ -1,4 +1,4 @@
-//! What Go's reader of JSON says of text that it can not read.
+//! Messages of Go's JSON reader about text that it cannot read.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl Scan<'_> {
         }
     }
 
-    /// What is wrong with the next letter, or that there is none. Go takes bytes for letters here.
+    /// The problem with the next character, or that there is none. Go takes bytes for characters here.
     fn unexpected(&self, context: &str) -> String {
         let Some(byte) = self.peek() else { return "unexpected end of JSON input".to_owned() };
         let shown = match byte {

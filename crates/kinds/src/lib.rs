@@ -1,4 +1,4 @@
-//! What Kubernetes 1.34 knows of each built-in kind, as pure functions on JSON values.
+//! The rules of Kubernetes 1.34 for each built-in kind, as pure functions on JSON values.
 //!
 //! ```text
 //! facts/*.json ──> registry (resources, schemas) ──> discovery, openapi (documents)

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::quantity::Quantity;
 use crate::resource_list::{ResourceList, Side, specified};
 
-/// Says which defaults a pod was given.
+/// The annotation that says which defaults a pod was given.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Above this, amounts are compared in whole numbers only.
 const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
@@ -56,7 +56,7 @@ fn fill<'a>(container: &mut Value, side: &str, amounts: &'a Map<String, Value>) 
     missing
 }
 
-/// What a pod breaks, in Kubernetes' words, the bounds in their order.
+/// Returns the bounds that a pod breaks, in Kubernetes' words and in the order of the bounds.
 pub fn check_pod(limit_range: &Value, pod: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for limit in items(limit_range, "/spec/limits") {
@@ -73,7 +73,7 @@ pub fn check_pod(limit_range: &Value, pod: &Value) -> Vec<String> {
     broken
 }
 
-/// What a claim breaks, in Kubernetes' words: only its requests count.
+/// Returns the bounds that a claim breaks, in Kubernetes' words: only its requests count.
 pub fn check_claim(limit_range: &Value, claim: &Value) -> Vec<String> {
     let requests = ResourceList::read(claim.pointer("/spec/resources/requests"));
     let mut broken = Vec::new();
@@ -113,7 +113,7 @@ struct Bound<'a> {
     amount: Quantity,
 }
 
-/// Amounts in thousandths where all of them can be, else in whole numbers.
+/// Amounts in thousandths if all of them can be, else in whole numbers.
 fn common(amounts: [Quantity; 3]) -> [i128; 3] {
     if amounts.iter().all(|amount| amount.to_int() <= MAX_MILLI_VALUE) {
         amounts.map(Quantity::to_milli)

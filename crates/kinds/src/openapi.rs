@@ -112,7 +112,7 @@ fn collect(resource: &Resource, wanted: &mut BTreeSet<String>) {
     let mut add = |gvk: &Gvk| {
         if let Some(name) = registry().definition_name(gvk) {
             wanted.insert(name.to_owned());
-            // Lists have a definition where the kind can be listed.
+            // Lists have a definition if the kind can be listed.
             let list = format!("{name}List");
             if registry().definition(&list).is_some() {
                 wanted.insert(list);
@@ -190,7 +190,7 @@ fn rewrite(value: &mut Value, dialect: Dialect) {
     }
 }
 
-/// What one request to a resource's path can be.
+/// A kind of request to a resource's path.
 struct Operation {
     method: &'static str,
     action: &'static str,

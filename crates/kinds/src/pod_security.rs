@@ -13,11 +13,11 @@ use checks::CHECKS;
 
 /// The last version of Kubernetes in which a check changed.
 const NEWEST: u32 = 34;
-/// How many pods of a namespace are looked at when its level changes.
+/// Pods of a namespace that are looked at, at the most, when its level changes.
 const MAX_PODS: usize = 3_000;
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much a pod may do.
+/// The level of a standard: how much a pod may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are those of the standards")]
 pub enum Level {
@@ -79,26 +79,26 @@ impl fmt::Display for Standard {
     }
 }
 
-/// What a namespace asks of its pods.
+/// The policy of a namespace for its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Pods that violate it are refused.
     pub enforce: Standard,
     /// Pods and templates that violate it are noted for auditors.
     pub audit: Standard,
-    /// Whoever writes what violates it is warned.
+    /// Clients that write what violates it are warned.
     pub warn: Standard,
 }
 
 impl Policy {
-    /// Reads the labels of a namespace; besides the policy what is wrong with them. Where nothing is said, a pod may do everything.
+    /// Reads the labels of a namespace; besides the policy, returns the errors in them. If they say nothing, a pod may do everything.
     pub fn of(namespace: &Value) -> (Self, Vec<Error>) {
         let mut labels = Labels { labels: namespace.pointer("/metadata/labels"), errors: Vec::new() };
-        // What cannot be read is enforced strictly, but nobody is warned by it.
+        // A label that cannot be read is enforced strictly, but gives no warnings.
         let enforce = labels.mode("enforce", Level::Restricted);
         let audit = labels.mode("audit", Level::Privileged);
         let mut warn = labels.mode("warn", Level::Privileged);
-        // What is enforced on pods is a warning to those who write the templates of pods.
+        // The level that is enforced on pods is a warning to those who write the templates of pods.
         if warn.level == Given::Not && enforce.level == Given::Well && enforce.standard.level > warn.standard.level {
             warn.standard.level = enforce.standard.level;
             if warn.version == Given::Not {
@@ -109,7 +109,7 @@ impl Policy {
     }
 }
 
-/// How a label is there.
+/// The state of a label.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     Not,
@@ -117,7 +117,7 @@ enum Given {
     Unreadable,
 }
 
-/// What the labels of one mode say.
+/// The content of one mode's labels.
 struct Mode {
     standard: Standard,
     level: Given,
@@ -149,7 +149,7 @@ impl Labels<'_> {
     }
 }
 
-/// What a pod violates.
+/// The violations of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Violations(Vec<Violation>);
 
@@ -161,7 +161,7 @@ struct Violation {
 }
 
 impl Violations {
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -184,7 +184,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// What a pod, or the template of pods, violates: it has `metadata` and `spec`.
+/// Returns the violations of a pod, or of the template of pods: it has `metadata` and `spec`.
 pub fn evaluate(standard: Standard, pod: &Value) -> Violations {
     let version = match standard.version {
         Version::Latest => NEWEST,
@@ -207,7 +207,7 @@ pub fn evaluate(standard: Standard, pod: &Value) -> Violations {
     Violations(found)
 }
 
-/// The template of pods in an object of a resource, where it has one: that violates only by what it makes.
+/// The template of pods in an object of a resource, if it has one: that violates only by what it makes.
 pub fn template<'a>(group: &str, plural: &str, object: &'a Value) -> Option<&'a Value> {
     let pointer = match (group, plural) {
         ("", "podtemplates") => "/template",
@@ -220,7 +220,7 @@ pub fn template<'a>(group: &str, plural: &str, object: &'a Value) -> Option<&'a 
     object.pointer(pointer).filter(|template| template.is_object())
 }
 
-/// Whether an update of a pod changes anything that the standards look at: only images and ephemeral containers can.
+/// Returns true if an update of a pod changes anything that the standards look at: only images and ephemeral containers can.
 pub fn is_significant_update(new: &Value, old: &Value) -> bool {
     let list = |pod: &Value, field: &str| pod.pointer(&format!("/spec/{field}")).and_then(Value::as_array).cloned().unwrap_or_default();
     for field in ["containers", "initContainers"] {
@@ -234,7 +234,7 @@ pub fn is_significant_update(new: &Value, old: &Value) -> bool {
     !list(new, "ephemeralContainers").iter().all(same)
 }
 
-/// What to warn of when a namespace gets another policy: the pods that are there and would not be let in now.
+/// Warnings when a namespace gets another policy: the pods that are there and would not be let in now.
 pub fn namespace_warnings(name: &str, new: &Policy, old: &Policy, pods: impl FnOnce() -> Vec<Value>) -> Vec<String> {
     let (wanted, before) = (new.enforce, old.enforce);
     let relaxed = wanted.version == before.version && wanted.level <= before.level;

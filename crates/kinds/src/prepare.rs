@@ -18,7 +18,7 @@ use crate::{Gvk, go_form, registry};
 
 type Object = Map<String, Value>;
 
-/// Who asks, as CertificateSigningRequests record it.
+/// The user of a request, as CertificateSigningRequests record it.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the fields are those of the Kubernetes API")]
 pub struct Requester {
@@ -28,16 +28,16 @@ pub struct Requester {
     pub extra: Map<String, Value>,
 }
 
-/// What strategies need to know of the moment.
+/// The circumstances of a request that strategies need to know.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The time of the request.
     pub now: Timestamp,
-    /// Who asks.
+    /// The user who made the request.
     pub requester: Requester,
 }
 
-/// What counts as a new generation.
+/// The changes that count as a new generation.
 #[derive(Clone, Copy, PartialEq)]
 enum Counts {
     /// The server does not count: what the creator said stays.
@@ -74,7 +74,7 @@ fn counts(gvk: &Gvk) -> Counts {
     }
 }
 
-/// Whether `status` of that kind belongs to its own subresource.
+/// Returns true if `status` of that kind belongs to its own subresource.
 fn has_status(gvk: &Gvk) -> bool {
     registry().resource_of_kind(gvk).is_some_and(|resource| resource.subresource("status").is_some())
 }
@@ -361,7 +361,7 @@ fn job_selector(map: &mut Object) {
     }
     let labels = labels.clone();
     entry(entry(spec, "selector"), "matchLabels").entry("batch.kubernetes.io/controller-uid").or_insert(json!(uid));
-    // A Job without labels has those of its template, whoever reads it.
+    // A Job without labels has those of its template for every reader.
     let own = entry(entry(map, "metadata"), "labels");
     if own.is_empty() {
         *own = labels;
@@ -384,7 +384,7 @@ pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Sets a field, or removes it where there is no value.
+/// Sets a field, or removes it if there is no value.
 fn put(map: &mut Object, field: &str, value: Option<Value>) {
     match value {
         Some(value) => map.insert(field.to_owned(), value),

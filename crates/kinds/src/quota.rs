@@ -17,7 +17,7 @@ pub use evaluator::Evaluator;
 use crate::quantity::Quantity;
 use crate::resource_list::ResourceList;
 
-/// What is done to an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of admission")]
 pub enum Operation {
@@ -28,7 +28,7 @@ pub enum Operation {
 /// A write as quotas see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// What is done.
+    /// The operation on the object.
     pub operation: Operation,
     /// The subresource, or empty.
     pub subresource: &'a str,
@@ -50,7 +50,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whether an object that has these values of the scope fits.
+    /// Returns true if an object that has these values of the scope fits.
     fn accepts(&self, found: &[&str]) -> bool {
         let among = |name: &&str| self.values.iter().any(|value| value == name);
         match self.operator.as_str() {
@@ -68,9 +68,9 @@ impl Requirement {
 pub struct Quota {
     /// Its name.
     pub name: String,
-    /// What is allowed.
+    /// Amounts that are allowed.
     pub hard: ResourceList,
-    /// What is used.
+    /// Amounts that are used.
     pub used: ResourceList,
     scopes: Vec<Requirement>,
 }
@@ -113,12 +113,12 @@ impl Quota {
     }
 }
 
-/// What a write adds to one quota.
+/// The amounts that a write adds to one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The quota's name.
     pub quota: String,
-    /// How much more it has used.
+    /// The increase of what is used.
     pub amounts: ResourceList,
 }
 
@@ -186,7 +186,7 @@ pub struct Source {
     pub group: String,
     /// Its plural name.
     pub plural: String,
-    /// How its objects are measured.
+    /// The measure of its objects.
     pub evaluator: Evaluator,
 }
 
@@ -216,7 +216,7 @@ pub fn sources(hard: &ResourceList) -> Vec<Source> {
     sources
 }
 
-/// What the objects of one resource use of a quota: every name that measures them is there, if only with zero.
+/// Returns what the objects of one resource use of a quota: every name that measures them is there, if only with zero.
 pub fn total<'a>(quota: &Quota, evaluator: &Evaluator, objects: impl Iterator<Item = &'a Value>, now: Timestamp) -> ResourceList {
     let mut used = ResourceList::default();
     for name in quota.hard.names().filter(|name| evaluator.measures(name)) {

@@ -49,7 +49,7 @@ pub struct Resource {
     pub verbs: Vec<String>,
     #[serde(default)]
     pub subresources: Vec<Subresource>,
-    /// Absent where nothing is stored (reviews, bindings).
+    /// Absent if nothing is stored (reviews, bindings).
     pub storage_version_hash: Option<String>,
 }
 
@@ -60,9 +60,9 @@ pub struct Subresource {
     pub name: String,
     pub kind: String,
     pub verbs: Vec<String>,
-    /// The kind's group, where it is not the resource's own.
+    /// The kind's group, unless it is the resource's own.
     pub group: Option<String>,
-    /// The kind's version, where it is not the resource's own.
+    /// The kind's version, unless it is the resource's own.
     pub version: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
-    /// Whether objects are stored: reviews and bindings only answer.
+    /// Returns true if objects are stored: reviews and bindings only answer.
     pub fn is_stored(&self) -> bool {
         self.verbs.iter().any(|verb| verb == "get")
     }
@@ -84,7 +84,7 @@ impl Resource {
 }
 
 impl Subresource {
-    /// The kind that requests and answers have; that of `resource` where none is stated.
+    /// The kind that requests and answers have; that of `resource` if none is stated.
     pub fn gvk(&self, resource: &Resource) -> Gvk {
         match (&self.group, &self.version) {
             (group, Some(version)) => Gvk::new(group.clone().unwrap_or_default(), version, &self.kind),
@@ -204,7 +204,7 @@ impl Registry {
             return Some(schema.clone());
         }
         drop(read);
-        // The lock is held until the whole tree is read: nobody sees a node that is still pending.
+        // The lock is held until the whole tree is read, so that a node that is still pending is never seen.
         let mut cache = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
         self.load(name, &mut cache)
     }

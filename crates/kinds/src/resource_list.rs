@@ -29,7 +29,7 @@ impl ResourceList {
         Value::Object(self.0.iter().map(member).collect::<Map<_, _>>())
     }
 
-    /// The amount of a resource; `None` where none is given.
+    /// The amount of a resource; `None` if it has none.
     pub fn get(&self, name: &str) -> Option<Quantity> {
         self.0.get(name).copied()
     }
@@ -49,7 +49,7 @@ impl ResourceList {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Whether nothing is given.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -129,14 +129,14 @@ fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// What a pod's specification asks for: containers and sidecars together, or the largest step of its initialization where that is
-/// more. Amounts of the pod as a whole stand in place of the sum. Overhead is not part of it.
+/// The amounts that a pod's specification asks for: containers and sidecars together, or the largest step of its initialization if that is
+/// more. Amounts of the pod as a whole replace the sum. Overhead is not part of it.
 pub fn specified(pod: &Value, side: Side) -> ResourceList {
     let pod_level = |name: &str| matches!(name, "cpu" | "memory");
     total(pod, side, |container, _| side.of(container), pod_level)
 }
 
-/// What a pod is charged with: its specification, or what its node has given it already where that is more (a resize under way),
+/// The amounts that a pod is charged with: its specification, or what its node has given it already if that is more (a resize under way),
 /// and its overhead.
 pub fn charged(pod: &Value, side: Side) -> ResourceList {
     let infeasible = items(pod, "/status/conditions").any(|one| one["type"] == "PodResizePending" && one["reason"] == "Infeasible");
@@ -156,7 +156,7 @@ pub fn charged(pod: &Value, side: Side) -> ResourceList {
     let overhead = ResourceList::read(pod.pointer("/spec/overhead"));
     match side {
         Side::Requests => sum.add(&overhead),
-        // What is not limited stays so.
+        // A resource that is not limited stays so.
         Side::Limits => {
             let limited = overhead.only(|name| sum.get(name).is_some_and(|amount| !amount.sign().is_eq()));
             sum.add(&limited);
@@ -165,7 +165,7 @@ pub fn charged(pod: &Value, side: Side) -> ResourceList {
     sum
 }
 
-/// What the containers of a pod ask for together, whatever the pod as a whole does.
+/// The amounts that the containers of a pod ask for together, whatever the pod as a whole does.
 pub(crate) fn of_containers(pod: &Value, side: Side) -> ResourceList {
     total(pod, side, |container, _| side.of(container), |_| false)
 }
@@ -196,7 +196,7 @@ fn total(pod: &Value, side: Side, of: impl Fn(&Value, &str) -> ResourceList, pod
     sum
 }
 
-/// Whether a pod says what it asks for as a whole.
+/// Returns true if a pod says what it asks for as a whole.
 pub fn has_pod_level(pod: &Value) -> bool {
     let supported = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     let sides = [Side::Requests, Side::Limits];

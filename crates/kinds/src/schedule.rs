@@ -23,23 +23,23 @@ pub struct Fields {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether days of the month, or of the week, are not restricted.
+    /// True if days of the month, or of the week, are not restricted.
     any_day: bool,
     any_weekday: bool,
 }
 
 impl Fields {
-    /// Whether the minute of an hour is meant.
+    /// Returns true if the schedule includes the minute of an hour.
     pub fn minute(&self, minute: u32) -> bool {
         self.minutes >> minute & 1 == 1
     }
 
-    /// Whether the hour of a day is meant.
+    /// Returns true if the schedule includes the hour of a day.
     pub fn hour(&self, hour: u32) -> bool {
         self.hours >> hour & 1 == 1
     }
 
-    /// Whether a day is meant: month from 1, day of the month from 1, day of the week from Sunday as 0. Where both kinds of day are
+    /// Returns true if the schedule includes a day: month from 1, day of the month from 1, day of the week from Sunday as 0. If both kinds of day are
     /// restricted, either is enough.
     pub fn day(&self, month: u32, day: u32, weekday: u32) -> bool {
         let (by_month, by_week) = (self.days >> day & 1 == 1, self.weekdays >> weekday & 1 == 1);
@@ -67,7 +67,7 @@ impl Schedule {
     /// Reads a schedule; a leading `TZ=ZONE ` is skipped, since the time zone has a field of its own.
     ///
     /// # Errors
-    /// What is wrong with it, in the words that Kubernetes reports.
+    /// The text is no schedule; the error has the words that Kubernetes reports.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("longer than {LONGEST} characters"));

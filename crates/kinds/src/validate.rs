@@ -46,7 +46,7 @@ use crate::{Gvk, registry};
 
 pub(crate) type Errors = Vec<Error>;
 
-/// What is wrong with a new object.
+/// Findings about a new object.
 pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
     // Reviews are answered, not stored: they need no name.
     let stored = registry().resource_of_kind(gvk).is_some_and(crate::Resource::is_stored);
@@ -65,7 +65,7 @@ pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
     if errors.is_empty() { meta::create_in_registry(gvk, object) } else { errors }
 }
 
-/// What is wrong with a changed object. `subresource` is that of the request.
+/// Findings about a changed object. `subresource` is that of the request.
 pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<Error> {
     let early = if subresource.is_none() { first(gvk, new, Some(old)) } else { Vec::new() };
     if !early.is_empty() {
@@ -97,7 +97,7 @@ pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<
     errors
 }
 
-/// What is refused before anybody looks at the rest.
+/// Findings that refuse an object before the rest is looked at.
 fn first(gvk: &Gvk, object: &Value, old: Option<&Value>) -> Errors {
     match gvk.group_kind() {
         ("", "Service") => service::families(object, old),
@@ -108,13 +108,13 @@ fn first(gvk: &Gvk, object: &Value, old: Option<&Value>) -> Errors {
 /// One thing that a kind looks at when it is changed. Kinds look in different orders and at some things more than once, and clients see all of it.
 #[derive(Clone, Copy)]
 enum Look {
-    /// How the metadata changes.
+    /// The change of the metadata.
     Metadata,
     /// The metadata as that of a new object.
     Whole,
     /// The rules of the kind.
     Kind,
-    /// What may not change.
+    /// The fields that may not change.
     Change,
 }
 
@@ -150,7 +150,7 @@ fn kind(gvk: &Gvk, object: &Value) -> Errors {
 
 type Rules = fn(&Gvk, &Value) -> Errors;
 
-/// The rules of a kind; `None` where there are none.
+/// The rules of a kind; `None` if there are none.
 fn rules(gvk: &Gvk) -> Option<Rules> {
     Some(match gvk.group_kind() {
         ("", "Pod") => |_, object| pod::create(object),
@@ -223,7 +223,7 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     }
 }
 
-/// What may not change.
+/// Findings about fields that may not change.
 fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
         ("", "ConfigMap" | "Secret") => misc::immutable_data(new, old),
@@ -273,7 +273,7 @@ pub fn known_gaps() -> Vec<Gvk> {
     stored.filter(|gvk| rules(gvk).is_none() && !NOTHING_OF_ITS_OWN.contains(&gvk.group_kind())).collect()
 }
 
-// How the rules look at objects: absent and empty are the same to most of them.
+// Accessors of the rules: absent and empty are the same to most of them.
 
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -325,7 +325,7 @@ pub(crate) fn one_of(object: &Value, key: &str, path: &Path, supported: &[&str])
     one_of_if_set(object, key, path, supported)
 }
 
-/// Refuses a text outside a set, where there is one.
+/// Refuses a text outside a set, if there is one.
 pub(crate) fn one_of_if_set(object: &Value, key: &str, path: &Path, supported: &[&str]) -> Errors {
     let value = text(object, key);
     if !has(object, key) || supported.contains(&value) {

@@ -1,7 +1,7 @@
-//! What Kubernetes accepts of each built-in kind and nevertheless warns of: the strategies' `WarningsOnCreate` and
+//! Warnings about objects of built-in kinds that Kubernetes nevertheless accepts: the strategies' `WarningsOnCreate` and
 //! `WarningsOnUpdate`, in their words (KAPI-REST-03).
 //!
-//! Objects come as they are stored: defaulted, prepared, valid. Where Kubernetes goes through a map in no order, this goes through it
+//! Objects come as they are stored: defaulted, prepared, valid. If Kubernetes goes through a map in no order, this goes through it
 //! by key.
 
 mod addresses;
@@ -22,12 +22,12 @@ use self::addresses::{cidr, cidrs, ip, ips};
 use crate::Gvk;
 use crate::validate::{has, list, map, text, texts};
 
-/// What the client should know of a new object before its strategy mends it ([`crate::prepare_create`]): what is mended can not be seen later.
+/// Warnings about a new object before its strategy changes it ([`crate::prepare_create`]): what the strategy repairs cannot be seen later.
 pub fn warnings_of_given(gvk: &Gvk, given: &Value) -> Vec<String> {
     if gvk.group_kind() == ("", "Pod") { pod::profiles(given) } else { Vec::new() }
 }
 
-/// What the client should know of an accepted object. `old` is what it replaces; `subresource` is that of the request.
+/// Warnings about an accepted object. `old` is the one that it replaces; `subresource` is that of the request.
 pub fn warnings(gvk: &Gvk, new: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
     match subresource {
         None => main(gvk, new, old),
@@ -185,7 +185,7 @@ fn node(node: &Value) -> Vec<String> {
     found
 }
 
-/// Whether certificate and key of a TLS Secret are PEM at all; whether they belong together is not looked at.
+/// Warns if certificate and key of a TLS Secret are no PEM at all; that they belong together is not checked.
 fn secret(secret: &Value) -> Vec<String> {
     if text(secret, "type") != "kubernetes.io/tls" {
         return Vec::new();

@@ -9,7 +9,7 @@
 //!   status.conditions           annotation .../conditions
 //! ```
 //!
-//! The annotations are v1's alone: in v2 nobody sees them.
+//! The annotations are v1's alone: v2 never shows them.
 
 use mainstay_schema::field::go_json;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-/// All annotations that carry what a version can not say; two of them only ever did.
+/// All annotations that carry what a version cannot say; two of them only ever did.
 const CARRIERS: [&str; 6] = [
     METRICS,
     CURRENT_METRICS,
@@ -32,10 +32,10 @@ const CARRIERS: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
-/// What an autoscaler aims at that names no metric.
+/// The CPU utilization, in percent, that an autoscaler aims at if it names no metric.
 const DEFAULT_UTILIZATION: i64 = 80;
 
-/// Where a part of a metric stands in both versions.
+/// The places of a part of a metric in both versions.
 struct Part {
     flat: &'static str,
     /// A member, or a member of a member.
@@ -47,7 +47,7 @@ struct Part {
 enum Form {
     /// As it is.
     Plain,
-    /// An amount that is left out where there is none.
+    /// An amount that is left out if there is none.
     Amount,
     /// An amount that v1 always has: nothing is zero.
     Always,
@@ -297,7 +297,7 @@ fn flat(metric: &Value, metrics: &Metrics) -> String {
     object_text(std::iter::once(("type", kind)).chain(sources))
 }
 
-/// Metrics of v1 as v2 has them; `None` where they are no metrics.
+/// Metrics of v1 as v2 has them; `None` if they are no metrics.
 fn nested_list(list: &Value, metrics: &Metrics) -> Option<Vec<Value>> {
     list.as_array()?.iter().map(|metric| nested(metric.as_object()?, metrics)).collect()
 }
@@ -324,7 +324,7 @@ fn nested(metric: &Object, metrics: &Metrics) -> Option<Value> {
                 entry(&mut made, part.nested.0).insert(part.nested.1.to_owned(), value);
             }
         }
-        // Beside a utilization, no amount is what v1 writes for one that nobody measured.
+        // Beside a utilization, no amount is what v1 writes for one that was not measured.
         if let Some(Value::Object(current)) = made.get_mut("current")
             && current.contains_key("averageUtilization")
             && current.get("averageValue") == Some(&json!("0"))
@@ -339,7 +339,7 @@ fn nested(metric: &Object, metrics: &Metrics) -> Option<Value> {
     Some(Value::Object(out))
 }
 
-/// What a target is, which v1 does not say.
+/// The type of a target, which v1 does not say.
 fn target_kind(field: &str, source: &Object) -> &'static str {
     let has = |name: &str| source.get(name).is_some_and(|value| !value.is_null());
     match field {
@@ -359,7 +359,7 @@ fn normal(amount: Value) -> Value {
 const RULES: [&str; 4] = ["StabilizationWindowSeconds", "SelectPolicy", "Policies", "Tolerance"];
 const POLICY: [&str; 3] = ["Type", "Value", "PeriodSeconds"];
 
-/// A behavior as Kubernetes' internal type writes it: capital letters, and null for what is not there.
+/// A behavior as Kubernetes' internal type writes it: capital letters, and null for absent fields.
 fn behavior_text(behavior: &Value) -> String {
     let rules = |rules: &Value| {
         object_text(RULES.map(|name| {

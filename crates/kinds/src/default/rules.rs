@@ -52,7 +52,7 @@ pub(super) fn object(gvk: &Gvk, map: &mut Object) {
     }
 }
 
-/// What a type does before its rows.
+/// Defaults of a type before its rows.
 pub(super) fn before(name: &str, map: &mut Object) {
     match name {
         "core.v1.Volume" if map.keys().all(|key| key == "name") => {
@@ -74,7 +74,7 @@ pub(super) fn before(name: &str, map: &mut Object) {
     }
 }
 
-/// A field that became a list: where the two disagree the single one says what is meant.
+/// A field that became a list: if the two disagree, the single one says what is meant.
 fn first_of_many(map: &mut Object, one: &str, many: &str) {
     let single = map.get(one).filter(|single| !single.is_null()).cloned();
     let first = map.get(many).and_then(|list| list.get(0)).cloned();
@@ -101,7 +101,7 @@ fn string_data(map: &mut Object) {
     }
 }
 
-/// What a type does after its rows.
+/// Defaults of a type after its rows.
 pub(super) fn after(name: &str, map: &mut Object) {
     match name {
         "core.v1.Container" | "core.v1.EphemeralContainer" if !map.contains_key("imagePullPolicy") => {
@@ -169,8 +169,8 @@ pub(super) fn resource_list(map: &mut Object) {
     }
 }
 
-/// Whether no tag, or the tag `latest`, is named: such images are pulled every time. A digest names content, so it alone does not, and
-/// what can not be read as an image names nothing.
+/// Returns true if no tag, or the tag `latest`, is named: such images are pulled every time. A digest names content, so it alone does not, and
+/// what cannot be read as an image names nothing.
 fn tag_is_latest(image: &str) -> bool {
     // Docker's short forms: a first part without dot, colon or capital is no host.
     let (host, rest) = match image.split_once('/') {
@@ -208,7 +208,7 @@ pattern!(
     )
 );
 
-/// What pods have that pod templates do not.
+/// Defaults that pods have and pod templates do not.
 fn pod_only(spec: &mut Object) {
     spec.entry("enableServiceLinks").or_insert(json!(true));
     let host_network = spec.get("hostNetwork") == Some(&json!(true));
@@ -314,7 +314,7 @@ fn text_at(map: &Object, path: &[&str]) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The object under a key, made where there is none.
+/// The object under a key, made if there is none.
 pub(crate) fn entry<'a>(map: &'a mut Object, key: &str) -> &'a mut Object {
     let slot = map.entry(key).or_insert_with(|| json!({}));
     if !slot.is_object() {

@@ -155,7 +155,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"].into_iter().flat_map(|field| list(pod, field))
 }
 
-/// A field of a container's security context; null where it is absent.
+/// A field of a container's security context; null if it is absent.
 fn context<'a>(container: &'a Value, pointer: &str) -> &'a Value {
     container.get("securityContext").and_then(|context| context.pointer(pointer)).unwrap_or(&Value::Null)
 }
@@ -186,7 +186,7 @@ fn named(bad: &[&str]) -> String {
     format!("{} {}", number("container", "containers", bad.len()), quoted(bad.iter().copied()))
 }
 
-/// Who sets it wrongly: the pod, some containers, or both.
+/// The places that set it wrongly: the pod, some containers, or both.
 fn setters(pod: bool, bad: &[&str]) -> Option<String> {
     match (pod, bad) {
         (false, []) => None,

@@ -27,7 +27,7 @@ pub(super) fn create(map: &mut Object) {
     app_armor_from_annotations(map);
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` stand for the pod's own values of those labels, which join the selector beside them.
+/// `matchLabelKeys` and `mismatchLabelKeys` mean the pod's own values of those labels, which join the selector beside them.
 fn labels_join_selectors(map: &mut Object) {
     let labels = map.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object).cloned().unwrap_or_default();
     let Some(Value::Object(spec)) = map.get_mut("spec") else { return };
@@ -67,7 +67,7 @@ fn annotated(annotation: &str) -> Option<Value> {
     match (annotation, annotation.strip_prefix("localhost/")) {
         ("unconfined", _) => Some(json!({"type": "Unconfined"})),
         ("runtime/default", _) => Some(json!({"type": "RuntimeDefault"})),
-        // What could not be a field is not copied into one.
+        // A value that could not be a field is not copied into one.
         (_, Some(file)) if !file.is_empty() && file.trim() == file && file.len() <= 4095 => {
             Some(json!({"type": "Localhost", "localhostProfile": file}))
         }

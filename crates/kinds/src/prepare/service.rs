@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{Object, entry, put};
 
-/// Why a pool gives nothing.
+/// The reason why a pool gives nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllocationError {
     /// The wanted address or port does not belong to the pool; for ports, the pool's range (`30000-32767`).
     #[error("not in the range of this pool ({0})")]
     OutOfRange(String),
-    /// Somebody has it.
+    /// The address or port is taken.
     #[error("already allocated")]
     Taken,
     /// Nothing is left.
@@ -63,7 +63,7 @@ pub(super) fn create(map: &mut Object) {
     families_policy(spec, &Object::new());
 }
 
-/// How many families a Service wants that does not say so: as many as before, or one; without pods and address of its own, two.
+/// Sets the number of families of a Service that does not say it: as many as before, or one; without pods and address of its own, two.
 fn families_policy(spec: &mut Object, old: &Object) {
     if text(spec, "type") == "ExternalName" || spec.contains_key("ipFamilyPolicy") {
         return;
@@ -76,7 +76,7 @@ fn families_policy(spec: &mut Object, old: &Object) {
     spec.insert("ipFamilyPolicy".into(), policy);
 }
 
-/// Whether a Service has neither an address nor pods: whoever manages its endpoints decides about families.
+/// Returns true if a Service has neither an address nor pods: the manager of its endpoints decides about families.
 fn is_free(spec: &Object) -> bool {
     text(spec, "clusterIP") == "None" && spec.get("selector").and_then(Value::as_object).is_none_or(Object::is_empty)
 }
@@ -87,7 +87,7 @@ pub(super) fn update(new: &mut Object, old: &Object) {
     let new = entry(new, "spec");
     drop_dependent_fields(new, old);
     keep_allocated(new, old);
-    // Whoever changed only one of clusterIP and clusterIPs meant both.
+    // A client that changed only one of clusterIP and clusterIPs meant both.
     if text(new, "clusterIP") != text(old, "clusterIP") {
         if list(new, "clusterIPs").is_empty() || new.get("clusterIPs") == old.get("clusterIPs") {
             let address = text(new, "clusterIP").to_owned();
@@ -107,7 +107,7 @@ pub(super) fn update(new: &mut Object, old: &Object) {
     families_policy(new, old);
 }
 
-/// What a change of type makes meaningless goes, unless the user set it anew.
+/// Removes fields that a change of type makes meaningless, unless the user set them again.
 fn drop_dependent_fields(new: &mut Object, old: &Object) {
     let same = |new: &Object, field: &str| new.get(field) == old.get(field);
     if has_cluster_ip(old) && !has_cluster_ip(new) && same(new, "clusterIP") && same(new, "clusterIPs") {
@@ -248,7 +248,7 @@ pub fn allocate_service(new: &mut Value, old: Option<&Value>, pools: &mut dyn Al
     Ok(())
 }
 
-/// Which families a Service has: that of its address, or IPv4; both where nobody but the policy decides.
+/// Sets the families of a Service: that of its address, or IPv4; both if only the policy decides.
 fn families(spec: &mut Object) {
     families_policy(spec, &Object::new());
     let first = list(spec, "clusterIPs").first().and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an object of one resource uses of a quota: which names count it, how much it is, and which scopes it lies in.
+//! The quota usage of an object of one resource: the names that count it, its amounts, and the scopes that it lies in.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -22,7 +22,7 @@ const POD_NAMES: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// The names that every container must give an amount for, where a quota has them.
+/// The names that every container must give an amount for, if a quota has them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const SERVICE_NAMES: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_NAMES: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
@@ -30,7 +30,7 @@ const CLASS: &str = ".storageclass.storage.k8s.io/";
 /// Resources that are only counted, and have a name of their own besides `count/...`.
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
-/// How the objects of a resource are measured.
+/// The measure of a resource's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluator {
     /// Pods: their number and what they ask for.
@@ -44,7 +44,7 @@ pub enum Evaluator {
 }
 
 impl Evaluator {
-    /// The evaluator of a resource; `None` where quotas do not look: what is not stored, and events.
+    /// The evaluator of a resource; `None` for resources that quotas do not look at: what is not stored, and events.
     pub fn of(group: &str, plural: &str) -> Option<Self> {
         match (group, plural) {
             ("" | "events.k8s.io", "events")
@@ -59,7 +59,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether a write may change what is used.
+    /// Returns true if a write may change what is used.
     pub fn handles(&self, write: &Write<'_>) -> bool {
         let created = write.operation == Operation::Create;
         match (self, write.subresource) {
@@ -72,7 +72,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether a quota's name measures objects of this resource.
+    /// Returns true if a quota's name measures objects of this resource.
     pub fn measures(&self, name: &str) -> bool {
         match self {
             Self::Pods => {
@@ -87,7 +87,7 @@ impl Evaluator {
         }
     }
 
-    /// What an object uses at a moment.
+    /// Returns the amounts that an object uses at a moment.
     pub fn usage(&self, object: &Value, now: Timestamp) -> ResourceList {
         match self {
             Self::Pods => pod_usage(object, now),
@@ -97,7 +97,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether an object lies in a scope.
+    /// Returns true if an object lies in a scope.
     pub fn in_scope(&self, requirement: &Requirement, object: &Value) -> bool {
         match (self, requirement.scope.as_str()) {
             (Self::Pods, "Terminating") => limited_in_time(object),
@@ -114,7 +114,7 @@ impl Evaluator {
         }
     }
 
-    /// What an object must say and does not, in Kubernetes' words; `required` are the names of a quota that measure it.
+    /// Returns what an object must say and does not, in Kubernetes' words; `required` are the names of a quota that measure it.
     pub fn missing(&self, required: &[&str], object: &Value) -> Option<String> {
         if *self != Self::Pods || has_pod_level(object) {
             return None;
@@ -150,7 +150,7 @@ fn counted<'a>(names: impl IntoIterator<Item = &'a str>) -> ResourceList {
     usage
 }
 
-/// Whether the name is a quota on an extended resource: only requests of these can be limited.
+/// Returns true if the name is a quota on an extended resource: only requests of these can be limited.
 fn extended(name: &str) -> bool {
     !native(name) && name.starts_with("requests.")
 }
@@ -216,7 +216,7 @@ fn service_usage(service: &Value) -> ResourceList {
     };
     let (nodeports, balancers) = match text(service, "/spec/type") {
         "NodePort" => (ports(&|_| true), Quantity::ZERO),
-        // Node ports are not given out yet: what counts is what will be.
+        // Node ports are not allocated yet: those that will be count.
         "LoadBalancer" if service.pointer("/spec/allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) => {
             (ports(&|port| port["nodePort"].as_i64().is_some_and(|port| port != 0)), Quantity::from_int(1))
         }

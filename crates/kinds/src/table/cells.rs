@@ -497,7 +497,7 @@ fn quota(status: &Value) -> [String; 2] {
     [requests.join(", "), limits.join(", ")]
 }
 
-/// What an autoscaler measures and wants to measure.
+/// The metrics of an autoscaler and their targets.
 fn targets(spec: &Value, status: &Value) -> String {
     if let Some(wanted) = int(spec, "targetCPUUtilizationPercentage") {
         let current = int(status, "currentCPUUtilizationPercentage").map_or_else(|| UNKNOWN.to_owned(), |share| format!("{share}%"));

@@ -1,4 +1,4 @@
-//! How cells write times, amounts, selectors and lists.
+//! The form of times, amounts, selectors and lists in cells.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -41,13 +41,13 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// Seconds since a time, where it can be read.
+/// Seconds since a time, if it can be read.
 pub(super) fn seconds_since(time: Option<&Value>, now: Timestamp) -> Option<i64> {
     let time: Timestamp = time?.as_str()?.parse().ok()?;
     Some(now.as_second() - time.as_second())
 }
 
-/// How long ago a time was.
+/// The duration since a time.
 pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     seconds_since(time, now).map_or_else(|| UNKNOWN.to_owned(), human_duration)
 }

@@ -107,7 +107,7 @@ fn note_restart(status: &Value, out: &mut Summary) {
     }
 }
 
-/// Whether an init container is still at work, and how often sidecars restarted.
+/// Returns true if an init container is still at work, and the number of sidecar restarts.
 fn init_state(spec: &Value, status: &Value, sidecars: &[&str], out: &mut Summary) -> (bool, i64) {
     let mut sidecar_restarts = 0;
     for (index, container) in list(status, "initContainerStatuses").iter().enumerate() {
@@ -141,7 +141,7 @@ fn init_state(spec: &Value, status: &Value, sidecars: &[&str], out: &mut Summary
     (false, sidecar_restarts)
 }
 
-/// Whether any container runs; the first one's trouble is what is shown.
+/// Returns true if any container runs; the first one's trouble is what is shown.
 fn container_states(status: &Value, out: &mut Summary) -> bool {
     let mut running = false;
     for container in list(status, "containerStatuses").iter().rev() {

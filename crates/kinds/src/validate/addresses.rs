@@ -71,7 +71,7 @@ pub(super) fn service_cidr(object: &Value) -> Errors {
     errors
 }
 
-/// Whether a range is of IPv6; `None` where it is no range.
+/// Returns true if a range is of IPv6; `None` if it is no range.
 fn family(cidr: &str) -> Option<bool> {
     names::range(cidr).map(|(ip, _)| ip.is_ipv6())
 }

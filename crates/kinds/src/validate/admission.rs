@@ -168,7 +168,7 @@ fn client(config: &Value, path: &Path) -> Errors {
         (false, Some(service)) => {
             let path = path.child("service");
             let mut errors = Vec::new();
-            // Kubernetes names the one where the other is missing.
+            // Kubernetes names the one if the other is missing.
             for (field, named) in [("namespace", "name"), ("name", "namespace")] {
                 if text(service, field).is_empty() {
                     errors.push(Error::required(&path.child(named), ""));
@@ -332,7 +332,7 @@ pub(super) fn policy(object: &Value) -> Errors {
     errors
 }
 
-/// What a policy's expressions may name, and what is wrong with its variables. Each sees those before it, and is compiled once: there
+/// The names that a policy's expressions may use, and findings about its variables. Each sees those before it, and is compiled once: there
 /// may be many.
 fn variables(given: &[Value], params: bool, path: &Path) -> (Env, Errors) {
     let mut errors = Vec::new();

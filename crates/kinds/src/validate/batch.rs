@@ -15,7 +15,7 @@ pub(super) fn job(object: &Value) -> Errors {
     whole(object, true)
 }
 
-/// The rules for a changed job: labels with a prefix are asked for where it had them.
+/// The rules for a changed job: labels with a prefix are asked for if it had them.
 pub(super) fn job_again(new: &Value, old: &Value) -> Errors {
     let had = |label: &str| label_of(spec(old), label).is_some();
     whole(new, had("batch.kubernetes.io/job-name") && had("batch.kubernetes.io/controller-uid"))
@@ -165,7 +165,7 @@ fn counts(spec: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// How many indexes may fail: jobs of very many completions are held tighter.
+/// Findings about the indexes that may fail: jobs of very many completions are held tighter.
 fn failed_indexes(spec: &Value, path: &Path) -> Errors {
     const MANY: i64 = 100_000;
     const AT_A_TIME: i64 = 10_000;
@@ -245,7 +245,7 @@ pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
     errors.extend(fixed("selector"));
     let mut template = spec.get("template").cloned().unwrap_or(Value::Null);
     if suspended {
-        // A job that has never run may still choose where its pods go.
+        // A job that has never run may still choose the place of its pods.
         let old_template = before.get("template").unwrap_or(&Value::Null);
         for pointer in [
             "/metadata/labels",
@@ -330,7 +330,7 @@ fn cron_spec(spec: &Value, before: Option<&Value>) -> Errors {
     errors
 }
 
-/// Which names are zones is known from the database that the program carries; Go tells capitals apart.
+/// Findings about a time zone. Names of zones are known from the database that the program carries; Go tells capitals apart.
 fn time_zone(zone: &str, path: &Path) -> Errors {
     if zone.is_empty() {
         return vec![Error::invalid(path, zone, "timeZone must be nil or non-empty string")];

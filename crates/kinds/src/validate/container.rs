@@ -40,7 +40,7 @@ pub(super) fn bare_image(container: &Value, path: &Path) -> Errors {
     vec![Error::invalid(&path.child("image"), image, "must not have leading or trailing whitespace")]
 }
 
-/// What a change of a resource takes: findings name the list, not the item, but for a resource named twice.
+/// Findings about `resizePolicy`: they name the list, not the item, except for a resource named twice.
 fn resize_policy(container: &Value, restart_policy: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -207,7 +207,7 @@ fn is_huge_pages(resource: &str) -> bool {
     ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix))
 }
 
-/// What an amount is divided by: one unit of the resource.
+/// Findings about the divisor of an amount, which is one unit of the resource.
 fn divisor(resource: &str, selector: &Value, path: &Path) -> Errors {
     let given = selector.get("divisor").and_then(Value::as_str).unwrap_or("0");
     if Quantity::parse(given).is_ok_and(|given| given.sign().is_eq()) {

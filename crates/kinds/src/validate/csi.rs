@@ -1,4 +1,4 @@
-//! What drivers of storage say of themselves, of nodes and of volumes.
+//! Statements of storage drivers about themselves, about nodes and about volumes.
 
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Errors, all_invalid, has, int, internal, meta, names, text};
 use crate::Gvk;
 
-/// How a group names what both hold.
+/// The names of one group for what both hold.
 struct Names {
     about: &'static str,
     reporter: &'static str,
@@ -21,7 +21,7 @@ pub(super) fn event(object: &Value) -> Errors {
     reported_as(object, &OLDER)
 }
 
-/// What every event of the newer group must say, new or changed.
+/// Findings about the content that every event of the newer group must have, new or changed.
 pub(super) fn reported(object: &Value) -> Errors {
     reported_as(object, &NEWER)
 }
@@ -86,7 +86,7 @@ pub(super) fn new_event(gvk: &Gvk, object: &Value) -> Errors {
     errors
 }
 
-/// What goes on for a while: seen more than once, at last at some time.
+/// Findings about an event that goes on for a while: seen more than once, at last at some time.
 fn series(object: &Value) -> Errors {
     let Some(series) = object.get("series").filter(|series| !series.is_null()) else { return Vec::new() };
     let path = Path::new("series");

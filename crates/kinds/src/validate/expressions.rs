@@ -3,12 +3,12 @@
 use mainstay_cel::{AdmissionVariables, Composer, Env, Program, Type, admission_env};
 use mainstay_schema::field::{Error, Path};
 
-/// What expressions of a webhook's match conditions may name.
+/// The names that expressions of a webhook's match conditions may use.
 pub(super) fn conditions() -> Env {
     admission_env(AdmissionVariables { params: false, authorizer: true })
 }
 
-/// What the expressions of a policy may name, to which its variables are added one by one.
+/// The names that the expressions of a policy may use, to which its variables are added one by one.
 pub(super) fn of_policy(params: bool) -> Composer {
     Composer::new(&admission_env(AdmissionVariables { params, authorizer: true }))
 }
@@ -21,7 +21,7 @@ pub(super) enum Wanted {
     TextOrNull,
 }
 
-/// What is wrong with an expression that is not empty.
+/// The finding about an expression that is not empty.
 pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Option<Error> {
     let program = match Program::compile(text, env) {
         Ok(program) => program,
@@ -32,6 +32,6 @@ pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Opt
         (Wanted::Text, kind) => (matches!(kind, Type::String), "string"),
         (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of [string null_type]"),
     };
-    // A value whose type only shows when it runs fits nowhere but where any does.
+    // A value whose type only shows when it runs fits only if any type does.
     (!fits).then(|| Error::invalid(path, text, format!("must evaluate to {name} but got {}", program.kind())))
 }

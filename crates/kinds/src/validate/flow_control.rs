@@ -59,7 +59,7 @@ pub(super) fn flow_schema(object: &Value) -> Errors {
     errors
 }
 
-/// The specifications that nobody may change: without them the server could lock its own administrators out.
+/// The specifications that may not be changed: without them the server could lock its own administrators out.
 fn mandatory_schema(name: &str) -> Option<Value> {
     let everything = |group: &[&str]| {
         let subjects: Vec<Value> = group.iter().map(|group| json!({"kind": "Group", "group": {"name": group}})).collect();
@@ -163,7 +163,7 @@ fn verbs(rule: &Value, path: &Path) -> Errors {
     if given.iter().all(|verb| VERBS.contains(verb)) { Vec::new() } else { vec![Error::not_supported(&path, json!(given), VERBS)] }
 }
 
-/// A star stands for everything, so nothing may stand beside it.
+/// A star means everything, so nothing may stand beside it.
 fn alone(given: &[&str], path: &Path, what: &str) -> Errors {
     if given.len() > 1 && given.contains(&"*") {
         return vec![Error::invalid(path, json!(given), format!("if '*' is present, must not specify other {what}"))];
@@ -367,7 +367,7 @@ fn queuing(queuing: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// How many bits it takes to deal a hand from a deck.
+/// The number of bits that it takes to deal a hand from a deck.
 #[allow(clippy::cast_precision_loss, reason = "both are small: queues were checked before")]
 fn entropy_bits(deck: i64, hand: i64) -> f64 {
     ((deck as f64).log2() * hand as f64).ceil()

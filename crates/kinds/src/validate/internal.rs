@@ -1,4 +1,4 @@
-//! How Kubernetes prints what it holds: findings show values of its internal types, which are not those of any version. Members have Go's names and
+//! The text form of Kubernetes' internal types: findings show values of these, which are not those of any version. Members have Go's names and
 //! order, and all are there, empty ones too. `types.txt` lists the types that findings show.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! When a job's pods count as failed or as enough: `podFailurePolicy` and `successPolicy`.
+//! The policies by which a job's pods count as failed or as enough: `podFailurePolicy` and `successPolicy`.
 
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn choice(given: &str, path: &Path, known: &[&str]) -> Errors {
     if known.contains(&given) { Vec::new() } else { vec![Error::not_supported(path, given, known)] }
 }
 
-/// What is wrong with `spec.podFailurePolicy`.
+/// Findings about `spec.podFailurePolicy`.
 pub(super) fn failure(spec: &Value, path: &Path) -> Errors {
     let Some(policy) = spec.get("podFailurePolicy").filter(|policy| !policy.is_null()) else { return Vec::new() };
     let path = path.child("podFailurePolicy").child("rules");
@@ -107,7 +107,7 @@ fn exit_codes(codes: &Value, containers: &[&str], path: &Path) -> Errors {
     errors
 }
 
-/// What is wrong with `spec.successPolicy`.
+/// Findings about `spec.successPolicy`.
 pub(super) fn success(spec: &Value, path: &Path) -> Errors {
     let Some(policy) = spec.get("successPolicy").filter(|policy| !policy.is_null()) else { return Vec::new() };
     let path = path.child("successPolicy");
@@ -165,7 +165,7 @@ fn success_rule(rule: &Value, completions: i64, path: &Path) -> Errors {
     errors
 }
 
-/// How many indexes `1,3-5` names, or why it can not be read.
+/// The number of indexes that `1,3-5` names, or the reason why it cannot be read.
 fn indexes(given: &str, completions: i64) -> Result<i64, String> {
     if given.is_empty() {
         return Ok(0);

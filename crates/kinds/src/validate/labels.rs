@@ -50,17 +50,17 @@ fn requirement(expression: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Whether a selector selects by nothing at all.
+/// Returns true if a selector selects by nothing at all.
 pub(super) fn is_empty(selector: &Value) -> bool {
     map(selector, "matchLabels").is_none_or(Map::is_empty) && list(selector, "matchExpressions").is_empty()
 }
 
-/// Whether a selector can be evaluated at all.
+/// Returns true if a selector can be evaluated at all.
 pub(super) fn is_valid(selector: &Value) -> bool {
     self::selector(Some(selector), &Path::root()).is_empty()
 }
 
-/// Whether a selector (none: selects nothing) selects an object with these labels.
+/// Returns true if a selector (none: selects nothing) selects an object with these labels.
 pub(super) fn matches(selector: Option<&Value>, labels: Option<&Map<String, Value>>) -> bool {
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return false };
     let value = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
@@ -79,7 +79,7 @@ pub(super) fn matches(selector: Option<&Value>, labels: Option<&Map<String, Valu
         })
 }
 
-/// The labels of a pod template, as findings show them: `null` where there are none.
+/// The labels of a pod template, as findings show them: `null` if there are none.
 pub(super) fn shown(template: &Value) -> Value {
     template.pointer("/metadata/labels").filter(|labels| !labels.is_null()).cloned().unwrap_or(json!(null))
 }

@@ -82,7 +82,7 @@ fn limit_values(name: &str, item: &Value, path: &Path) -> Errors {
         (value("max"), value("min"), value("default"), value("defaultRequest"), value("maxLimitRequestRatio"));
     let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut errors = Vec::new();
-    // A finding where `low` is more than `high`: `field` is where it is shown, with the value of `bad`.
+    // A finding if `low` is more than `high`: `field` is the place where it is shown, with the value of `bad`.
     let mut ordered = |low: Option<&Value>, high: Option<&Value>, names: (&str, &str), field: &str, bad: Option<&Value>| {
         let (Some(low), Some(high)) = (low, high) else { return };
         if amount(low) > amount(high) {
@@ -224,7 +224,7 @@ fn unfit<'a>(scope: &str, spec: &'a Value) -> impl Iterator<Item = &'a String> +
 
 const UNFIT: &str = "unsupported scope applied to resource";
 
-/// Scopes that can not be both.
+/// Scopes that exclude each other.
 fn conflicts(given: &[&str]) -> usize {
     [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]]
         .iter()

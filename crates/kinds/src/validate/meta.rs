@@ -8,7 +8,7 @@ use crate::{Gvk, registry};
 
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Which rule the names of a kind follow.
+/// The rule that the names of a kind follow.
 #[derive(Clone, Copy, PartialEq)]
 enum NameRule {
     Subdomain,
@@ -62,18 +62,18 @@ pub(super) fn create(gvk: &Gvk, object: &Value) -> Errors {
     of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, object, name, prefix))
 }
 
-/// What the registry asks of the metadata of every new object, once the kind has nothing against it.
+/// Findings of the registry about the metadata of every new object, once the kind has nothing against it.
 pub(super) fn create_in_registry(gvk: &Gvk, object: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     of_create(object, namespaced, false, &|name, _| names::path_segment(name))
 }
 
-/// What is wrong with the metadata of a new object of any kind, with names that are RFC 1123 subdomains: for custom resources.
+/// Findings about the metadata of a new object of any kind, with names that are RFC 1123 subdomains: for custom resources.
 pub fn validate_metadata(object: &Value, namespaced: bool) -> Vec<Error> {
     of_create(object, namespaced, false, &|name, prefix| name_messages(NameRule::Subdomain, object, name, prefix))
 }
 
-/// What is wrong with the metadata of a changed object of any kind.
+/// Findings about the metadata of a changed object of any kind.
 pub fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
     update(new, old)
 }
@@ -184,7 +184,7 @@ fn unqualified_finalizers(metadata: &Value, path: &Path) -> Errors {
         .collect()
 }
 
-/// Whether the finalizers of a kind must be standard or qualified.
+/// Returns true if the finalizers of a kind must be standard or qualified.
 fn has_core_finalizers(gvk: &Gvk) -> bool {
     !matches!(
         gvk.group.as_str(),
@@ -192,7 +192,7 @@ fn has_core_finalizers(gvk: &Gvk) -> bool {
     )
 }
 
-/// What the registry asks of every change, before the kind does: as for a new object and as for a change.
+/// Findings of the registry about every change, before the kind does: as for a new object and as for a change.
 pub(super) fn of_registry(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     let mut errors = of_create(new, namespaced, false, &|name, _| names::path_segment(name));
@@ -200,7 +200,7 @@ pub(super) fn of_registry(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// What a kind asks of changed metadata.
+/// Findings of a kind about changed metadata.
 pub(super) fn update_of_kind(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     let mut errors = update(new, old);
     if has_core_finalizers(gvk) {
@@ -232,7 +232,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
         errors.push(Error::invalid(&path.child("generation"), new.get("generation"), "must not be decremented"));
     }
     for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        // What an update does not say is filled in from the stored object before this.
+        // Fields that an update does not say are filled in from the stored object before this.
         if has(new, field) && new.get(field) != old.get(field) {
             errors.push(Error::invalid(&path.child(field), new.get(field), "field is immutable"));
         }

@@ -16,7 +16,7 @@ fn spec(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
-/// Bytes that base64 text stands for.
+/// The number of bytes that base64 text encodes.
 fn decoded(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
@@ -227,7 +227,7 @@ pub(super) fn api_service(object: &Value) -> Errors {
     errors
 }
 
-/// What keys may be used for.
+/// The usages of keys.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -391,7 +391,7 @@ pub(super) fn controller_revision(object: &Value) -> Errors {
     errors
 }
 
-/// The rules for a changed revision, whose data can not change.
+/// The rules for a changed revision, whose data cannot change.
 pub(super) fn revision(object: &Value) -> Errors {
     not_negative(object, "revision", &Path::root())
 }

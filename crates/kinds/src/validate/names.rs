@@ -208,7 +208,7 @@ pub(crate) fn address(text: &str) -> Option<IpAddr> {
     format!("{}{}", &text[..start], plain.join(".")).parse().ok()
 }
 
-/// A range as Kubernetes has always read it: the address given and the length of the prefix.
+/// A range as Kubernetes has always read it: the address as written and the length of the prefix.
 pub(crate) fn range(text: &str) -> Option<(IpAddr, u8)> {
     let (ip, length) = text.split_once('/')?;
     let ip = address(ip)?;
@@ -267,7 +267,7 @@ pub(crate) fn canonical_cidr(text: &str) -> Messages {
     if text == canonical { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
 }
 
-/// Addresses that make no sense as the end of somebody else's connection.
+/// Refuses addresses that make no sense as the remote end of a connection.
 pub(crate) fn not_special(text: &str) -> Messages {
     let Some(ip) = address(text) else { return vec!["must be a valid IP address".to_owned()] };
     let mut messages = Vec::new();
@@ -290,7 +290,7 @@ pub(crate) fn not_special(text: &str) -> Messages {
     messages
 }
 
-/// What stands for an unfinished name, so that the rules for names fit `generateName`. Upstream puts an `a` for the last two bytes. Where
+/// Completes an unfinished name, so that the rules for names fit `generateName`. Upstream puts an `a` for the last two bytes. If
 /// that leaves part of a letter, each byte of it becomes one that no name may hold, so that the name keeps its length.
 pub(crate) fn mask_trailing_dash(text: &str) -> String {
     let Some(unfinished) = text.strip_suffix('-').filter(|rest| !rest.is_empty()) else { return text.to_owned() };

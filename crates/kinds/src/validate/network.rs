@@ -106,7 +106,7 @@ fn policy_peer(peer: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Whether the second range lies within the first and is smaller.
+/// Returns true if the second range lies within the first and is smaller.
 fn contains(outer: &str, inner: &str) -> bool {
     let parse = |text: &str| -> Option<(u128, u32, u32)> {
         let (ip, length) = text.split_once('/')?;

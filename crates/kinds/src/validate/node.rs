@@ -73,7 +73,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     for (index, address) in addresses.iter().enumerate().filter(|(index, address)| addresses[..*index].contains(address)) {
         errors.push(Error::duplicate(&Path::new("status").child("addresses").index(index), internal::shown("NodeAddress", address)));
     }
-    // Both are given once, by whoever runs the node.
+    // Both are set once, by the operator of the node.
     let (ranges, known) = (texts(spec, "podCIDRs"), texts(before, "podCIDRs"));
     let changes = match known.len() {
         0 => 0,

@@ -80,7 +80,7 @@ pub(super) fn volume(object: &Value) -> Errors {
     errors
 }
 
-/// Whether a path leads to the root of the file system.
+/// Returns true if a path leads to the root of the file system.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {
@@ -182,7 +182,7 @@ fn mount_options(object: &Value, spec: &Value) -> Errors {
     vec![Error::forbidden(&path, "may not specify mount options for this volume type")]
 }
 
-/// A secret that the driver is given, in whatever namespace.
+/// A secret that the driver is given, in any namespace.
 fn secret_reference(source: &Value, field: &str, path: &Path) -> Errors {
     let Some(secret) = source.get(field).filter(|secret| !secret.is_null()) else { return Vec::new() };
     let path = path.child(field);
@@ -238,7 +238,7 @@ const FINAL_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// Whether two affinities name the same nodes, labels being taken for their final names where the new one has those.
+/// Returns true if two affinities name the same nodes; labels count as their final names if the new one has those.
 fn same_nodes(new: Option<&Value>, old: Option<&Value>) -> bool {
     match (new, old) {
         (Some(Value::Object(new)), Some(Value::Object(old))) => {

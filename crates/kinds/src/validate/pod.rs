@@ -134,7 +134,7 @@ fn without_changeable(now: &Value, before: &Value, path: &Path) -> (Value, Error
     if list(before, "schedulingGates").is_empty() {
         return (masked, errors);
     }
-    // A pod that waits may still be told where not to go.
+    // A pod that waits may still be told which nodes to avoid.
     if now.get("nodeSelector") != before.get("nodeSelector") {
         let kept = map(before, "nodeSelector")
             .into_iter()
@@ -326,7 +326,7 @@ fn nothing_removed(given: &Value, known: &Value, path: &Path) -> Errors {
         .collect()
 }
 
-/// CPU and memory as before; other resources stay as they are asked for, where there were any at all.
+/// CPU and memory as before; other resources stay as they are asked for, if there were any at all.
 fn keep_cpu_and_memory(container: &mut Value, known: &Value) {
     let mut resources = Map::new();
     for list in ["limits", "requests"] {

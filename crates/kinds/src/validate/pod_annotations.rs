@@ -1,4 +1,4 @@
-//! Annotations of pods and pod templates that stand for fields, or once did.
+//! Annotations of pods and pod templates that represent fields, or once did.
 
 use mainstay_golang::value::json_type;
 use mainstay_schema::field::{Error, Path};
@@ -20,7 +20,7 @@ fn of(holder: &Value) -> impl Iterator<Item = (&String, &str)> {
     all.into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()))
 }
 
-/// What is wrong with the annotations of a pod or template, each for itself.
+/// Findings about the annotations of a pod or template, each for itself.
 pub(super) fn annotations(holder: &Value, path: &Path) -> Errors {
     let null = Value::Null;
     let spec = holder.get("spec").unwrap_or(&null);
@@ -130,7 +130,7 @@ fn same(annotation: &str, profile: &Value, defaults: &[&str], what: &str, path: 
     }
 }
 
-/// Annotations that stand for something a running pod can not change.
+/// Findings about annotations that represent something a running pod cannot change.
 pub(super) fn update(new: &Value, old: &Value) -> Errors {
     let empty = Map::new();
     let all = |pod: &Value| pod.get("metadata").and_then(|metadata| map(metadata, "annotations")).cloned().unwrap_or_else(|| empty.clone());
@@ -155,7 +155,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Whether a pod stands for one that its node has without being asked.
+/// Returns true if a pod represents one that its node has without being asked.
 pub(super) fn is_mirror(pod: &Value) -> bool {
     of(pod).any(|(key, _)| key == MIRROR)
 }

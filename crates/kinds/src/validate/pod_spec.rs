@@ -13,18 +13,18 @@ use super::{
 /// Largest user, group and duration that Kubernetes takes.
 pub(super) const MAX_ID: i64 = i32::MAX as i64;
 
-/// What the rules of a container need to know of its pod.
+/// The context of a pod that the rules of a container need.
 pub(super) struct Frame<'a> {
     /// The volumes without findings: only those can be mounted.
     pub(super) volumes: Vec<&'a Value>,
     pub(super) claims: BTreeSet<&'a str>,
     pub(super) restart_policy: &'a str,
     pub(super) grace_period: Option<i64>,
-    /// Whether the users of the pod are not those of its node.
+    /// True if the users of the pod are not those of its node.
     pub(super) own_users: bool,
 }
 
-/// What is wrong with a specification. `pod` is the pod it belongs to; templates have none.
+/// Findings about a specification. `pod` is the pod it belongs to; templates have none.
 pub(super) fn pod_spec(spec: &Value, pod: Option<&Value>, path: &Path) -> Errors {
     let metadata = pod.and_then(|pod| pod.get("metadata"));
     let (mut errors, volumes) =
@@ -94,7 +94,7 @@ pub(super) fn pod_spec(spec: &Value, pod: Option<&Value>, path: &Path) -> Errors
     errors
 }
 
-/// All containers of a pod and where they are, in the order in which Kubernetes visits them.
+/// All containers of a pod with their paths, in the order in which Kubernetes visits them.
 pub(super) fn every_container<'a>(spec: &'a Value, path: &Path) -> impl Iterator<Item = (&'a Value, Path)> + use<'a> {
     let path = path.clone();
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |field| {
@@ -198,7 +198,7 @@ fn init_containers(spec: &Value, frame: &Frame<'_>, path: &Path) -> Errors {
         } else if !name.is_empty() {
             seen.push(name);
         }
-        // They run one by one, so only ports of the same one are in each other's way; Kubernetes then names the first.
+        // They run one by one, so only ports of the same one conflict with each other; Kubernetes then names the first.
         errors.extend(container::host_ports(std::slice::from_ref(container), path));
         if policy == "Always" {
             errors.extend(container::lifecycle(container, frame, &own.child("lifecycle")));

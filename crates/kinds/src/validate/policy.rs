@@ -181,7 +181,7 @@ fn metric_source(field: &str, source: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Which values of a target a source needs, and which exclude each other.
+/// Findings about the values of a target: those that a source needs, and those that exclude each other.
 fn one_target(field: &str, target: &Value, path: &Path) -> Errors {
     let (value, average, share) = (has(target, "value"), has(target, "averageValue"), has(target, "averageUtilization"));
     let (average_path, value_path) = (path.child("averageValue"), path.child("value"));

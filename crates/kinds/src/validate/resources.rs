@@ -37,7 +37,7 @@ pub(super) fn is_standard_for_quota(name: &str) -> bool {
     NAMES.contains(&name) || COUNTED.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
 
-/// What is counted, so that there is no half of it.
+/// Resources that are counted, so that there is no half of them.
 const COUNTED: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -91,7 +91,7 @@ pub(super) fn container_resource_name(name: &str, path: &Path) -> Errors {
     errors
 }
 
-/// What is wrong with an amount of a resource.
+/// Findings about an amount of a resource.
 pub(super) fn amount_is_valid(name: &str, value: &Value, path: &Path) -> Errors {
     let Some(quantity) = amount(value) else { return Vec::new() };
     let mut errors = Vec::new();
@@ -214,7 +214,7 @@ fn pod_resource_name(name: &str, path: &Path) -> Errors {
     vec![Error::not_supported(path, name, &["cpu", "hugepages-", "memory"])]
 }
 
-/// What the containers ask for together fits into what the pod asks for, and no container may use more than the pod.
+/// Checks that the containers' requests together fit into the pod's, and that no container may use more than the pod.
 fn containers_fit(spec: &Value, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let requests = Side::Requests.of(spec);

@@ -1,4 +1,4 @@
-//! Where a pod may run: affinity, tolerations, spreading, gates.
+//! Rules for the placement of pods: affinity, tolerations, spreading, gates.
 
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub(super) fn spread_constraints(spec: &Value, path: &Path) -> Errors {
 
 const POSITIVE: &str = "must be greater than zero";
 
-/// Labels of the pod itself that join a selector: `matchLabelKeys`, and `mismatchLabelKeys` where the type has them.
+/// Labels of the pod itself that join a selector: `matchLabelKeys`, and `mismatchLabelKeys` if the type has them.
 fn keys_of_labels(holder: &Value, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let selector = holder.get("labelSelector").filter(|selector| !selector.is_null());
@@ -184,7 +184,7 @@ fn pod_term(term: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Whether a preference is looked at, or a demand: only a demand must name values that labels can have.
+/// The strength of a term, a preference or a demand: only a demand must name values that labels can have.
 #[derive(Clone, Copy, PartialEq)]
 enum Strength {
     Preferred,

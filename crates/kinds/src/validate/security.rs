@@ -1,4 +1,4 @@
-//! What containers and pods may do on their node: users, profiles, kernel parameters, and the options of Windows.
+//! Privileges of containers and pods on their node: users, profiles, kernel parameters, and the options of Windows.
 
 use std::sync::LazyLock;
 
@@ -138,7 +138,7 @@ fn sysctls(spec: &Value, context: &Value, path: &Path) -> Errors {
         } else if seen.contains(&name) {
             errors.push(Error::duplicate(&path, name));
         }
-        // Parameters of a namespace of the kernel are not the pod's to set where it shares that namespace with its node.
+        // Parameters of a namespace of the kernel are not the pod's to set if it shares that namespace with its node.
         if let Some(shared) = namespace_of(name).filter(|shared| flag(spec, shared)) {
             errors.push(Error::invalid(&path, name, format!("may not be specified when '{shared}' is true")));
         }
@@ -205,7 +205,7 @@ fn windows_options(context: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// What is wrong with a user of Windows, `[DOMAIN\]USER`.
+/// Findings about a user of Windows, `[DOMAIN\]USER`.
 fn windows_user(name: &str) -> Vec<&'static str> {
     if name.is_empty() {
         return vec![" cannot be an empty string"];
@@ -267,7 +267,7 @@ pub(super) fn host_processes(spec: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// What pods whose users are their own do not share with their node.
+/// Findings about what pods whose users are their own do not share with their node.
 pub(super) fn own_users(spec: &Value, path: &Path) -> Errors {
     if spec.get("hostUsers") != Some(&json!(false)) {
         return Vec::new();

@@ -133,7 +133,7 @@ fn affinity(spec: &Value, path: &Path) -> Errors {
     }
 }
 
-/// What Kubernetes looks at before all else, since it gives out addresses first: addresses and their families. Refusals of these stand alone.
+/// Findings that come before all others, since Kubernetes gives out addresses first: addresses and their families. Refusals of these stand alone.
 /// The cluster is one of IPv4 only.
 pub(super) fn families(object: &Value, old: Option<&Value>) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
@@ -158,7 +158,7 @@ pub(super) fn families(object: &Value, old: Option<&Value>) -> Errors {
             errors.push(Error::invalid(&path.child("clusterIPs").index(index), json!(addresses), "IPv6 is not configured on this cluster"));
         }
     }
-    // Who selects no pods of his own may say what he likes about families.
+    // A Service that selects no pods of its own may say anything about families.
     if !errors.is_empty() || headless && map(spec, "selector").is_none_or(serde_json::Map::is_empty) {
         return errors;
     }
@@ -171,7 +171,7 @@ pub(super) fn families(object: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-/// A Service that took two families where there were two keeps what it has.
+/// Returns true for a Service that took two families when there were two: it keeps what it has.
 fn prefers_as_before(spec: &Value, before: &Value) -> bool {
     let same = |field: &str| spec.get(field) == before.get(field);
     text(spec, "ipFamilyPolicy") == "PreferDualStack" && ["ipFamilyPolicy", "ipFamilies", "clusterIPs"].into_iter().all(same)

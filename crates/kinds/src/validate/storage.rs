@@ -72,7 +72,7 @@ fn claim_rules(spec: &Value, before: Option<&Value>, path: &Path) -> Errors {
     errors
 }
 
-/// What a claim is filled from stands in two fields, which must say the same.
+/// Findings about the source of a claim's data, which stands in two fields: they must say the same.
 fn data_sources(spec: &Value, before: Option<&Value>, path: &Path) -> Errors {
     let of = |field: &str| spec.get(field).filter(|source| !source.is_null());
     let known = |before: &Value| {
@@ -133,7 +133,7 @@ pub(super) fn claim_update(new: &Value, old: &Value) -> Errors {
         put(known, "volumeName", spec.get("volumeName"));
     }
     if let Value::Object(masked) = &mut masked {
-        // A class may move from the annotation into its field, or be given where there was none.
+        // A class may move from the annotation into its field, or be set if there was none.
         let moved = annotated.is_some()
             && named.is_none()
             && named_now == annotated.as_deref()
@@ -193,7 +193,7 @@ fn put(map: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
     };
 }
 
-/// Who makes volumes of a class: a qualified name, whose case counts for nothing.
+/// Findings about the provisioner of a class: a qualified name, whose case counts for nothing.
 pub(super) fn provisioner(name: &str, path: &Path) -> Errors {
     if name.is_empty() {
         return vec![Error::required(path, "")];
@@ -202,7 +202,7 @@ pub(super) fn provisioner(name: &str, path: &Path) -> Errors {
     all_invalid(path, &name, names::qualified(&name))
 }
 
-/// What a class tells its provisioner.
+/// Findings about the parameters of a class for its provisioner.
 pub(super) fn parameters(object: &Value, may_be_empty: bool) -> Errors {
     const MOST: usize = 512;
     const LONGEST: usize = 256 * 1024;
@@ -245,7 +245,7 @@ pub(super) fn class(object: &Value) -> Errors {
     errors
 }
 
-/// Where volumes of a class may be made: each place once.
+/// Findings about the topologies in which volumes of a class may be made: each place once.
 fn topologies(given: &[Value], path: &Path) -> Errors {
     let mut errors = Vec::new();
     // Kubernetes begins with as many places that say nothing as there are terms, so that a term that says nothing repeats them all.

@@ -11,7 +11,7 @@ const CONTEXT: usize = 3;
 /// Texts of at least this many lines have frequent lines.
 const LONG: usize = 200;
 
-/// A run of equal lines: where it begins in either text, and its length.
+/// A run of equal lines: its beginnings in both texts, and its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     old: usize,
@@ -27,7 +27,7 @@ struct Stretch {
     new: std::ops::Range<usize>,
 }
 
-/// The unified diff of two lists of lines, each with its line end; empty where they are the same.
+/// The unified diff of two lists of lines, each with its line end; empty if they are the same.
 pub(super) fn unified(old: &[String], new: &[String]) -> String {
     let mut out = String::new();
     for group in groups(stretches(old, new)) {
@@ -37,7 +37,7 @@ pub(super) fn unified(old: &[String], new: &[String]) -> String {
             0 => format!("{},0", range.start),
             length => format!("{},{length}", range.start + 1),
         };
-        // Writing to a text can not fail.
+        // Writing to a text cannot fail.
         let _ = writeln!(out, "@@ -{} +{} @@", range(first.old.start..last.old.end), range(first.new.start..last.new.end));
         for stretch in group {
             let signs: &[(&str, &[String])] =

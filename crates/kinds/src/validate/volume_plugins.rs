@@ -24,7 +24,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("azureDisk", &["diskName", "diskURI"]),
 ];
 
-/// What is wrong with a source of a pod's volume.
+/// Findings about a source of a pod's volume.
 pub(super) fn source(field: &str, given: &Value, path: &Path) -> Errors {
     if field == "iscsi" {
         return iscsi(given, None, path);
@@ -36,7 +36,7 @@ pub(super) fn source(field: &str, given: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// What is wrong with a source of a PersistentVolume of this name: secrets are of any namespace, and must say of which.
+/// Findings about a source of a PersistentVolume of this name: secrets are of any namespace, and must say of which.
 pub(super) fn of_volume(field: &str, given: &Value, name: &str, path: &Path) -> Errors {
     if field == "iscsi" {
         return iscsi(given, Some(name), path);
@@ -147,7 +147,7 @@ pattern!(IQN, r"iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$");
 pattern!(EUI, r"^eui.[[:alnum:]]{16}$");
 pattern!(NAA, r"^naa.[[:alnum:]]{32}$");
 
-/// What is wrong with the name of a target or an initiator. Those of pods' volumes are told how they must begin.
+/// The problem with the name of a target or an initiator. Those of pods' volumes are told how they must begin.
 fn iscsi_name(name: &str, in_pod: bool) -> Option<&'static str> {
     let known = [("iqn", &IQN), ("eui", &EUI), ("naa", &NAA)];
     match known.iter().find(|(start, _)| name.starts_with(start)) {

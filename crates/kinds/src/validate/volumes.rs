@@ -1,4 +1,4 @@
-//! Volumes of a pod and where containers mount them.
+//! Volumes of a pod and their mounts in containers.
 
 use mainstay_schema::field::{Error, Path};
 use mainstay_schema::metadata::GO_ORDER;
@@ -44,7 +44,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// What is wrong with volumes, and the good ones: only those can be mounted. `pod` is the name of the pod, if there is one.
+/// Findings about volumes, and the good ones: only those can be mounted. `pod` is the name of the pod, if there is one.
 pub(super) fn volumes<'a>(volumes: &'a [Value], pod: &str, path: &Path) -> (Errors, Vec<&'a Value>) {
     let mut errors = Vec::new();
     let mut good: Vec<&Value> = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn looked_at_as(field: &str) -> &str {
     if field == "gcePersistentDisk" { "persistentDisk" } else { field }
 }
 
-/// Kubernetes spells two of them otherwise where one is too many.
+/// The name of a source in findings about one source too many: Kubernetes spells two of them otherwise there.
 fn told_as(field: &str) -> &str {
     match field {
         "cephfs" => "cephFS",
@@ -220,7 +220,7 @@ pub(super) fn file_path(item: &Value, path: &Path) -> Errors {
     if name.is_empty() { vec![Error::required(&path, "")] } else { own_path(name, &path) }
 }
 
-/// A path below where it starts, not beginning with what Kubernetes keeps for itself.
+/// A path below its start, not beginning with what Kubernetes keeps for itself.
 fn own_path(name: &str, path: &Path) -> Errors {
     let mut errors = descending_path(name, path);
     if name.starts_with("..") && !name.starts_with("../") {
@@ -246,7 +246,7 @@ pub(super) fn downward_file(file: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// A path that stays below where it starts.
+/// A path that stays below its start.
 pub(super) fn descending_path(text: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     if text.starts_with('/') {
@@ -260,7 +260,7 @@ pub(super) fn no_dots(text: &str, path: &Path) -> Errors {
     if text.split('/').any(|part| part == "..") { vec![Error::invalid(path, text, "must not contain '..'")] } else { Vec::new() }
 }
 
-/// Where a container mounts the volumes of its pod, or finds them as devices.
+/// Findings about the mounts of a container, and about its devices.
 pub(super) fn mounts(container: &Value, volumes: &[&Value], path: &Path) -> Errors {
     let mut errors = Vec::new();
     let (mounts, devices) = (list(container, "volumeMounts"), list(container, "volumeDevices"));

@@ -63,7 +63,7 @@ fn selects_template(selector: Option<&Value>, template: &Value, path: &Path) -> 
     if selector.is_some_and(|selector| !selector.is_null() && labels::is_empty(selector)) {
         return Vec::new();
     }
-    // One that can not be read is told as such, too.
+    // One that cannot be read is told as such, too.
     if selector.is_some_and(|selector| !selector.is_null() && !labels::is_valid(selector)) {
         return Vec::new();
     }
@@ -279,17 +279,17 @@ pub(super) fn stateful_set(object: &Value) -> Errors {
     stateful_set_spec(spec(object), Looked::All, &Path::new("spec"))
 }
 
-/// What is looked at of a StatefulSet.
+/// The parts of a StatefulSet that are looked at.
 #[derive(Clone, Copy, PartialEq)]
 enum Looked {
     All,
-    /// Not what can not change.
+    /// All but the parts that cannot change.
     Changeable,
     /// Nor the template.
     ChangeableWithoutTemplate,
 }
 
-/// The rules for a changed set: what can not change may be as wrong as it was, and the template as long as the set was wrong before.
+/// The rules for a changed set: parts that cannot change may be as wrong as before, and the template as long as the set was wrong before.
 pub(super) fn stateful_set_again(new: &Value, old: &Value) -> Errors {
     let path = Path::new("spec");
     let before = stateful_set_spec(spec(old), Looked::Changeable, &path);

@@ -13,12 +13,12 @@ fn mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some())
 }
 
-/// An address as Go's `net.IP` writes it: one of IPv4, whichever way it was given.
+/// An address as Go's `net.IP` writes it: one of IPv4 in whichever form it was given.
 fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// What is said of an address; nothing of what is none.
+/// The warning about an address; none about a text that is no address.
 pub(super) fn ip(path: &Path, given: &str) -> Option<String> {
     let address = names::address(given)?;
     let quoted = quote(given);
@@ -32,7 +32,7 @@ pub(super) fn ip(path: &Path, given: &str) -> Option<String> {
     }
 }
 
-/// What is said of the addresses of a list, which stand in `member` of each item where there is one.
+/// Warnings about the addresses of a list, which stand in `member` of each item if there is one.
 pub(super) fn ips<'a>(path: &Path, given: impl IntoIterator<Item = &'a str>, member: Option<&str>) -> Vec<String> {
     let place = |index| match member {
         Some(member) => path.index(index).child(member),
@@ -41,7 +41,7 @@ pub(super) fn ips<'a>(path: &Path, given: impl IntoIterator<Item = &'a str>, mem
     given.into_iter().enumerate().filter_map(|(index, one)| ip(&place(index), one)).collect()
 }
 
-/// What is said of a range; nothing of what is none.
+/// Warnings about a range; none about a text that is no range.
 pub(super) fn cidr(path: &Path, given: &str) -> Vec<String> {
     let Some((address, length)) = names::range(given) else { return Vec::new() };
     let (ip, written) = given.split_once('/').unwrap_or_default();
@@ -65,7 +65,7 @@ pub(super) fn cidr(path: &Path, given: &str) -> Vec<String> {
     found
 }
 
-/// What is said of the ranges of a list.
+/// Warnings about the ranges of a list.
 pub(super) fn cidrs(path: &Path, given: &[&str]) -> Vec<String> {
     given.iter().enumerate().flat_map(|(index, one)| cidr(&path.index(index), one)).collect()
 }

@@ -1,4 +1,4 @@
-//! What is inside of volumes and Secrets: files that hide each other, texts that are no PEM.
+//! Warnings about the inside of volumes and Secrets: files that hide each other, texts that are no PEM.
 
 use mainstay_golang::quote;
 use serde_json::Value;
@@ -18,7 +18,7 @@ impl File {
         Self { path: path.trim_end_matches('/').to_owned(), source: source.to_owned() }
     }
 
-    /// Whether one hides the other: they are the same, or one is a folder to the other.
+    /// Returns true if one hides the other: they are the same, or one is a folder to the other.
     fn collides(&self, other: &Self) -> bool {
         let (own, its) = (format!("{}/", self.path), format!("{}/", other.path));
         !self.path.is_empty() && !other.path.is_empty() && (own.starts_with(&its) || its.starts_with(&own))
@@ -30,7 +30,7 @@ impl File {
     }
 }
 
-/// What is said of the files of volumes that are made of several.
+/// Warnings about the files of volumes that are made of several.
 pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
@@ -93,7 +93,7 @@ fn collisions(volume: &str, shown: &str, files: &[File]) -> Vec<String> {
     found
 }
 
-/// Why Go's TLS would not find a certificate and a key in two texts.
+/// The reason why Go's TLS would not find a certificate and a key in two texts.
 pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     let blocks = blocks(certificate);
     if !blocks.iter().any(|kind| kind == "CERTIFICATE") {

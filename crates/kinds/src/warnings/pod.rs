@@ -10,7 +10,7 @@ use super::{addresses, annotation, node_label, part, paths, storage};
 use crate::quantity::Quantity;
 use crate::validate::{APP_ARMOR, has, int, list, map, names, text, texts};
 
-/// What has no effect any more, and what replaced it.
+/// Annotations that no longer have an effect, and their replacements.
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "non-functional in v1.16+; use the \"priorityClassName\" field instead"),
     ("security.alpha.kubernetes.io/sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
@@ -20,7 +20,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// What is said of a Pod (`path` is the root then) or a template.
+/// Warnings about a Pod (`path` is the root then) or a template.
 pub(super) fn warnings(pod: &Value, path: &Path) -> Vec<String> {
     let spec = part(pod, "spec");
     let spec_path = path.child("spec");
@@ -81,7 +81,7 @@ fn seccomp(path: &Path, key: &str) -> String {
     format!("{}: non-functional in v1.27+; use the \"seccompProfile\" field instead", annotation_path(path, key))
 }
 
-/// Where the Pod is to run: labels of nodes that have successors, spreads over nothing.
+/// Warnings about the placement of a Pod: labels of nodes that have successors, spreads over nothing.
 fn placement(spec: &Value, path: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for (label, _) in map(spec, "nodeSelector").into_iter().flatten() {
@@ -114,7 +114,7 @@ fn placement(spec: &Value, path: &Path) -> Vec<String> {
     found
 }
 
-/// What is said of the expressions of a term that selects nodes; `values` says whether they are looked at.
+/// Warnings about the expressions of a term that selects nodes; `values` says whether they are looked at.
 pub(super) fn node_selector_term(term: &Value, values: bool, path: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for (index, expression) in list(term, "matchExpressions").iter().enumerate() {
@@ -169,7 +169,7 @@ fn lists(spec: &Value, path: &Path) -> Vec<String> {
     found
 }
 
-/// What is said of an amount of bytes that is no whole number.
+/// The warning about an amount of bytes that is no whole number.
 pub(super) fn fractional(holder: &Value, field: &str, resource: &str, path: &Path) -> Option<String> {
     let amount = match part(holder, field).get(resource)? {
         Value::String(text) => Quantity::parse(text).ok()?,
@@ -179,7 +179,7 @@ pub(super) fn fractional(holder: &Value, field: &str, resource: &str, path: &Pat
     (amount.to_milli() % 1000 != 0).then(|| format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"))
 }
 
-/// What is said of the profiles of a Pod of its own; Kubernetes looks at these before everything else.
+/// Warnings about the profiles of a Pod of its own; Kubernetes looks at these before everything else.
 pub(super) fn profiles(pod: &Value) -> Vec<String> {
     let spec = part(pod, "spec");
     if text(part(spec, "os"), "name") == "windows" {
@@ -199,7 +199,7 @@ fn app_armor(pod: &Value, container: &Value, path: &Path) -> Option<String> {
         .then(|| format!("{}: deprecated since v1.30; use the \"appArmorProfile\" field instead", annotation_path(path, &key)))
 }
 
-/// Whether a field says what an annotation says.
+/// Returns true if a field says the same as an annotation.
 fn is_profile(field: &Value, annotation: &str) -> bool {
     let (kind, local) = match annotation.strip_prefix("localhost/") {
         Some("") => return false,
@@ -211,7 +211,7 @@ fn is_profile(field: &Value, annotation: &str) -> bool {
     text(field, "type") == kind && part(field, "localhostProfile").as_str() == local
 }
 
-/// A variable that is defined twice is meant only where the second refers to the first.
+/// A variable that is defined twice is intended only if the second refers to the first.
 fn environment(container: &Value, path: &Path) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut found = Vec::new();
@@ -229,7 +229,7 @@ fn environment(container: &Value, path: &Path) -> Vec<String> {
     found
 }
 
-/// Where a container listens.
+/// A port that a container listens on.
 struct Listener<'a> {
     number: i64,
     protocol: &'a str,
@@ -248,7 +248,7 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// How two definitions of one port disturb each other.
+    /// The conflict between two definitions of one port.
     fn beside(&self, other: &Self) -> Option<&'static str> {
         if self.host_ip == other.host_ip && self.host_port == other.host_port {
             Some("duplicate")

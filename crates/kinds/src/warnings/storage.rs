@@ -23,7 +23,7 @@ pub(super) const PLUGINS: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// What is said of a plugin that is used, with the plugin's name in Kubernetes' internal form.
+/// The warning about a plugin that is used, with the plugin's name in Kubernetes' internal form.
 pub(super) fn plugin(source: &Value, field: &str, path: &Path) -> Option<String> {
     let (_, message) = PLUGINS.iter().find(|(plugin, _)| *plugin == field && has(source, plugin))?;
     Some(format!("{}: {message}", path.child(if field == "storageos" { "storageOS" } else { field })))

@@ -24,7 +24,7 @@ fn name(object: &Value, purpose: &str) -> Vec<String> {
     )]
 }
 
-/// Whether Kubernetes looks at the template of a changed object.
+/// Returns true if Kubernetes looks at the template of a changed object.
 fn changed(gvk: &Gvk, new: &Value, old: &Value) -> bool {
     if gvk.kind == "DaemonSet" {
         let count = |object| annotation(object, "deprecated.daemonset.template.generation").map(str::to_owned);
