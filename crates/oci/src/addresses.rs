@@ -1,9 +1,9 @@
-//! Where a registry may lead: which addresses are by their nature near, and who may send us there.
+//! Addresses that a registry may lead to: the classes of near addresses, and the classes that may lead there.
 //!
-//! A registry names other places: the realm of its tokens, redirects, upload locations, next pages. One that lies on the network must not
-//! lead to what only this machine or this cluster can reach, because its answers would be read with our place in the network: metadata
-//! services, kubelets, whatever listens on the loopback. So each request is made with the reach of the registry it is for, and what counts
-//! is the address that is connected to, not the name: a name that says one thing now and another a moment later gets nothing.
+//! A registry names other places: the realm of its tokens, redirects, upload locations, next pages. A registry on the network must not lead to
+//! addresses that only this machine or this cluster can reach, because their answers would be read with our place in the network: metadata
+//! services, kubelets, services on the loopback. So each request is made with the reach of the registry it is for. The address that is connected
+//! to decides, not the name: a name whose address changes between two lookups gains nothing.
 //!
 //! ```text
 //!   public < private < loopback        a registry leads to its own class and to those before it
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// How long what a registry's name stands for is believed; other classes are then other clients.
+/// Time for which the class of a registry's name is kept; another class then gets another client.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// How near an address is.
+/// The class of an address, by how near it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// Anywhere.
@@ -30,12 +30,12 @@ pub(crate) enum Class {
     Private,
     /// This machine.
     Loopback,
-    /// What is special on each network: 169.254/16, fe80::/10, 0.0.0.0, multicast, and the addresses of clouds' metadata.
+    /// Special on each network: 169.254/16, fe80::/10, 0.0.0.0, multicast, and the metadata addresses of clouds.
     Special,
 }
 
 impl Class {
-    /// The class of an address. What stands for an address of the older protocol is that address.
+    /// Returns the class of an address. An IPv6 form of an IPv4 address counts as that address.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
@@ -87,11 +87,11 @@ impl Class {
         }
     }
 
-    /// Whether a registry of this class may lead to an address of that one.
+    /// Returns true if a registry of this class may lead to an address of the other.
     pub(crate) fn reaches(self, other: Self) -> bool {
         match other {
             Self::Special => self == Self::Special,
-            // Whoever lies where only neighbours are has no business with this machine.
+            // A registry at an address of the neighbourhood has no business with this machine.
             Self::Loopback => self == Self::Loopback,
             Self::Private => self != Self::Public,
             Self::Public => true,
@@ -116,7 +116,7 @@ pub(crate) struct OutOfReach {
     class: Class,
 }
 
-/// Whether a URL's host, where it is an address, is within reach; names are looked at when they are resolved.
+/// Checks that a URL's host is within reach if it is an address; names are checked when they are resolved.
 pub(crate) fn check(url: &Url, reach: Class) -> Result<(), OutOfReach> {
     let address = match host(url) {
         Some(Host::Address(address)) => address,
@@ -129,13 +129,13 @@ pub(crate) fn check(url: &Url, reach: Class) -> Result<(), OutOfReach> {
     if reach.reaches(class) { Ok(()) } else { Err(OutOfReach { host, class }) }
 }
 
-/// What a URL names as its host.
+/// The host of a URL.
 enum Host<'a> {
     Address(IpAddr),
     Name(&'a str),
 }
 
-/// Numbers in any form that URLs take for an address are one by now.
+/// Returns the host of a URL. Every numeric form that URLs take for an address is already parsed into one here.
 fn host(url: &Url) -> Option<Host<'_>> {
     let text = url.host_str()?;
     let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -147,11 +147,11 @@ fn is_local_name(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Resolves names to those addresses that are within reach.
+/// A resolver that returns only the addresses within reach.
 #[derive(Clone)]
 pub(crate) struct Reach {
     class: Class,
-    /// Names of registries that are of just this class.
+    /// Names of registries that are of exactly this class.
     own: Arc<Mutex<BTreeSet<String>>>,
     /// Names of proxies, which the user chose.
     proxies: Arc<BTreeSet<String>>,
@@ -162,13 +162,13 @@ impl Reach {
         Self { class, own: Arc::default(), proxies }
     }
 
-    /// Notes a registry that was found to be of this class.
+    /// Records a registry that was found to be of this class.
     pub(crate) fn owns(&self, host: &str) {
         // Insertions leave the set whole.
         self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned());
     }
 
-    /// Of the addresses that a name has, those that may be connected to.
+    /// Returns those addresses of a name that may be connected to.
     fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, OutOfReach> {
         if self.proxies.contains(host) {
             return Ok(found);
@@ -195,18 +195,18 @@ impl Resolve for Reach {
     }
 }
 
-/// What class registries are of, as far as it was looked up lately.
+/// Classes of registries that were looked up recently.
 #[derive(Default)]
 pub(crate) struct Classes {
     known: Mutex<HashMap<String, (Instant, Class)>>,
 }
 
-/// Registries that are remembered; more are looked up again.
+/// Registries whose class is kept; beyond that, classes are looked up again.
 const MOST: usize = 1024;
 
 impl Classes {
-    /// The class of a registry's host: the farthest of its addresses, so that none of them is a way to somewhere nearer. A name that cannot
-    /// be resolved is anywhere; what connects will say why not.
+    /// Returns the class of a registry's host: the farthest of its addresses, so that none of them leads to a nearer one. A name that cannot be
+    /// resolved counts as public; connecting to it will report the reason.
     pub(crate) async fn of(&self, url: &Url) -> Class {
         match host(url) {
             Some(Host::Address(address)) => Class::of(address),

@@ -118,7 +118,7 @@ impl Credentials {
         self.entries.extend(other.entries);
     }
 
-    /// Returns the credential for a repository: from the helper named for the registry, from the files, from the helper for everything, in this order.
+    /// Returns the credential for a repository: from the helper of the registry, else the files, else the helper for all registries.
     pub(crate) async fn look_up(&self, registry: &str, repository: &str) -> Result<Option<Credential>, Error> {
         if let Some(helper) = self.helpers.get(&normal_key(registry))
             && let Some(credential) = helper::ask(helper, registry).await?

@@ -27,41 +27,41 @@ use crate::signature::SignatureFiles;
 use crate::store::BlobStore;
 use crate::transport::{Actions, Call, Host, Payload, Transport};
 
-/// Registries refuse larger manifests too.
+/// The largest manifest, in bytes; registries refuse larger ones too.
 pub(crate) const MAX_MANIFEST: usize = 4 << 20;
-/// A configuration lists history and labels; upstream allows no more either.
+/// The largest configuration, in bytes. It lists history and labels; upstream has the same limit.
 pub(crate) const MAX_CONFIG: u64 = 8 << 20;
 
-/// How to talk to registries.
+/// Settings of a client.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// Who we are there.
+    /// Credentials for the registries.
     pub credentials: Credentials,
     /// Mirrors, insecure and blocked registries.
     pub registries: Registries,
-    /// Whether every registry may be reached without verified TLS and by plain HTTP, whatever `registries` says.
+    /// Allows every registry to be reached without verified TLS and by plain HTTP, even if `registries` does not.
     pub insecure: bool,
     /// Certificate authorities besides the system's, as PEM, with the name to use in errors.
     pub authorities: Vec<(String, Vec<u8>)>,
     /// Folders that may hold a folder `HOST[:PORT]` with authorities (`*.crt`) and client certificates (`*.cert` with `*.key`) of that registry.
     pub certificates: Vec<PathBuf>,
-    /// Which images are let in, by their signatures; all by default.
+    /// Files that decide which images are let in, by their signatures; all images by default.
     pub signatures: SignatureFiles,
-    /// Which image of an index to take.
+    /// Platform of the image to take from an index.
     pub platform: Platform,
-    /// Where blobs are kept for the next pull; nowhere when absent.
+    /// Cache of blobs for the next pull; none when absent.
     pub cache: Option<BlobCache>,
-    /// How often requests are repeated.
+    /// Retries of requests.
     pub retry: Retry,
     /// Blobs larger than this are sent in pieces of this size, in bytes.
     pub chunk: u64,
     /// The largest blob that is pulled, in bytes.
     pub max_blob: u64,
-    /// How long a connection may take.
+    /// Timeout for a connection.
     pub connect_timeout: Duration,
-    /// How long a registry may be silent.
+    /// Longest silence of a registry.
     pub read_timeout: Duration,
-    /// How slow a registry may be.
+    /// Least pace of transfers.
     pub pace: Pace,
     /// The largest image that is pulled, in bytes of all its blobs.
     pub max_image: u64,
@@ -89,7 +89,7 @@ impl Default for ClientConfig {
     }
 }
 
-/// A reference with what it stands for right now.
+/// A reference with the digest and media type that it stands for right now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The repository at the digest of the manifest or index.
@@ -103,7 +103,7 @@ pub struct Resolved {
 /// An image whose blobs are in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The digest that the reference stood for: of the manifest, or of the index it was chosen from.
+    /// The digest that the reference stood for: of the manifest, or of the index that it was chosen from.
     pub digest: Digest,
     /// The manifest's own descriptor.
     pub descriptor: Descriptor,
@@ -113,10 +113,10 @@ pub struct Image {
     pub config: ImageConfig,
 }
 
-/// How far the transfer of a blob is.
+/// Progress of the transfer of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// Which blob.
+    /// The blob.
     pub digest: Digest,
     /// Bytes so far.
     pub done: u64,
@@ -127,7 +127,7 @@ pub struct Progress {
 /// A callback for [`Progress`].
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// Talks to registries.
+/// A client for registries.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<Transport>,
@@ -143,12 +143,12 @@ impl Client {
         Ok(Self { transport: Arc::new(transport), config: Arc::new(config), on_progress: None, mount_from: None })
     }
 
-    /// The image that a text means to this user, with or without a registry.
+    /// Returns the image that a text means to this user, with or without a registry.
     pub fn reference(&self, text: &str) -> Result<Reference, Error> {
         self.config.registries.reference(text)
     }
 
-    /// Asks a registry whether it lets these credentials in.
+    /// Checks that a registry accepts these credentials.
     pub async fn log_in(&self, registry: &str) -> Result<(), Error> {
         let place = Reference::parse(&format!("{registry}/any"))?;
         let source = self.own_place(&place)?;
@@ -157,12 +157,12 @@ impl Client {
         self.within(&place, 0, self.transport.send(&call)).await.map(drop)
     }
 
-    /// A store to pull into, which shares its blobs with the cache if there is one. It goes with the value.
+    /// Opens a store to pull into, which shares its blobs with the cache if there is one. It is removed with the value.
     pub fn workspace(&self) -> Result<Workspace, Error> {
         self.workspace_in(&std::env::temp_dir())
     }
 
-    /// The same; without a cache the store lies in that folder.
+    /// Does the same; without a cache the store is made in that folder.
     pub fn workspace_in(&self, folder: &Path) -> Result<Workspace, Error> {
         match &self.config.cache {
             Some(cache) => cache.workspace(),
@@ -170,25 +170,25 @@ impl Client {
         }
     }
 
-    /// The same client that takes images for other machines out of indexes.
+    /// The same client, which takes the images of another platform out of indexes.
     #[must_use]
     pub fn for_platform(&self, platform: Platform) -> Self {
         Self { config: Arc::new(ClientConfig { platform, ..(*self.config).clone() }), ..self.clone() }
     }
 
-    /// The same client that tells how far transfers are.
+    /// The same client, which reports the progress of transfers.
     #[must_use]
     pub fn with_progress(&self, on_progress: OnProgress) -> Self {
         Self { on_progress: Some(on_progress), ..self.clone() }
     }
 
-    /// The same client that, when it pushes, asks the registry to take blobs over from another of its repositories.
+    /// The same client, which asks the registry to take blobs over from another of its repositories when it pushes.
     #[must_use]
     pub fn mounting_from(&self, repository: impl Into<String>) -> Self {
         Self { mount_from: Some(repository.into()), ..self.clone() }
     }
 
-    /// Does something that may bring so many bytes, within the time that this may take; whatever it consists of: mirrors, retries, redirects.
+    /// Runs an operation that may transfer so many bytes, with the time limit for that. The limit includes mirrors, retries and redirects.
     async fn within<T>(&self, reference: &Reference, bytes: u64, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let allowed = self.config.pace.operation(bytes);
         if let Ok(done) = tokio::time::timeout(allowed, work).await {
@@ -199,7 +199,7 @@ impl Client {
         }
     }
 
-    /// The bytes of blobs together, if that is what an image may have.
+    /// Returns the bytes of the blobs together; an error if an image may not have so many.
     fn size_of(&self, reference: &Reference, blobs: &[Descriptor]) -> Result<u64, Error> {
         let size = blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(blob.size));
         let limit = self.config.max_image;
@@ -209,7 +209,7 @@ impl Client {
         Err(Error::Limit { subject: reference.to_string(), what: "size of all blobs in bytes", limit })
     }
 
-    /// The repository's own registry, which is what is written to.
+    /// Returns the repository's own registry, which is the one to write to.
     fn own_place(&self, reference: &Reference) -> Result<Source, Error> {
         self.config.registries.own(reference)
     }
@@ -259,7 +259,7 @@ impl Client {
         self.transport.send(&self.call(subject, source, method, target, headers, body)).await
     }
 
-    /// The same as part of an upload, so that one token serves all of it.
+    /// Does the same as part of an upload, so that one token serves all of it.
     async fn send_writing(
         &self,
         subject: &Reference,
@@ -274,12 +274,12 @@ impl Client {
     }
 }
 
-/// What the places that may hold an image said, mirrors first.
+/// Errors of the places that may hold an image, mirrors first.
 #[derive(Default)]
 struct Attempts(Vec<Error>);
 
 impl Attempts {
-    /// Notes the failure; what the policy refuses is final, wherever else it may be.
+    /// Records the failure; a refusal by the policy is final, even if other places hold the image.
     fn failed(&mut self, source: &Source, error: Error) -> Result<(), Error> {
         if matches!(error, Error::Rejected { .. } | Error::Unverifiable { .. }) {
             return Err(error);
@@ -310,7 +310,7 @@ pub(crate) fn check_config(subject: &str, manifest: &Manifest) -> Result<(), Err
     Err(Error::Limit { subject: subject.to_owned(), what: "size of the image configuration in bytes", limit: MAX_CONFIG })
 }
 
-/// The configuration of an image whose blobs are in the store.
+/// Reads the configuration of an image whose blobs are in the store.
 pub(crate) fn read_config(subject: &str, store: &BlobStore, manifest: &Manifest) -> Result<ImageConfig, Error> {
     let bytes = store.read(&manifest.config.digest, MAX_CONFIG)?;
     serde_json::from_slice(&bytes).map_err(|error| Error::content(subject, format!("image configuration cannot be read: {error}")))

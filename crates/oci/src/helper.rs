@@ -1,7 +1,8 @@
-//! Credential helpers: programs `docker-credential-NAME` that know passwords which no file holds.
+//! Credential helpers: programs `docker-credential-NAME` that know passwords outside of any file.
 //!
-//! The protocol is Docker's: the program gets a word (`get`, `store`, `erase`) and a server's name, or what is to be kept, on its standard input, and answers with JSON. It runs with
-//! limits on time and output, and only under a plain name, so that a file cannot name any program of the machine.
+//! The protocol is Docker's: the program gets a word (`get`, `store`, `erase`). On its standard input it gets a server's name, or the credential
+//! to keep, and it answers with JSON. It runs with limits on time and output, and only under a plain name, so that a file cannot name any program
+//! of the machine.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::error::{Error, quoted};
 
 const TIME: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: u64 = 64 << 10;
-/// What helpers say when they have nothing, word by word.
+/// Message of helpers that have no credential, word by word.
 const NOT_FOUND: &str = "credentials not found in native keychain";
 /// The name that goes with a token instead of a password.
 const TOKEN_USER: &str = "<token>";
@@ -28,7 +29,7 @@ struct Answer {
     secret: String,
 }
 
-/// Asks the helper for the credential of a registry; nothing when it has none.
+/// Asks the helper for the credential of a registry; `None` when it has none.
 pub(crate) async fn ask(helper: &str, registry: &str) -> Result<Option<Credential>, Error> {
     let Some(text) = call(helper, registry, "get", server(registry)).await? else { return Ok(None) };
     // The answer itself is never shown.
@@ -47,7 +48,7 @@ pub(crate) async fn store(helper: &str, registry: &str, user: &str, password: &s
     call(helper, registry, "store", &kept.to_string()).await.map(drop)
 }
 
-/// Tells the helper to forget a registry; whether it knew it.
+/// Tells the helper to remove a registry; returns true if it knew the registry.
 pub(crate) async fn erase(helper: &str, registry: &str) -> Result<bool, Error> {
     Ok(call(helper, registry, "erase", server(registry)).await?.is_some())
 }
@@ -56,7 +57,7 @@ fn refusal(helper: &str, problem: String) -> Error {
     Error::Configuration { subject: format!("credential helper docker-credential-{helper}"), problem }
 }
 
-/// What the helper answers to a word and its input; nothing when it knows no such registry.
+/// Returns the helper's answer to a word and its input; `None` when it does not know the registry.
 async fn call(helper: &str, registry: &str, word: &str, input: &str) -> Result<Option<String>, Error> {
     let program = format!("docker-credential-{helper}");
     let refuse = |problem: String| refusal(helper, problem);
@@ -79,7 +80,7 @@ async fn call(helper: &str, registry: &str, word: &str, input: &str) -> Result<O
     Ok(Some(text.into_owned()))
 }
 
-/// Docker Hub goes by the address that Docker once gave it.
+/// Returns the server name of a registry; Docker Hub goes by the address that Docker once gave it.
 fn server(registry: &str) -> &str {
     if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry }
 }
@@ -99,7 +100,7 @@ async fn run(program: &str, word: &str, text: &str) -> std::io::Result<Output> {
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
         match input.write_all(text.as_bytes()).await {
-            // A helper that does not read what it is asked still answers.
+            // A helper that does not read its input still answers.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}
         }

@@ -1,7 +1,7 @@
-//! The HTTP client for each registry: who it trusts, how it shows itself, and whether it goes through a proxy.
+//! The HTTP client for each registry: trusted authorities, client certificate, and proxy.
 //!
-//! `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` count as in Go's programs ([`mainstay_golang::http_proxy`]). A folder `HOST[:PORT]` below the
-//! configured ones adds authorities (`*.crt`) and client certificates (`*.cert` with `*.key`), as container tools have it in `certs.d`.
+//! `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` work as in Go's programs ([`mainstay_golang::http_proxy`]). A folder `HOST[:PORT]` below the
+//! configured ones adds authorities (`*.crt`) and client certificates (`*.cert` with `*.key`), as in the `certs.d` of container tools.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -17,11 +17,11 @@ use crate::error::Error;
 use crate::tls::{self, Identity};
 use crate::transport::{Host, chain};
 
-/// A certificate or a key is small.
+/// The largest certificate or key file, in bytes.
 const MAX_PEM: u64 = 1 << 20;
 const MAX_FILES: usize = 256;
 
-/// Whether a request changes anything there.
+/// The purpose of a request: reading or writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
     Reading,
@@ -34,14 +34,14 @@ impl Purpose {
     }
 }
 
-/// How a host is talked to.
+/// Properties of a host that decide its HTTP client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     purpose: Purpose,
     insecure: bool,
-    /// Where it lies, and what it may therefore lead to.
+    /// Class of its address, which decides where it may lead.
     class: Class,
-    /// The registry, where it has certificates of its own.
+    /// The registry, if it has certificates of its own.
     own: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Hosts {
     clients: Mutex<HashMap<Kind, (reqwest::Client, Reach)>>,
 }
 
-/// How one registry is talked to right now.
+/// The client for one registry, with the class of its address.
 pub(crate) struct Way {
     pub client: reqwest::Client,
     pub class: Class,
@@ -72,12 +72,12 @@ impl Hosts {
             classes: Classes::default(),
             clients: Mutex::default(),
         };
-        // Authorities that cannot be read are a mistake to tell at once, not at the first pull.
+        // Authorities that cannot be read are reported at once, not at the first pull.
         tls::verified(&hosts.authorities, None)?;
         Ok(hosts)
     }
 
-    /// The client for a host, made when it is first needed.
+    /// Returns the client for a host, made when it is first needed.
     pub(crate) async fn client(&self, host: Host<'_>, address: &str, purpose: Purpose) -> Result<Way, Error> {
         let url = reqwest::Url::parse(&format!("https://{address}")).ok();
         let class = match &url {
@@ -103,7 +103,7 @@ impl Hosts {
         Ok(Way { client, class })
     }
 
-    /// Tells whether every request to a host leaves through a proxy. One that is asked without TLS, too, has to be proxied for both schemes:
+    /// Returns true if every request to a host leaves through a proxy. A host that is also reached without TLS must be proxied for both schemes:
     /// otherwise it is connected to directly, and is as near as its address says.
     fn is_proxied(&self, url: &reqwest::Url, insecure: bool) -> bool {
         let schemes: &[&str] = if insecure { &["https", "http"] } else { &["https"] };
@@ -111,12 +111,12 @@ impl Hosts {
         schemes.iter().all(proxied)
     }
 
-    /// Refuses what may not be sent through the proxy that is set.
+    /// Refuses a request that cannot be sent through the configured proxy.
     pub(crate) fn check_proxy(&self, url: &reqwest::Url) -> Result<(), Error> {
         let refuse = |problem: String| Err(Error::Configuration { subject: "proxy of the environment".to_owned(), problem });
         match self.proxies.of(url.scheme(), url.host_str().unwrap_or_default(), url.port()) {
             Err(refused) => refuse(refused.to_string()),
-            // Otherwise the request would go without it, where it was never meant to go.
+            // Otherwise the request would be sent without the proxy, against the configuration.
             Ok(Some(proxy)) if !proxy.starts_with("http://") && !proxy.starts_with("https://") => {
                 refuse(format!("{:?} is no proxy that is supported; http and https are", proxy.split("://").next().unwrap_or_default()))
             }
@@ -198,8 +198,8 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(Error::io(path))
 }
 
-/// Of what is written only 307 and 308 are followed: after the others a client reads the new place instead of writing there, and whatever
-/// page it finds would pass for success.
+/// Follows only 307 and 308 for writing requests: after the other redirects a client reads the new place instead of writing there, and any page
+/// that it finds would pass for success.
 fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     if matches!(attempt.status().as_u16(), 301..=303) {
         return attempt.error("the registry redirects what is written to it");
@@ -207,7 +207,7 @@ fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> re
     redirect(attempt, class)
 }
 
-/// Redirects are followed, but never from HTTPS to HTTP, not for ever, and not to where the registry may not lead.
+/// Follows redirects, but never from HTTPS to HTTP, not for ever, and not to places that the registry may not lead to.
 fn redirect(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     if was_secure && attempt.url().scheme() != "https" {

@@ -35,14 +35,14 @@ pub mod media_type {
     pub const DOCKER_LAYER_ZSTD: &str = "application/vnd.docker.image.rootfs.diff.tar.zstd";
     /// Layers that can be unpacked.
     pub const LAYERS: [&str; 6] = [OCI_LAYER, OCI_LAYER_GZIP, OCI_LAYER_ZSTD, DOCKER_LAYER, DOCKER_LAYER_GZIP, DOCKER_LAYER_ZSTD];
-    /// All that a registry may answer a request for an image with.
+    /// Media types that a registry may answer a request for an image with.
     pub const ACCEPTED: [&str; 4] = [OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST];
 }
 
 const MAX_LAYERS: usize = 512;
 const MAX_ENTRIES: usize = 512;
 
-/// What some content is and how to find it.
+/// Media type, digest and size of some content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
@@ -52,7 +52,7 @@ pub struct Descriptor {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
-    /// Which machines it is for, in an index.
+    /// The platform that it is for, in an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Free notes.
@@ -73,7 +73,7 @@ impl Descriptor {
     }
 }
 
-/// A kind of machine.
+/// A platform: operating system, architecture and variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
     /// `linux`
@@ -155,7 +155,7 @@ pub struct Index {
     pub manifests: Vec<Descriptor>,
 }
 
-/// The parts of an image configuration that matter here.
+/// The parts of an image configuration that this crate uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageConfig {
     /// The machine's architecture.
@@ -167,19 +167,19 @@ pub struct ImageConfig {
     /// The architecture's variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// How the image runs.
+    /// Settings for running the image.
     #[serde(default, deserialize_with = "null_as_default")]
     pub config: RunConfig,
 }
 
 impl ImageConfig {
-    /// Which machines the image is for.
+    /// Returns the platform of the image.
     pub fn platform(&self) -> Platform {
         Platform { os: self.os.clone(), architecture: self.architecture.clone(), variant: self.variant.clone() }
     }
 }
 
-/// How an image runs.
+/// Settings for running an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunConfig {
     /// The labels.
@@ -194,7 +194,7 @@ pub struct RunConfig {
 }
 
 impl Manifest {
-    /// Refuses layers that are no archives, or that lie elsewhere than in the registry (foreign layers).
+    /// Refuses layers that are no archives, or that lie outside of the registry (foreign layers).
     pub(crate) fn check_layers(&self, subject: &str) -> Result<(), Error> {
         for layer in &self.layers {
             let kind = layer.media_type.as_str();
@@ -224,7 +224,7 @@ pub enum Document {
     Index(Index),
 }
 
-/// Reads a manifest or index; the bytes have been checked against their digest.
+/// Parses a manifest or index; its bytes have been checked against their digest.
 pub fn parse(subject: &str, bytes: &[u8]) -> Result<Document, Error> {
     let value: serde_json::Value =
         serde_json::from_slice(bytes).map_err(|error| Error::content(subject, format!("manifest is no JSON: {error}")))?;
@@ -252,7 +252,7 @@ fn limit(subject: &str, what: &'static str, found: usize, limit: usize) -> Resul
 }
 
 impl Index {
-    /// The manifest for the platform: the same variant first, else any variant; a single manifest without a platform fits all.
+    /// Selects the manifest for the platform: the same variant first, else any variant; a single manifest without a platform fits all.
     pub fn select(&self, subject: &str, platform: &Platform) -> Result<&Descriptor, Error> {
         let same = |entry: &&Descriptor| {
             entry.platform.as_ref().is_some_and(|other| other.os == platform.os && other.architecture == platform.architecture)

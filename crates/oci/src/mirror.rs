@@ -1,13 +1,13 @@
-//! Where images go when they are mirrored, and what a cluster is told about it (CATLG-71, CATLG-72). Pure: copying is the client's.
+//! Targets of mirrored images, and the configuration of clusters for them (CATLG-71, CATLG-72). Pure: the client does the copying.
 //!
 //! ```text
 //!   references ── plan ── copies (source, target) ── rules ── ImageDigestMirrorSet, ImageTagMirrorSet, registries.conf
 //!                              └── Record: what a run put there, so that the next can take away what vanished (CATLG-74)
 //! ```
 //!
-//! A repository keeps its path below the destination, so what is where can be read off. Where two registries have a repository of one name,
-//! the later of them by name gets its registry in front. What is named by digest keeps that digest, and gets a tag made of it, because many
-//! registries throw away what has none.
+//! A repository keeps its path below the destination, so the path tells its origin. If two registries have a repository of the same name, the
+//! registry that sorts later is put in front of the name. An image named by digest keeps that digest, and gets a tag made of it, because many
+//! registries delete untagged images.
 
 mod objects;
 mod record;
@@ -22,7 +22,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::reference::Reference;
 
-/// A registry, and a path in it below which everything is put.
+/// A registry, and the path in it below which all images are put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     registry: String,
@@ -32,13 +32,13 @@ pub struct Destination {
 /// One image to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
-    /// Where it is.
+    /// Its source.
     pub source: Reference,
-    /// Where it goes.
+    /// Its target.
     pub target: Reference,
 }
 
-/// How an image is asked for.
+/// Form of an image reference: by digest or by tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// By digest.
@@ -52,7 +52,7 @@ pub enum By {
 pub struct Rule {
     /// `registry/repository` as images are named.
     pub source: String,
-    /// `registry/repository` where they are.
+    /// `registry/repository` of the mirror.
     pub mirror: String,
 }
 
@@ -82,7 +82,7 @@ impl Destination {
     }
 }
 
-/// Where each image goes. Each place of a repository, with its tag or digest, appears once.
+/// Plans the target of each image. Each place of a repository, with its tag or digest, appears once.
 pub fn plan(sources: &[Reference], destination: &Destination) -> Result<Vec<Copy>, Error> {
     let mut owners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
@@ -91,7 +91,7 @@ pub fn plan(sources: &[Reference], destination: &Destination) -> Result<Vec<Copy
     let mut seen = BTreeSet::new();
     let mut copies = Vec::new();
     for source in sources {
-        // With a digest the tag says nothing more.
+        // With a digest the tag is ignored.
         let source = match source.digest() {
             Some(digest) => source.at(digest.clone()),
             None => source.clone(),
@@ -108,28 +108,28 @@ pub fn plan(sources: &[Reference], destination: &Destination) -> Result<Vec<Copy
     Ok(copies)
 }
 
-/// The same into a directory, where images keep their names.
+/// Plans copies into a directory, in which images keep their names.
 pub fn in_place(sources: &[Reference]) -> Vec<Copy> {
     let mut seen = BTreeSet::new();
     let new = sources.iter().filter(|source| seen.insert(source.to_string()));
     new.map(|source| Copy { source: source.clone(), target: source.clone() }).collect()
 }
 
-/// The repositories of the copies and their mirrors, of images that are named that way, sorted.
+/// Returns the repositories of the copies and their mirrors, for images with that form of reference, sorted.
 pub fn rules(copies: &[Copy], by: By) -> Vec<Rule> {
     let wanted = |copy: &&Copy| (by == By::Digest) == copy.source.digest().is_some();
     let rule = |copy: &Copy| Rule { source: copy.source.name(), mirror: copy.target.name() };
     copies.iter().filter(wanted).map(rule).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The tag of what is known by its digest only.
+/// Returns the tag of an image that is known by its digest only.
 pub fn tag_of(digest: &Digest) -> String {
     // The longest digest would be too long for a tag.
     let hex = &digest.hex()[..digest.hex().len().min(100)];
     format!("{}-{hex}", digest.algorithm())
 }
 
-/// A registry as one part of a path.
+/// Returns a registry as one part of a path.
 fn folder(registry: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c.to_ascii_lowercase() } else { '-' };
     registry.chars().map(plain).collect::<String>().trim_matches('-').to_owned()

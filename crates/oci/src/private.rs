@@ -1,4 +1,4 @@
-//! Folders and files for this user alone, whatever the umask: what lies in private registries lies in caches and temporary folders, too.
+//! Folders and files for this user alone, whatever the umask: caches and temporary folders hold content of private registries, too.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Makes a folder and those above it, where they are absent.
+/// Makes a folder and its parents if they are absent.
 pub fn folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -15,7 +15,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// A new folder in that one, whose name begins so; it goes with the value.
+/// Makes a new folder in `parent` with that prefix; it is removed with the value.
 pub fn temporary(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -24,12 +24,12 @@ pub fn temporary(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     builder.tempdir_in(parent)
 }
 
-/// Writes a file that is made where it is absent.
+/// Writes a file, which is made if it is absent.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     options().truncate(true).open(path)?.write_all(content)
 }
 
-/// A file that must not be there yet.
+/// Makes a file that must not exist yet.
 pub(crate) fn new_file(path: &Path) -> io::Result<fs::File> {
     options().create_new(true).open(path)
 }

@@ -15,10 +15,10 @@ pub struct Registries {
     helpers: Vec<String>,
 }
 
-/// Such files are small.
+/// The largest file, in bytes.
 const MAX_FILE: usize = 4 << 20;
 const MAX_RULES: usize = 10_000;
-/// The word for auth files among the credential helpers.
+/// Entry among the credential helpers that stands for the auth files.
 const AUTH_FILES: &str = "containers-auth.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ enum Pulls {
 pub struct Source {
     /// The image's reference there.
     pub reference: Reference,
-    /// Whether unverified TLS and plain HTTP are allowed.
+    /// Allows unverified TLS and plain HTTP.
     pub insecure: bool,
 }
 
@@ -75,7 +75,7 @@ impl Registries {
         Ok(Self { rules, short_names, helpers })
     }
 
-    /// Takes over what a later file says, in place of what is here (`registries.conf.d`).
+    /// Takes over the entries of a later file; they replace the entries here (`registries.conf.d`).
     pub fn extend(&mut self, later: Self) {
         self.rules.retain(|rule| later.rules.iter().all(|other| other.prefix != rule.prefix));
         self.rules.extend(later.rules);
@@ -85,7 +85,7 @@ impl Registries {
         }
     }
 
-    /// Adds mirrors of a registry or a part of it. With `never` the source itself is not asked any more.
+    /// Adds mirrors of a registry or a part of it. With `never`, the source itself is no longer asked.
     pub(crate) fn add_mirrors(&mut self, source: &str, mirrors: &[&str], by: By, never: bool) -> Result<(), String> {
         if let Some(place) = mirrors.iter().chain([&source]).find(|place| place.contains("://") || place.contains('@')) {
             return Err(format!("{place}: a registry or repository has neither scheme nor digest"));
@@ -98,7 +98,7 @@ impl Registries {
         if known.is_none() && self.rules.len() >= MAX_RULES {
             return Err(format!("{source}: there are rules for {MAX_RULES} registries already"));
         }
-        // What is said of a registry as a whole goes for its parts and for mirrors in it, too.
+        // Settings of a registry as a whole apply to its parts and to mirrors in it, too.
         let whole = |name: &str| self.rule_of(name).map_or((false, false), |rule| (rule.insecure, rule.blocked));
         let mirrors: Vec<Mirror> =
             mirrors.iter().map(|location| Mirror { location: (*location).to_owned(), insecure: whole(location).0, pulls }).collect();
@@ -117,17 +117,17 @@ impl Registries {
         Ok(())
     }
 
-    /// The programs that are to be asked for credentials besides the auth files.
+    /// Returns the programs that are to be asked for credentials besides the auth files.
     pub fn credential_helpers(&self) -> impl Iterator<Item = &str> {
         self.helpers.iter().map(String::as_str).filter(|helper| *helper != AUTH_FILES)
     }
 
-    /// The rule that counts for a name: the most particular one.
+    /// Returns the rule that applies to a name: the most specific one.
     fn rule_of(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().filter(|rule| rule.matches(name)).max_by_key(|rule| rule.prefix.len())
     }
 
-    /// Where to look for an image: its mirrors in order, then its own place.
+    /// Returns the places to look for an image: its mirrors in order, then its own place.
     pub fn sources(&self, reference: &Reference) -> Result<Vec<Source>, Error> {
         let name = reference.name();
         let Some(rule) = self.rule_of(&name) else {
@@ -152,7 +152,7 @@ impl Registries {
         Ok(sources)
     }
 
-    /// The one place that an image is written to: its own registry, never a mirror.
+    /// Returns the one place that an image is written to: its own registry, never a mirror.
     pub fn own(&self, reference: &Reference) -> Result<Source, Error> {
         match self.rule_of(&reference.name()) {
             Some(rule) => rule.own(reference),
@@ -207,7 +207,7 @@ impl Rule {
         })
     }
 
-    /// Whether the image's name begins with the prefix at a boundary; `*.example.com` takes in every host below.
+    /// Returns true if the image's name begins with the prefix at a boundary; `*.example.com` matches every host below.
     fn matches(&self, name: &str) -> bool {
         if let Some(domain) = self.prefix.strip_prefix('*') {
             return name.split(['/', ':']).next().is_some_and(|host| host.ends_with(domain));
@@ -215,7 +215,7 @@ impl Rule {
         name.strip_prefix(&self.prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))
     }
 
-    /// The image below another location in place of the prefix.
+    /// Returns the image below another location in place of the prefix.
     fn moved(&self, reference: &Reference, location: &str) -> Result<Reference, Error> {
         if self.prefix.starts_with('*') && location == self.prefix {
             return Ok(reference.clone());
@@ -230,7 +230,7 @@ impl Rule {
             problem: format!("location {location:?} leaves no repository for {reference}"),
         })?;
         let moved = reference.moved(registry, repository);
-        // Whatever a file says, nothing but a host and a repository gets into a request.
+        // Whatever a file contains, only a host and a repository get into a request.
         Reference::parse(&moved.to_string()).map_err(|error| Error::Configuration {
             subject: "registries.conf".to_owned(),
             problem: format!("location {location:?} makes no reference of {reference}: {error}"),
@@ -269,7 +269,7 @@ pub(crate) fn text(table: &Table, key: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// A list of texts; nothing when it is absent.
+/// Returns a list of texts; `None` when it is absent.
 pub(crate) fn texts(table: &Table, key: &str) -> Result<Option<Vec<String>>, String> {
     let refuse = || format!("{key}: expected a list of texts");
     let Some(item) = table.get(key) else { return Ok(None) };

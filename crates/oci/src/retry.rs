@@ -1,7 +1,7 @@
-//! When a request to a registry is made again, and how long that waits.
+//! Retries of requests to a registry, and the waits between them.
 //!
-//! Only what a registry or the network may get over by itself within seconds is tried again: transfers that broke off, silence, 408, 429
-//! and 5xx. Longer outages are for whoever wanted the image: work queues come back, people too.
+//! Only failures that a registry or the network may get over within seconds are retried: interrupted transfers, timeouts, 408, 429 and 5xx.
+//! Longer outages are left to the caller: work queues come back, people too.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use futures::future::BoxFuture;
 
 use crate::error::{Error, ErrorKind};
 
-/// How often and how patiently requests are repeated.
+/// Number of attempts, and the waits between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Tries in all; one means that nothing is repeated.
+    /// Attempts in all; one means that nothing is repeated.
     pub tries: u32,
-    /// The wait before the second try; each further one is twice as long.
+    /// The wait before the second attempt; each further one is twice as long.
     pub first: Duration,
     /// The longest wait. A registry that asks for more (`Retry-After`) is not asked again.
     pub most: Duration,
@@ -27,12 +27,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Nothing is repeated.
+    /// Returns a setting without retries.
     pub fn never() -> Self {
         Self { tries: 1, ..Self::default() }
     }
 
-    /// How long to wait after that many failures; nothing when it is over.
+    /// Returns the wait after that many failures; `None` when there is no further attempt.
     pub(crate) fn wait(&self, failures: u32, error: &Error) -> Option<Duration> {
         let again = matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Timeout | ErrorKind::RateLimited | ErrorKind::Server);
         if failures >= self.tries || !again {
@@ -44,7 +44,7 @@ impl Retry {
         Some(self.first.saturating_mul(1 << (failures - 1).min(16)).min(self.most))
     }
 
-    /// Does it until it succeeds or there is no sense in trying again.
+    /// Runs an operation until it succeeds or another attempt makes no sense.
     pub(crate) async fn run<'a, T>(&self, operation: impl Fn() -> BoxFuture<'a, Result<T, Error>>) -> Result<T, Error> {
         let mut failures = 0;
         loop {

@@ -1,4 +1,4 @@
-//! What the container tools of this machine and user are set to: the files that podman, skopeo and docker read.
+//! Settings of container tools for this machine and user: the files that podman, skopeo and docker read.
 //!
 //! | what | where, the first or most particular first |
 //! | --- | --- |
@@ -18,11 +18,11 @@ use crate::error::Error;
 use crate::registries::Registries;
 use crate::signature::SignatureFiles;
 
-/// Where settings are looked for.
+/// Places of settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     auth_files: Vec<PathBuf>,
-    /// The one of them that the environment names.
+    /// The one of `auth_files` that the environment names.
     named_auth_file: Option<PathBuf>,
     legacy_auth_file: Option<PathBuf>,
     registries: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The places for a user with these environment variables; `system` stands for `/etc`.
+    /// Returns the places for a user with these environment variables; `system` stands for `/etc`.
     pub fn of(variable: impl Fn(&str) -> Option<OsString>, system: &Path) -> Self {
         let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = folder("HOME");
@@ -64,12 +64,12 @@ impl Settings {
         }
     }
 
-    /// Where the policy about signatures is; its files are read with each pull.
+    /// Returns the files of the policy about signatures; they are read with each pull.
     pub fn signatures(&self) -> &SignatureFiles {
         &self.signatures
     }
 
-    /// Reads them.
+    /// Loads the settings.
     pub fn load(&self) -> Result<ClientConfig, Error> {
         let registries = self.registries()?;
         let mut credentials = self.credentials()?;
@@ -85,7 +85,7 @@ impl Settings {
         })
     }
 
-    /// What the auth files hold; the first that knows a registry counts.
+    /// Reads the credentials of the auth files; the first file that knows a registry counts.
     pub fn credentials(&self) -> Result<Credentials, Error> {
         let mut all = Credentials::default();
         if let Some(path) = &self.legacy_auth_file
@@ -101,13 +101,13 @@ impl Settings {
         Ok(all)
     }
 
-    /// The auth files, the first that counts first.
+    /// Returns the auth files in their order of precedence.
     pub fn auth_files(&self) -> &[PathBuf] {
         &self.auth_files
     }
 
-    /// The auth file to keep a registry's password in: the first that speaks of it already, since it would count before any other; else the
-    /// one that the environment names, or the user's own of Docker.
+    /// Returns the auth file to keep a registry's password in: the first that has an entry for it, since that would count before any other; else
+    /// the one that the environment names, or the user's own of Docker.
     pub fn login_file(&self, registry: &str) -> Result<Option<PathBuf>, Error> {
         for path in &self.auth_files {
             if auth_file::mentions(path, registry)? {
@@ -117,7 +117,7 @@ impl Settings {
         Ok(self.named_auth_file.clone().or_else(|| self.auth_files.last().cloned()))
     }
 
-    /// The main file, and what the drop-ins change of it.
+    /// Reads the main file, and the changes of the drop-ins.
     pub fn registries(&self) -> Result<Registries, Error> {
         let parse = |path: &Path, text: &str| Registries::parse(&path.display().to_string(), text);
         let mut all = Registries::default();
@@ -142,7 +142,7 @@ impl Settings {
     }
 }
 
-/// The file's text; nothing where there is none, or none for this user.
+/// Reads a file's text; `None` if there is none, or none that this user may read.
 fn read_if_there(path: &Path) -> Result<Option<String>, Error> {
     use std::io::ErrorKind as Kind;
     match fs::read_to_string(path) {

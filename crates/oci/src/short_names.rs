@@ -1,6 +1,6 @@
-//! Names without a registry, as people type them: by an alias, or by the registries that are to be searched.
+//! Names without a registry, as people type them, resolved by an alias or by the registries that are to be searched.
 //!
-//! A name that could mean several images is never guessed: what somebody else registers under it elsewhere must not be pulled instead.
+//! A name that could mean several images is never guessed: an image that a stranger registers under it elsewhere must not be pulled instead.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::reference::Reference;
 use crate::registries::{Registries, texts};
 
-/// What short names mean; Docker Hub when nothing is configured.
+/// Meanings of short names; Docker Hub when nothing is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShortNames {
-    /// `unqualified-search-registries`, if it is given.
+    /// `unqualified-search-registries`, if it is set.
     search: Option<Vec<String>>,
     aliases: BTreeMap<String, String>,
 }
@@ -24,7 +24,7 @@ impl ShortNames {
         if let Some(item) = table.get("aliases") {
             for (name, value) in item.as_table_like().ok_or("aliases: expected a table")?.iter() {
                 let value = value.as_str().ok_or_else(|| format!("aliases.{name}: expected text"))?;
-                // An empty value takes an alias of an earlier file away.
+                // An empty value removes an alias of an earlier file.
                 if !value.is_empty() {
                     Reference::parse(value).map_err(|error| format!("aliases.{name}: {error}"))?;
                 }
@@ -41,7 +41,7 @@ impl ShortNames {
 }
 
 impl Registries {
-    /// The image that a text means, with or without a registry. Where nothing is configured a name without one is of Docker Hub.
+    /// Returns the image that a text means, with or without a registry. If nothing is configured, a name without one belongs to Docker Hub.
     pub fn reference(&self, text: &str) -> Result<Reference, Error> {
         let familiar = Reference::parse_familiar(text)?;
         if has_registry(text) {
@@ -69,7 +69,7 @@ impl Registries {
     }
 }
 
-/// Whether what stands before the first slash is a host.
+/// Returns true if the part before the first slash is a host.
 fn has_registry(text: &str) -> bool {
     text.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost" || host.chars().any(char::is_uppercase))
 }

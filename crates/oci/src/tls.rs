@@ -1,4 +1,4 @@
-//! How registries' certificates are trusted.
+//! Trust in registries' certificates.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Identity {
     pub key: Vec<u8>,
 }
 
-/// The system's authorities and the given ones (PEM bundles with the name to use in errors).
+/// Trusts the system's authorities and the given ones (PEM bundles with the name to use in errors).
 pub(crate) fn verified(authorities: &[(String, Vec<u8>)], identity: Option<Identity>) -> Result<ClientConfig, Error> {
     let native = rustls_native_certs::load_native_certs();
     for problem in &native.errors {
@@ -40,13 +40,13 @@ pub(crate) fn verified(authorities: &[(String, Vec<u8>)], identity: Option<Ident
     show(builder()?.dangerous().with_custom_certificate_verifier(verifier), identity)
 }
 
-/// Any certificate counts; only for registries that are configured as insecure.
+/// Accepts any certificate; only for registries that are configured as insecure.
 pub(crate) fn unverified(identity: Option<Identity>) -> Result<ClientConfig, Error> {
     let verifier = Arc::new(AnyCertificate(provider()));
     show(builder()?.dangerous().with_custom_certificate_verifier(verifier), identity)
 }
 
-/// How the client shows who it is.
+/// Adds the client's certificate, if there is one.
 fn show(
     builder: rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>,
     identity: Option<Identity>,
@@ -69,17 +69,17 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
     ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(refuse)
 }
 
-/// What the authorities signed, and what is listed among them itself, as Go's `crypto/x509` has it: the certificate that `openssl req -x509`
-/// makes for a registry is both authority and leaf, or says that it is no authority at all, and container tools take it when it lies in
-/// `certs.d`. webpki alone refuses the one, and lets what is no authority, or one no longer, sign for others.
+/// Trust in certificates that the authorities signed, and in those listed among them, as in Go's `crypto/x509`. The certificate that
+/// `openssl req -x509` makes for a registry is both authority and leaf, or says that it is no authority at all, and container tools accept it when
+/// it lies in `certs.d`. webpki alone refuses the former, and lets certificates that are no authority, or no longer one, sign for others.
 #[derive(Debug)]
 struct Trusted {
     provider: Arc<CryptoProvider>,
-    /// All of them, whatever they may do.
+    /// All of them, whatever they may sign.
     listed: Vec<CertificateDer<'static>>,
     /// Those that may sign for servers, with the time in which they may.
     authorities: Vec<(CertificateDer<'static>, std::ops::RangeInclusive<i64>)>,
-    /// All authorities, to be used while each of them is valid; and the time in which that holds.
+    /// Verifier with all authorities, to be used while each of them is valid; and the time in which that holds.
     chains: Option<Arc<WebPkiServerVerifier>>,
     all_valid: std::ops::RangeInclusive<i64>,
 }
@@ -100,12 +100,12 @@ impl Trusted {
         Self { provider, listed, authorities, chains, all_valid: begin..=end }
     }
 
-    /// The authorities that are valid at a time.
+    /// Returns the authorities that are valid at a time.
     fn valid(&self, now: i64) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.authorities.iter().filter(move |(_, valid)| valid.contains(&now)).map(|(authority, _)| authority)
     }
 
-    /// Whether a valid authority signed the certificate itself.
+    /// Returns true if a valid authority signed the certificate itself.
     fn signed(&self, leaf: &X509Certificate<'_>, now: i64) -> bool {
         self.valid(now).any(|authority| {
             let Ok((_, facts)) = X509Certificate::from_der(authority) else { return false };
@@ -118,7 +118,7 @@ impl Trusted {
     }
 }
 
-/// A verifier of what these signed; nothing where there are none: a machine without any authority trusts nobody, which is an answer too.
+/// Returns a verifier of certificates that these authorities signed; `None` if there are none: a machine without any authority trusts nothing.
 fn chains<'a>(
     authorities: impl Iterator<Item = &'a CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
@@ -128,11 +128,11 @@ fn chains<'a>(
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().ok()
 }
 
-/// Whether a certificate may sign those of servers: an authority by its own word, and for no other purpose alone.
+/// Returns true if a certificate may sign those of servers: it says that it is an authority, and not for other purposes alone.
 fn may_sign(facts: &X509Certificate<'_>) -> bool {
     let is_authority = match facts.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // Older ones have no word for it.
+        // Versions before 3 have no such extension.
         Ok(None) => facts.version() != X509Version::V3,
         Err(_) => false,
     };
@@ -144,11 +144,11 @@ fn is_for_servers(facts: &X509Certificate<'_>) -> bool {
     facts.extended_key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.server_auth || usage.value.any))
 }
 
-/// Extensions that are looked at, here or where they count. Any other that is marked as critical makes a certificate unusable.
+/// Extensions that are checked, here or elsewhere. Any other that is marked as critical makes a certificate unusable.
 const KNOWN: [&str; 9] =
     ["2.5.29.14", "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.35", "2.5.29.37", "1.3.6.1.5.5.7.1.1"];
 
-/// What has to hold for a certificate that no chain has to be found for: its time, its purpose and its name.
+/// Checks the time, purpose and name of a certificate that needs no chain.
 fn check_alone(leaf: &CertificateDer<'_>, facts: &X509Certificate<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), rustls::Error> {
     let bad = rustls::Error::InvalidCertificate;
     in_time(facts, now).map_err(bad)?;

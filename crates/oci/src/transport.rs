@@ -1,4 +1,4 @@
-//! Requests to a registry: which scheme, which credentials, and what a failure was.
+//! Requests to a registry: scheme, credentials, and the classification of failures.
 //!
 //! HTTPS comes first. Plain HTTP follows only for loopback hosts and for registries configured as insecure (OLM1-GEN-14). A registry that
 //! asks for a token gets one from its token service; tokens are kept by registry and scope.
@@ -25,28 +25,28 @@ use crate::error::{Error, ErrorKind};
 use crate::hosts::{Hosts, Purpose, Way};
 use crate::pace::{Pace, Slow};
 
-/// Lists of tags are small.
+/// The largest list of tags or similar answer, in bytes.
 pub(crate) const MAX_SMALL_BODY: usize = 1 << 20;
-/// Error documents are smaller, and so are the answers of token services.
+/// The largest error document or answer of a token service, in bytes.
 const MAX_WORDS: usize = 64 << 10;
 /// Repositories whose tokens and credentials are remembered.
 const MAX_KNOWN: usize = 4096;
-/// Uploads may be so much slower than downloads: whoever pushes waits for themselves.
+/// Factor by which uploads may be slower than downloads: the time is that of the user who pushes.
 const UPLOADS: u64 = 4;
 
 pub(crate) struct Transport {
     hosts: Hosts,
     pace: Pace,
     credentials: Credentials,
-    /// What was found of them, by host and repository.
+    /// Credentials found so far, by host and repository.
     known: Mutex<HashMap<(String, String), Option<Credential>>>,
-    /// The scheme that worked for a host, where plain HTTP is allowed and where not.
+    /// The scheme that worked for a host; the flag is true if plain HTTP is allowed.
     schemes: Mutex<HashMap<(String, bool), &'static str>>,
     /// The value of `Authorization` by host and scope.
     granted: Mutex<HashMap<(String, String), String>>,
 }
 
-/// A registry, and how it may be talked to.
+/// A registry, and the settings for connecting to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Host<'a> {
     pub registry: &'a str,
@@ -61,16 +61,16 @@ pub(crate) struct Call<'a> {
     pub target: &'a str,
     pub headers: HeaderMap,
     pub body: Payload<'a>,
-    /// The repository, and what is done to it; what tokens are asked for.
+    /// The repository that tokens are asked for.
     pub repository: &'a str,
     pub actions: Actions,
-    /// Another repository that has to be read for this.
+    /// Another repository that has to be readable for this request.
     pub mounts: Option<&'a str>,
-    /// What errors are about.
+    /// Subject of errors.
     pub subject: String,
 }
 
-/// What a token has to allow.
+/// The permissions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Actions {
     Pull,
@@ -97,14 +97,14 @@ pub(crate) enum Payload<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The same, which also takes blobs from another repository.
+    /// Does the same, and also takes blobs from another repository.
     pub(crate) fn mounting(self, repository: &'a str) -> Self {
         Self { mounts: Some(repository), ..self }
     }
 
-    /// What the token has to allow.
+    /// Returns the scopes that the token needs.
     fn scopes(&self) -> Vec<String> {
-        // Without a repository it is only asked who comes.
+        // Without a repository only the identity is checked.
         if self.repository.is_empty() {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl Transport {
         let key = (call.host.registry.to_owned(), scopes.join(" "));
         let known = lock(&self.granted).get(&key).cloned();
         let mut response = self.attempt(call, known.as_deref()).await?;
-        // Where a redirect led to somebody else, that one's challenge is not answered with the registry's credentials.
+        // If a redirect led to another host, the challenge of that host is not answered with the registry's credentials.
         if response.status() == StatusCode::UNAUTHORIZED
             && self.is_own(call, response.url())
             && let Some(value) = self.authorize(call, &response, &scopes).await?
@@ -140,14 +140,14 @@ impl Transport {
             remember(&self.granted, key, value.clone());
             response = self.attempt(call, Some(&value)).await?;
         }
-        // A redirect that was not followed means that what was sent arrived nowhere.
+        // A redirect that was not followed means that the request's content arrived nowhere.
         if response.status().is_success() {
             return Ok(response);
         }
         Err(self.status_error(call, response).await)
     }
 
-    /// Reads from an address outside of any registry, without credentials; nothing where the answer is that there is nothing.
+    /// Reads from an address outside of any registry, without credentials; `None` if the answer is that there is nothing.
     pub(crate) async fn get(&self, url: &Url, subject: &str) -> Result<Option<Response>, Error> {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let registry = format!("{}{port}", url.host_str().unwrap_or_default());
@@ -171,9 +171,9 @@ impl Transport {
         }
     }
 
-    /// The registry's answer as an error, which says whose credentials it did not take.
+    /// Turns the registry's answer into an error, which names the credentials that were not accepted.
     async fn status_error(&self, call: &Call<'_>, response: Response) -> Error {
-        // Only the registry itself is quoted, not whom it leads to.
+        // Only the registry itself is quoted, not a host that it redirects to.
         let words = if self.is_own(call, response.url()) { Words::Quoted } else { Words::Unheard };
         self.refused(call, status_error(call, response, words, self.pace).await)
     }
@@ -190,7 +190,7 @@ impl Transport {
         error
     }
 
-    /// One try without regard to the answer's status.
+    /// Makes one attempt, whatever the answer's status is.
     async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
         let way = self.hosts.client(call.host, address(call.host.registry), Purpose::of(&call.method)).await?;
         if let Ok(url) = Url::parse(call.target) {
@@ -210,7 +210,7 @@ impl Transport {
             Ok(response) => ("https", response),
             // A server whose certificate is not trusted does speak TLS on this port, so HTTP would only hide the reason.
             Err(first) if first.is_distrust() => return Err(first.of(call)),
-            // A registry that cannot be connected to at all gets the same chance, since a TLS failure is not always told apart.
+            // A registry that cannot be connected to at all gets the same fallback, since a TLS failure cannot always be told apart.
             Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
                 match self.once(&way, call, &url("http"), authorization).await {
                     Ok(response) => ("http", response),
@@ -224,7 +224,7 @@ impl Transport {
         Ok(response)
     }
 
-    /// Whether that is the registry itself, as it was reached before; only there its credentials belong.
+    /// Returns true if the URL belongs to the registry itself, as it was reached before; its credentials are sent only there.
     fn is_own(&self, call: &Call<'_>, url: &Url) -> bool {
         let scheme = lock(&self.schemes).get(&scheme_key(call.host)).copied().unwrap_or("https");
         Url::parse(&format!("{scheme}://{}", address(call.host.registry))).is_ok_and(|own| own.origin() == url.origin())
@@ -249,14 +249,14 @@ impl Transport {
             Payload::Bytes(bytes) => request.body(bytes.to_vec()),
             Payload::File { path, offset, length } => match part_of(path, offset, length).await {
                 Ok(part) => request.body(Body::wrap_stream(tokio_util::io::ReaderStream::with_capacity(part, 128 << 10))),
-                // A body that fails at once becomes an error of this very request.
+                // A body that fails at once becomes an error of this request.
                 Err(error) => request.body(Body::wrap_stream(futures::stream::once(async { Err::<Vec<u8>, _>(error) }))),
             },
         };
         within(self.pace.transfer(sent.saturating_mul(UPLOADS)), request).await
     }
 
-    /// A body of `limit` bytes at most, at the pace that is asked for.
+    /// Reads a body of at most `limit` bytes, at the required pace.
     pub(crate) async fn body(&self, subject: &str, registry: &str, response: Response, limit: usize) -> Result<Vec<u8>, Error> {
         let connection = |kind, problem: String| Error::connection(subject, registry, kind, &problem);
         body(response, limit, self.pace).await.map_err(|problem| match problem {
@@ -278,7 +278,7 @@ async fn within(allowed: Duration, request: reqwest::RequestBuilder) -> Result<R
     }
 }
 
-/// Docker Hub's registry has another name than its images.
+/// Returns the address of a registry; Docker Hub's registry has another name than its images.
 fn address(registry: &str) -> &str {
     if registry == "docker.io" { "registry-1.docker.io" } else { registry }
 }
@@ -294,7 +294,7 @@ async fn part_of(path: &std::path::Path, offset: u64, length: u64) -> std::io::R
     Ok(file.take(length))
 }
 
-/// 127.0.0.0/8, `localhost` and `::1`, with any port.
+/// Returns true for 127.0.0.0/8, `localhost` and `::1`, with any port.
 pub(crate) fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -303,12 +303,12 @@ pub(crate) fn is_loopback(registry: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a URL leads to the same host, by the same scheme and port.
+/// Returns true if a URL leads to the same host, by the same scheme and port.
 pub(crate) fn same_origin(target: &str, own: &Url) -> bool {
     Url::parse(target).is_ok_and(|target| target.origin() == own.origin())
 }
 
-/// Remembers a bounded number; whatever is forgotten is asked for again.
+/// Adds an entry to a bounded map; forgotten entries are asked for again.
 fn remember<T>(known: &Mutex<HashMap<(String, String), T>>, key: (String, String), value: T) {
     let mut known = lock(known);
     if known.len() >= MAX_KNOWN {

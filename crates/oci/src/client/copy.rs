@@ -1,4 +1,4 @@
-//! Whole images: an index with all that it names, as it is, so that every digest stays the same.
+//! Whole images: an index with all that it names, unchanged, so that every digest stays the same.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::reference::Reference;
 use crate::registries::Source;
 use crate::store::BlobStore;
 
-/// An index of indexes is allowed, but no more.
+/// Depth of nested indexes: an index of indexes is allowed, but no more.
 const MAX_DEPTH: usize = 3;
 /// Manifests below one reference, their bytes, and the blobs that they name.
 const MAX_MANIFESTS: usize = 1024;
@@ -23,7 +23,7 @@ const MAX_BLOBS: usize = 16_384;
 /// An image or an index with everything below it, by descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// What the reference stands for.
+    /// The manifest or index that the reference stands for.
     pub root: Descriptor,
     /// All manifests and indexes, each after those that it names; the root is the last.
     pub manifests: Vec<Descriptor>,
@@ -31,14 +31,14 @@ pub struct Tree {
     pub blobs: Vec<Descriptor>,
 }
 
-/// Which of the manifests that an index names.
+/// The manifests of an index that are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     All,
     Present,
 }
 
-/// What was met while a tree was read.
+/// Digests and counts collected while a tree is read.
 #[derive(Debug, Default)]
 struct Met {
     /// Digests of blobs, and of manifests and indexes that are in the tree with all that they name.
@@ -66,7 +66,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The same, passing over platforms of an index that the store does not hold.
+    /// Does the same, but passes over platforms of an index that the store does not hold.
     pub(crate) fn read_present(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
         let mut tree = Self::growing(root.clone());
         tree.read_below(subject, store, root, Wanted::Present, 0, &mut Met::default())?;
@@ -93,7 +93,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a document's blobs in, and gives the manifests that it names.
+    /// Adds a document's blobs, and returns the manifests that it names.
     fn enter(&mut self, subject: &str, bytes: &[u8], depth: usize, met: &mut Met) -> Result<Vec<Descriptor>, Error> {
         let limit = |what, limit: usize| Error::Limit { subject: subject.to_owned(), what, limit: limit as u64 };
         met.bytes = met.bytes.saturating_add(bytes.len() as u64);
@@ -142,7 +142,7 @@ impl Client {
         Err(attempts.into_error(reference))
     }
 
-    /// Fetches the blobs of everything that was surveyed.
+    /// Fetches all blobs of a surveyed tree.
     pub async fn fetch(&self, reference: &Reference, tree: &Tree, store: &BlobStore) -> Result<(), Error> {
         self.fetch_blobs(reference, store, &tree.blobs).await
     }
@@ -159,8 +159,8 @@ impl Client {
         Err(attempts.into_error(reference))
     }
 
-    /// The images of a surveyed tree, one for each platform, with their configurations. Notes that builders keep beside images (platform
-    /// `unknown`) are left out.
+    /// Returns the images of a surveyed tree, one for each platform, with their configurations. Attestations that builders keep beside images
+    /// (platform `unknown`) are left out.
     pub async fn images(&self, reference: &Reference, tree: &Tree, store: &BlobStore) -> Result<Vec<Image>, Error> {
         let subject = reference.to_string();
         let mut images = Vec::new();
@@ -179,7 +179,7 @@ impl Client {
         Ok(images)
     }
 
-    /// Whether the target has that content, under its tag if it has one.
+    /// Returns true if the target has that content, under its tag if it has one.
     pub async fn holds(&self, target: &Reference, digest: &Digest) -> Result<bool, Error> {
         let place = self.own_place(target)?;
         let Some(tag) = target.tag() else { return self.has_manifest(target, &place, digest).await };
@@ -191,7 +191,7 @@ impl Client {
     }
 
     /// Puts a tree whose manifests are in the store into another repository. Blobs that the store lacks are mounted from `origins` or fetched
-    /// from them. Tells whether anything was missing there.
+    /// from them. Returns true if the target lacked the tree.
     pub async fn put(&self, tree: &Tree, store: &BlobStore, target: &Reference, origins: &[Reference]) -> Result<bool, Error> {
         let place = self.own_place(target)?;
         let missing = !self.has_manifest(target, &place, &tree.root.digest).await?;

@@ -25,13 +25,13 @@ struct Upload<'a> {
 }
 
 impl Client {
-    /// Pushes an image from the store; what the registry has already is not sent again. Gives the manifest's digest.
+    /// Pushes an image from the store; content that the registry already has is not sent again. Returns the manifest's digest.
     pub async fn push(&self, image: &Image, store: &BlobStore, target: &Reference) -> Result<Digest, Error> {
         self.push_built(image, store, target, &[]).await
     }
 
-    /// Pushes an image of which the store lacks blobs, as one that was built on a base. Those are mounted from the repositories `origins`, or
-    /// fetched from them.
+    /// Pushes an image of which the store lacks blobs, such as one built on a base. The missing blobs are mounted from the repositories `origins`,
+    /// or fetched from them.
     pub async fn push_built(&self, image: &Image, store: &BlobStore, target: &Reference, origins: &[Reference]) -> Result<Digest, Error> {
         let source = self.own_place(target)?;
         self.push_image(image, store, target, &source, origins).await?;
@@ -40,7 +40,7 @@ impl Client {
         Ok(image.descriptor.digest.clone())
     }
 
-    /// Pushes the images of an index by digest, and the index under the target's tag. Gives the index's digest.
+    /// Pushes the images of an index by digest, and the index under the target's tag. Returns the index's digest.
     pub async fn push_index(
         &self,
         index: &ImageIndex,
@@ -106,7 +106,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the repository has the manifest already.
+    /// Returns true if the repository already has the manifest.
     pub(super) async fn has_manifest(&self, target: &Reference, source: &Source, digest: &Digest) -> Result<bool, Error> {
         let path = format!("/v2/{}/manifests/{digest}", source.reference.repository());
         let headers = super::accepted()?;
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Sees to it that the repository has the blob.
+    /// Makes sure that the repository has the blob.
     pub(super) async fn push_blob(
         &self,
         target: &Reference,
@@ -171,7 +171,7 @@ impl Client {
         }
     }
 
-    /// The repositories of the target's registry that may have a blob.
+    /// Returns the repositories of the target's registry that may have a blob.
     fn mountable(&self, target: &Source, origins: &[Reference]) -> Result<Vec<String>, Error> {
         let mut repositories: Vec<String> = self.mount_from.iter().cloned().collect();
         for origin in origins {
@@ -191,13 +191,13 @@ impl Client {
         match self.transport.send(&call).await {
             Ok(response) if response.status() == StatusCode::CREATED => Ok(Mount::Done),
             Ok(response) => location_of(target, &response).map(Mount::Upload),
-            // Who may not read the other repository, or whose registry does not mount, uploads.
+            // Without access to the other repository, or in a registry that does not mount, the blob is uploaded.
             Err(Error::Status { status: 400..=405, .. }) => Ok(Mount::Refused),
             Err(error) => Err(error),
         }
     }
 
-    /// Sees to it that the blob is in the store, fetching it from where the base came from.
+    /// Makes sure that the blob is in the store, and fetches it from the base's repositories if needed.
     async fn obtain(&self, store: &BlobStore, blob: &Descriptor, origins: &[Reference]) -> Result<(), Error> {
         if store.find(&blob.digest)? {
             return Ok(());
@@ -223,7 +223,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends chunk after chunk; after a failure the registry is asked how much it has, and the rest follows.
+    /// Sends one chunk after another. After a failure it asks the registry for the received size, and sends the rest.
     async fn upload_chunks(&self, upload: &Upload<'_>, mut location: String) -> Result<(), Error> {
         let (mut offset, mut failures) = (0, 0);
         while offset < upload.blob.size {
@@ -246,7 +246,7 @@ impl Client {
                     tokio::time::sleep(wait).await;
                     let asked =
                         self.send_writing(upload.target, upload.source, Method::GET, &location, HeaderMap::new(), Payload::None).await;
-                    // A registry that does not know the upload any more starts it anew.
+                    // If the registry no longer knows the upload, the caller restarts it.
                     let Ok(response) = asked else { return Err(error) };
                     offset = received(response.headers());
                     if let Ok(next) = location_of(upload.target, &response) {
@@ -263,7 +263,7 @@ impl Client {
     }
 }
 
-/// What came of asking a registry to mount a blob.
+/// Result of a request to mount a blob.
 enum Mount {
     Done,
     /// It wants the content.
@@ -277,7 +277,7 @@ fn location_of(target: &Reference, response: &reqwest::Response) -> Result<Strin
     whole.map(String::from).ok_or_else(|| Error::content(target.to_string(), "the registry gave no place to upload to"))
 }
 
-/// How many bytes of an upload the registry has: `Range: 0-99` means 100. The empty upload is `0-0` as well, so a single byte counts as none.
+/// Bytes of an upload that the registry has: `Range: 0-99` means 100. The empty upload is `0-0` as well, so a single byte counts as none.
 fn received(headers: &HeaderMap) -> u64 {
     let range = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let last: Option<u64> = range.and_then(|text| text.trim_start_matches("bytes=").split_once('-')?.1.parse().ok());
@@ -287,7 +287,7 @@ fn received(headers: &HeaderMap) -> u64 {
     }
 }
 
-/// The upload's place with the digest that completes it.
+/// Returns the address of the upload with the digest that completes it.
 fn with_digest(location: &str, digest: &Digest) -> String {
     let separator = if location.contains('?') { '&' } else { '?' };
     format!("{location}{separator}digest={}", encoded(digest))

@@ -1,6 +1,6 @@
-//! Whether the policy about signatures lets an image in (OLM1-GEN-12), and where its signatures come from.
+//! Checks of images against the policy about signatures (OLM1-GEN-12), and the places their signatures come from.
 //!
-//! The image's name is the one that was asked for; its signatures are looked for at the place that it was pulled from, which may be a mirror.
+//! The policy applies to the requested name; the signatures are looked up at the place that the image was pulled from, which may be a mirror.
 
 use futures::FutureExt as _;
 use http::{HeaderMap, Method};
@@ -16,8 +16,8 @@ use crate::store::check;
 use crate::transport::Payload;
 
 impl Client {
-    /// What the policy asks of images with this name right now, keys and certificates included, as one digest; nothing where it lets in
-    /// whatever there is. Who keeps content can tell by it whether what was let in once still is.
+    /// Returns a digest of the policy's current conditions for images with this name, including keys and certificates; `None` if it lets in any
+    /// image. A caller that keeps content can tell by it if an image that was let in once still is.
     pub fn conditions(&self, reference: &Reference) -> Result<Option<Digest>, Error> {
         let subject = reference.to_string();
         let unverifiable = |source: Error| Error::Unverifiable { subject: subject.clone(), source: Box::new(source) };
@@ -26,7 +26,7 @@ impl Client {
         Ok(signature::conditions(&name, policy.requirements(&name)))
     }
 
-    /// Refuses an image that the policy does not let in. The policy and all that it names are read anew.
+    /// Refuses an image that the policy does not let in. The policy and all that it names are read again each time.
     pub(super) async fn permit(&self, reference: &Reference, source: &Source, manifest: &[u8]) -> Result<(), Error> {
         let subject = reference.to_string();
         let unverifiable = |source: Error| Error::Unverifiable { subject: subject.clone(), source: Box::new(source) };
@@ -47,7 +47,7 @@ impl Client {
         Ok(())
     }
 
-    /// All signatures of a manifest, of which nothing is known yet: those in the separate store, and those beside the image.
+    /// Returns all signatures of a manifest, still unverified: those in the separate store, and those beside the image.
     async fn signatures(&self, subject: &str, source: &Source, manifest: &Digest) -> Result<Vec<Signature>, Error> {
         let files = &self.config.signatures;
         let places = files.places()?;
@@ -67,7 +67,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Those in a separate store, which are numbered without a gap.
+    /// Reads the signatures in a separate store, which are numbered without a gap.
     async fn read_lookaside(
         &self,
         subject: &str,
@@ -103,7 +103,7 @@ impl Client {
         self.config.retry.run(ask).await
     }
 
-    /// Those beside the image, under a tag that is made of its digest.
+    /// Reads the signatures beside the image, under a tag made of its digest.
     async fn read_attachments(&self, source: &Source, manifest: &Digest, found: &mut Vec<Signature>) -> Result<(), Error> {
         let tag = format!("{}-{}.sig", manifest.algorithm(), manifest.hex());
         let place = source.reference.tagged(&tag)?;
@@ -121,14 +121,14 @@ impl Client {
             return Err(too_many(&subject));
         }
         for layer in &attached.layers {
-            // Attestations and the like lie there too; that they are there is all that is asked of them.
+            // Attestations and the like lie there too; only their presence matters.
             let payload = if layer.media_type == SIGSTORE_SIGNATURE { self.small_blob(&place, source, layer).await? } else { Vec::new() };
             found.push(Signature::attached(&layer.media_type, payload, layer.annotations.clone()));
         }
         Ok(())
     }
 
-    /// A blob that fits into memory, checked against its digest.
+    /// Reads a blob that fits into memory, checked against its digest.
     async fn small_blob(&self, place: &Reference, source: &Source, blob: &Descriptor) -> Result<Vec<u8>, Error> {
         let subject = format!("{place} blob {}", blob.digest);
         if blob.size > MAX_SIGNATURE as u64 {
@@ -148,7 +148,7 @@ impl Client {
     }
 }
 
-/// The name that policies go by: with a digest the tag says nothing more, and without both the tag is `latest`.
+/// Returns the name that policies use: with a digest the tag is ignored, and without both the tag is `latest`.
 fn named(reference: &Reference) -> Result<Reference, Error> {
     match (reference.digest(), reference.tag()) {
         (Some(digest), _) => Ok(reference.at(digest.clone())),

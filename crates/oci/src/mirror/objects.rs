@@ -1,4 +1,4 @@
-//! What a cluster is told about mirrors: the objects of OpenShift, and `registries.conf` for everybody else; written, and read again.
+//! Configuration of mirrors: OpenShift's objects, and `registries.conf` for other clusters; written, and read again.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ fn entries(rules: &[Rule]) -> Vec<Value> {
     rules.iter().map(|rule| json!({"source": rule.source, "mirrors": [rule.mirror]})).collect()
 }
 
-/// The same for container tools and for this program (OLM1-DISC-01).
+/// Returns `registries.conf` with the same mirrors, for container tools and for this program (OLM1-DISC-01).
 pub fn registries_conf(by_digest: &[Rule], by_tag: &[Rule]) -> String {
     let mut sources: Vec<&str> = by_digest.iter().chain(by_tag).map(|rule| rule.source.as_str()).collect();
     sources.sort_unstable();
@@ -55,7 +55,7 @@ pub fn registries_conf(by_digest: &[Rule], by_tag: &[Rule]) -> String {
 }
 
 impl Registries {
-    /// Takes the mirrors of `ImageDigestMirrorSet`, `ImageTagMirrorSet` and `ImageContentSourcePolicy` objects in (OLM1-DISC-02). Other
+    /// Takes in the mirrors of `ImageDigestMirrorSet`, `ImageTagMirrorSet` and `ImageContentSourcePolicy` objects (OLM1-DISC-02). Other
     /// kinds are passed over. Mirrors of later objects come after those of earlier ones.
     pub fn add_mirror_sets<'a>(&mut self, objects: impl IntoIterator<Item = &'a Value>) -> Result<(), Error> {
         for object in objects {

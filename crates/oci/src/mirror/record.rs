@@ -1,4 +1,4 @@
-//! What a run put into a mirror, kept there itself, so that a later run from anywhere can take away what vanished (CATLG-74).
+//! Record of the images a run put into a mirror, kept in the mirror, so that a later run from anywhere can remove vanished images (CATLG-74).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::error::Error;
 
-/// Records are lists of images; this is far more than any catalog names.
+/// The largest record, in bytes; far more than the images of any catalog need.
 const MAX_BYTES: usize = 64 << 20;
 const VERSION: u32 = 1;
 
@@ -15,9 +15,9 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mirrored {
-    /// Where it came from.
+    /// Its source.
     pub source: String,
-    /// Where it is: `registry/repository:tag`, or a name in a layout.
+    /// Its target: `registry/repository:tag`, or a name in a layout.
     pub target: String,
     /// The repository, or the name in a layout.
     pub place: String,
@@ -25,12 +25,12 @@ pub struct Mirrored {
     pub digest: Digest,
     /// Its manifests: the index, and those of all platforms.
     pub manifests: Vec<Digest>,
-    /// Whether somebody else had put it there before: it is used, but never taken away.
+    /// True if the image was there before the run: it is used, but never removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub found: bool,
 }
 
-/// All that a catalog has in a mirror.
+/// All images of a catalog in a mirror.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -42,7 +42,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What a catalog has.
+    /// Makes the record of a catalog.
     pub fn new(catalog: impl Into<String>, images: Vec<Mirrored>) -> Self {
         Self { version: VERSION, catalog: catalog.into(), images }
     }
@@ -63,17 +63,17 @@ impl Record {
         Ok(record)
     }
 
-    /// The record as text.
+    /// Returns the record as text.
     pub fn write(&self) -> Result<Vec<u8>, Error> {
         serde_json::to_vec_pretty(self).map_err(|error| Error::content("record of a mirror", error.to_string()))
     }
 
-    /// Whether a run that this record is of put the image there.
+    /// Returns true if a run of this record put the image there.
     pub fn put(&self, place: &str, digest: &Digest) -> bool {
         self.images.iter().any(|image| image.place == place && image.digest == *digest && !image.found)
     }
 
-    /// What this record put there and neither `next`, nor any of the others, does: manifests by place, indexes before what they name.
+    /// Returns the content of this record that neither `next` nor the others keep: manifests by place, indexes before the manifests they name.
     pub fn vanished<'a>(&'a self, next: &'a Self, others: &'a [Self]) -> Vec<(&'a Mirrored, Vec<&'a Digest>)> {
         let kept: BTreeSet<(&str, &Digest)> = std::iter::once(next)
             .chain(others)
@@ -83,7 +83,7 @@ impl Record {
         let mut gone = BTreeSet::new();
         let mut vanished = Vec::new();
         for image in self.images.iter().filter(|image| !image.found) {
-            // The last is the index itself: what names others goes before them.
+            // The last is the index itself: an index goes before the manifests that it names.
             let manifests = image.manifests.iter().rev();
             let digests: Vec<&Digest> = manifests
                 .filter(|digest| !kept.contains(&(image.place.as_str(), *digest)) && gone.insert((image.place.as_str(), *digest)))

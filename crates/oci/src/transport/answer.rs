@@ -1,4 +1,4 @@
-//! Outcomes of a request: no answer, a refusal with the registry's words, or a body, read at a pace.
+//! Outcomes of a request: no answer, a refusal with the registry's message, or a body, read at a pace.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -23,12 +23,12 @@ pub(super) enum Failed {
 }
 
 impl Failed {
-    /// Nobody was there, or it was nobody who speaks the protocol.
+    /// Returns true if no connection was made: there was no server, or it does not speak the protocol.
     pub(super) fn is_connect(&self) -> bool {
         matches!(self, Self::Sent(error) if error.is_connect() && cause::<OutOfReach>(error).is_none())
     }
 
-    /// A certificate was shown, and is not trusted.
+    /// Returns true if a certificate was shown and is not trusted.
     pub(super) fn is_distrust(&self) -> bool {
         matches!(self, Self::Sent(error) if matches!(cause(error), Some(rustls::Error::InvalidCertificate(_))))
     }
@@ -58,7 +58,7 @@ impl Failed {
     }
 }
 
-/// A failure of TLS, by what helps.
+/// Returns the kind of a TLS failure, by what helps.
 fn tls(error: &rustls::Error) -> ErrorKind {
     let rustls::Error::InvalidCertificate(problem) = error else { return ErrorKind::Tls };
     ErrorKind::Certificate(match problem {
@@ -69,7 +69,7 @@ fn tls(error: &rustls::Error) -> ErrorKind {
     })
 }
 
-/// The cause of that type, wherever it stands in the chain.
+/// Returns the cause of that type, anywhere in the chain.
 fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
@@ -79,7 +79,7 @@ fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error +
     content.and_then(|content| cause(content)).or_else(|| cause(error.source()?))
 }
 
-/// The causes of an error in one line, without the URL, which may hold a signature.
+/// Joins the causes of an error in one line, without the URL, which may hold a signature.
 pub(crate) fn chain(error: &reqwest::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = error.source();
@@ -93,11 +93,11 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     if parts.is_empty() { error.to_string() } else { parts.join(": ") }
 }
 
-/// Words of an answer that are shown to people, or are not.
+/// Decides if the message of an answer is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Quoted,
-    /// They are somebody else's than the registry's.
+    /// Not shown: the message does not come from the registry.
     Unheard,
 }
 
@@ -124,12 +124,12 @@ pub(super) async fn status_error(call: &Call<'_>, response: Response, heard: Wor
     Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after, refused: None }
 }
 
-/// A registry that wants more is believed no more.
+/// Limit of `Retry-After`; longer values are cut.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// Errors of one answer that are shown.
+/// Entries of an error answer that are shown.
 const MAX_ENTRIES: usize = 8;
 
-/// `Retry-After`, as seconds or as a moment.
+/// Reads `Retry-After`, as seconds or as a time.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -146,7 +146,7 @@ pub(super) enum Unread {
     Broken(reqwest::Error),
 }
 
-/// A body of `limit` bytes at most, at that pace.
+/// Reads a body of at most `limit` bytes, at that pace.
 pub(super) async fn body(mut response: Response, limit: usize, pace: Pace) -> Result<Vec<u8>, Unread> {
     let mut meter = Meter::new(pace, limit as u64);
     let mut bytes = Vec::new();

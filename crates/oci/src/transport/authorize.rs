@@ -13,11 +13,11 @@ use crate::auth::Credential;
 use crate::error::Error;
 use crate::hosts::Purpose;
 
-/// A token has to fit into the head of each request.
+/// The longest token, in bytes; it has to fit into the head of each request.
 const MAX_TOKEN: usize = 16 << 10;
 
 impl Transport {
-    /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
+    /// Returns the value of `Authorization` that the registry's challenge asks for; `None` when there is no credential.
     pub(super) async fn authorize(&self, call: &Call<'_>, response: &Response, scopes: &[String]) -> Result<Option<String>, Error> {
         let credential = self.credential(call).await?;
         let credential = credential.as_ref();
@@ -37,7 +37,7 @@ impl Transport {
         })
     }
 
-    /// The credential for the registry. Helpers are asked once for each.
+    /// Returns the credential for the registry. Helpers are asked once for each.
     async fn credential(&self, call: &Call<'_>) -> Result<Option<Credential>, Error> {
         let key = (call.host.registry.to_owned(), call.repository.to_owned());
         let known = lock(&self.known).get(&key).cloned();
@@ -101,7 +101,7 @@ impl Transport {
             return Err(self.refused(call, status_error(call, response, words, self.pace).await));
         }
         let bytes = self.body(&call.subject, call.host.registry, response, MAX_WORDS).await?;
-        // What came instead is not shown: nobody knows who answered.
+        // The answer is not shown: its origin is unknown.
         let token: Token = serde_json::from_slice(&bytes)
             .map_err(|error| refuse(format!("its token service gave no token (line {}, column {})", error.line(), error.column())))?;
         let token = token.token.filter(|token| !token.is_empty()).or(token.access_token);
@@ -118,7 +118,7 @@ fn basic_value(user: &str, password: &str) -> String {
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// `key="value",key=value` as in `WWW-Authenticate`.
+/// Parses `key="value",key=value` as in `WWW-Authenticate`.
 fn parameters_of(text: &str) -> HashMap<String, String> {
     let mut parameters = HashMap::new();
     let mut rest = text.trim();
