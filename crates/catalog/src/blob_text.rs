@@ -12,13 +12,13 @@ use crate::json::{Cursor, Syntax};
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::validate::decode_base64;
 
-/// A blob of any schema, as it is written.
+/// A blob of any schema, prepared for writing.
 pub(crate) enum Written<'a> {
     Package(PackageBlob<'a>),
     Channel(ChannelBlob<'a>),
     Bundle(BundleBlob<'a>),
     Deprecations(DeprecationsBlob<'a>),
-    /// Any other; its text is written with sorted keys.
+    /// A blob of any other schema; its text is written with sorted keys.
     Other(&'a str),
 }
 
@@ -50,7 +50,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Members of one mapping, in the order in which they are given.
+/// Writer of the members of one mapping, in the given order.
 struct Members<'w, 'a, 'o> {
     writer: &'w mut Writer<'a, 'o>,
     empty: bool,
@@ -80,7 +80,7 @@ impl<'w, 'a, 'o> Members<'w, 'a, 'o> {
         }
     }
 
-    /// A list, each item by `write`.
+    /// Writes a list, each item by `write`.
     fn list<T, E>(&mut self, key: &str, items: &[T], mut write: impl FnMut(&T, &mut Writer<'a, 'o>) -> Result<(), E>) -> Result<(), E> {
         let writer = self.key(key);
         writer.open(b'[');
@@ -110,7 +110,7 @@ impl<'w, 'a, 'o> Members<'w, 'a, 'o> {
     }
 }
 
-/// For lists whose items can always be written.
+/// Error type of lists whose items can always be written.
 type Never = std::convert::Infallible;
 
 fn write_package<'a>(package: &PackageBlob<'a>, writer: &mut Writer<'a, '_>) -> Result<(), Syntax> {
@@ -130,7 +130,7 @@ fn write_package<'a>(package: &PackageBlob<'a>, writer: &mut Writer<'a, '_>) -> 
     Ok(())
 }
 
-/// Base64 as an encoder writes it; what is none stays as it is.
+/// Base64 in the form of an encoder; text that is not base64 stays unchanged.
 fn normal_base64(text: &str) -> Cow<'_, str> {
     decode_base64(text).map_or(Cow::Borrowed(text), |bytes| Cow::Owned(BASE64.encode(bytes)))
 }

@@ -26,7 +26,7 @@ pub enum Check {
     Valid,
     /// Published bundles are unchanged.
     Immutable,
-    /// Every existing installation can still update.
+    /// No existing installation loses its updates.
     Updates,
     /// Lint finds no error in changed packages that was not there before.
     Lint,
@@ -71,7 +71,7 @@ pub struct Problem {
     /// The bundle, if it is about one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bundle: String,
-    /// File of the new catalog, if it is about one.
+    /// File of the new catalog, if the problem is in one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Line in it, from 1.

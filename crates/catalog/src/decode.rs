@@ -1,4 +1,4 @@
-//! Blobs to typed views, borrowed from their text.
+//! Typed views of blobs, borrowed from their text.
 //!
 //! Field names are matched regardless of case, as Go's JSON decoder does (CATLG-10), and `null` is the same as absent. A view
 //! borrows from the text, so that building an index over thousands of bundles copies only what it keeps.
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 
 use crate::json::{Cursor, Syntax};
 
-/// A field whose value has another shape than its schema says.
+/// Error for a field whose value has a shape that its schema does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// Path of the field inside the blob, for example `entries[2].skips`.
     pub field: String,
-    /// What the schema wants.
+    /// The shape that the schema requires.
     pub expected: &'static str,
-    /// What is there.
+    /// The shape of the value.
     pub found: &'static str,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Fields<'a> {
         if self.at.is_empty() { field.to_owned() } else { format!("{}.{field}", self.at) }
     }
 
-    /// The value of a field, unless absent. Of several spellings the one counts that sorts last, of equal ones the last: blobs pass
-    /// through sorted keys upstream, and the decoder behind that ignores case and lets the last key win.
+    /// The value of a field, unless absent. Of several spellings, the one that sorts last counts; of equal ones, the last: upstream sorts the
+    /// keys of blobs, and its decoder then ignores case and lets the last key win.
     pub(crate) fn present(&self, field: &str) -> Option<Raw<'a>> {
         let spellings = self.members.iter().filter(|(key, _)| key.eq_ignore_ascii_case(field));
         spellings.max_by(|a, b| a.0.cmp(&b.0)).map(|(_, value)| *value)
@@ -199,7 +199,7 @@ pub(crate) struct PackageBlob<'a> {
 pub(crate) struct ChannelBlob<'a> {
     pub(crate) package: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
-    /// Whether there is a list of entries, be it empty.
+    /// True if there is a list of entries, even an empty one.
     pub(crate) listed: bool,
     pub(crate) entries: Vec<EntryBlob<'a>>,
     pub(crate) properties: Vec<PropertyBlob<'a>>,
@@ -231,7 +231,7 @@ pub(crate) struct PropertyBlob<'a> {
 /// `olm.deprecations`.
 pub(crate) struct DeprecationsBlob<'a> {
     pub(crate) package: Cow<'a, str>,
-    /// Whether there is a list of entries, be it empty.
+    /// True if there is a list of entries, even an empty one.
     pub(crate) listed: bool,
     pub(crate) entries: Vec<DeprecationBlob<'a>>,
 }

@@ -1,16 +1,16 @@
-//! How much a finding weighs.
+//! Severity of findings.
 
 use serde::Serialize;
 
-/// How much a finding weighs; the worst first.
+/// Severity of a finding, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Somebody will be hurt by it.
+    /// It will harm users of the catalog.
     Error,
-    /// It is probably not what was meant.
+    /// It is probably a mistake.
     Warning,
-    /// Good to know.
+    /// It is worth knowing.
     Info,
 }
 

@@ -1,4 +1,4 @@
-//! Work on several cores whose results come back in order.
+//! Parallel work whose results are delivered in order.
 //!
 //! ```text
 //!   next() ──┬── work() ──┐
@@ -6,16 +6,16 @@
 //!            └── ...    ──┘
 //! ```
 //!
-//! Threads run ahead of what was delivered by a bounded number of items, so that memory stays bounded whatever comes in.
+//! Threads run ahead of delivery by a bounded number of items, so that memory stays bounded for every input.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Most threads: more would wait for the one that reads.
+/// Maximum number of threads: more would wait for the one that reads.
 const MAX_THREADS: usize = 8;
 
-/// Hands what `next` gives to `work`, on all cores, and the results to `deliver`, in order and on this thread. The first error in that
-/// order ends it, and is what comes back.
+/// Passes the items of `next` to `work`, on all cores, and the results to `deliver`, in order and on this thread. The first error in that
+/// order stops the work and is returned.
 pub(crate) fn ordered<I: Send, T: Send, E: Send>(
     next: impl FnMut() -> Result<Option<I>, E> + Send,
     work: impl Fn(I) -> Result<T, E> + Sync,
@@ -49,7 +49,7 @@ struct Input<N> {
 struct Output<T, E> {
     ready: BTreeMap<usize, Result<T, E>>,
     delivered: usize,
-    /// How many items there are, once that is known.
+    /// Number of items, once known.
     end: Option<usize>,
     stopped: bool,
 }
@@ -58,11 +58,11 @@ struct Line<N, T, E> {
     input: Mutex<Input<N>>,
     output: Mutex<Output<T, E>>,
     changed: Condvar,
-    /// How many items may be in work or waiting for delivery.
+    /// Maximum number of items in work or waiting for delivery.
     ahead: usize,
 }
 
-/// Ends the threads when delivery ends, or when one of them panics.
+/// Stops the threads when delivery ends, or when one of them panics.
 struct Stop<'l, N, T, E>(&'l Line<N, T, E>);
 
 impl<N, T, E> Drop for Stop<'_, N, T, E> {
@@ -73,7 +73,7 @@ impl<N, T, E> Drop for Stop<'_, N, T, E> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic on another thread comes out of the scope; until then the state is only looked at to end.
+    // The scope reports a panic on another thread; until then the state is read only to stop.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,18 +101,18 @@ impl<N, T, E> Line<N, T, E> {
             };
             let result = match item {
                 Ok(Some(item)) => work(item),
-                // The end was dealt with above.
+                // The end was handled above.
                 Ok(None) => break,
                 Err(error) => Err(error),
             };
             lock(&self.output).ready.insert(number, result);
             self.changed.notify_all();
         }
-        // This thread has ended in order; only a panic is to stop the others.
+        // This thread has ended normally; only a panic must stop the others.
         std::mem::forget(guard);
     }
 
-    /// Waits until item `number` may be begun; `false` when nobody wants it.
+    /// Waits until item `number` may begin; returns `false` after a stop.
     fn room_for(&self, number: usize) -> bool {
         let mut output = lock(&self.output);
         while !output.stopped && number >= output.delivered + self.ahead {
@@ -121,7 +121,7 @@ impl<N, T, E> Line<N, T, E> {
         !output.stopped
     }
 
-    /// Waits for the next result; nothing when all were taken, or no more will come.
+    /// Waits for the next result; `None` if all were taken, or no more will come.
     fn take(&self) -> Option<Result<T, E>> {
         let mut output = lock(&self.output);
         loop {

@@ -7,10 +7,10 @@ use mainstay_versions::Version;
 use crate::facts::version_of;
 use crate::model::{Bundle, Catalog, Channel, Deprecation, Deprecations, Meta, Package, Reference};
 
-/// Everything a catalog says about one package, in the order of the files.
+/// All blobs of one package, in the order of the files.
 #[derive(Debug, Default)]
 pub struct Parts<'a> {
-    /// Its package blob; the first one where a broken catalog has several.
+    /// Its package blob; the first one if a broken catalog has several.
     pub package: Option<&'a Package>,
     /// Its channels.
     pub channels: Vec<&'a Channel>,
@@ -22,7 +22,7 @@ pub struct Parts<'a> {
     pub others: Vec<&'a Meta>,
 }
 
-/// Versions of the bundles that exist; a bundle whose version can not be read is there without one.
+/// Versions of the bundles that exist; `None` if a bundle's version cannot be read.
 pub type Versions<'a> = HashMap<&'a str, Option<Version>>;
 
 impl<'a> Parts<'a> {
@@ -67,7 +67,7 @@ impl<'a> Parts<'a> {
         self.bundles.iter().copied().find(|bundle| bundle.name.as_str() == name)
     }
 
-    /// Its deprecations by what they are about.
+    /// Its deprecations by their subject.
     pub fn deprecated(&self) -> BTreeMap<&'a Reference, &'a str> {
         self.entries().map(|entry| (&entry.reference, entry.message.as_str())).collect()
     }

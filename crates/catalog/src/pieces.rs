@@ -1,7 +1,7 @@
-//! Files to pieces that hold one blob each, read in bounded steps.
+//! Splitting of files into pieces of one blob each, read in bounded steps.
 //!
-//! JSON is cut where the brackets of an object close, YAML at the lines that begin with `---`. Nothing is checked here: a piece may be
-//! damaged, and whoever reads it says so. Memory holds the pieces of one step and the beginning of the next blob.
+//! JSON is cut after the closing bracket of an object, YAML at the lines that begin with `---`. Nothing is checked here: a piece may be
+//! damaged, and its reader reports that. Memory holds the pieces of one step and the beginning of the next blob.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::error::{LoadError, SourceError};
 use crate::load::{Limits, count_lines};
 use crate::source::{Source, SourceFile};
 
-/// Bytes that are read before they are cut.
+/// Bytes that are read before each cut.
 const STEP: usize = 256 << 10;
-/// Bytes that are read first.
+/// Bytes that are read first, since most files are small.
 const FIRST_STEP: usize = 16 << 10;
 
 /// Syntax of a piece.
@@ -23,7 +23,7 @@ pub(crate) enum Form {
     Yaml,
 }
 
-/// Where a piece lies inside its batch, and where in its file.
+/// Position of a piece in its batch, and its line in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) range: Range<usize>,
@@ -34,7 +34,7 @@ pub(crate) struct Piece {
 /// Pieces of one file that follow each other.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Which of the paths.
+    /// Position of the file among the paths.
     pub(crate) file: usize,
     /// Offset in the file of the first byte of `text`.
     pub(crate) offset: u64,
@@ -43,23 +43,23 @@ pub(crate) struct Batch {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Gives the batches of all files, in the order of the paths.
+/// Iterator over the batches of all files, in the order of the paths.
 pub(crate) struct Pieces<'s> {
     source: &'s dyn Source,
     paths: &'s [String],
     limits: &'s Limits,
-    /// Bytes that are read before they are cut.
+    /// Bytes that are read before each cut.
     step: usize,
     next_file: usize,
     open: Option<Open<'s>>,
 }
 
-/// The file that is being cut.
+/// The file that is being split.
 struct Open<'s> {
     file: Box<dyn SourceFile + 's>,
     number: usize,
     form: Form,
-    /// What was read and not given away yet.
+    /// Bytes that were read and not handed out yet.
     buffer: Vec<u8>,
     /// Offset of the buffer in the file.
     offset: u64,
@@ -67,15 +67,15 @@ struct Open<'s> {
     line: usize,
     at_end: bool,
     scan: Scan,
-    /// JSON objects that were found.
+    /// Number of JSON objects found.
     objects: usize,
 }
 
-/// How far the buffer was looked at.
+/// Progress in the buffer.
 #[derive(Default, Clone, Copy)]
 struct Scan {
     at: usize,
-    /// Open brackets of the JSON object that is being passed.
+    /// Open brackets of the current JSON object.
     depth: usize,
     in_string: bool,
 }
@@ -85,7 +85,7 @@ impl<'s> Pieces<'s> {
         Self { source, paths, limits, step: STEP, next_file: 0, open: None }
     }
 
-    /// The next batch; nothing after the last one.
+    /// Returns the next batch; `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, LoadError> {
         loop {
             let open = if let Some(open) = &mut self.open {
@@ -112,7 +112,7 @@ impl<'s> Open<'s> {
         Self { file, number, form: Form::Json, buffer: Vec::new(), offset: 0, line: 1, at_end: false, scan: Scan::default(), objects: 0 }
     }
 
-    /// Reads one step more, unless the file is at its end.
+    /// Reads one more step, unless the file is at its end.
     fn read(&mut self, path: &str, step: usize, limits: &Limits) -> Result<(), LoadError> {
         if self.at_end {
             return Ok(());
@@ -154,7 +154,7 @@ impl<'s> Open<'s> {
         self.scan.at = self.scan.at.saturating_sub(length);
     }
 
-    /// Takes the blobs that are complete from the buffer.
+    /// Takes the complete blobs from the buffer.
     fn cut(&mut self, path: &str, limits: &Limits) -> Result<Option<Batch>, LoadError> {
         let before = self.form;
         let (ranges, end) = match before {
@@ -166,7 +166,7 @@ impl<'s> Open<'s> {
         }
         if ranges.is_empty() {
             self.forget(end);
-            // As upstream has it: with the second object a file is JSON to its end.
+            // As in upstream: from the second object on, a file is JSON to its end.
             if self.form != before && self.objects > 1 {
                 let reason = "text after JSON objects that is none itself".to_owned();
                 return Err(LoadError::Json { path: path.to_owned(), line: self.line, reason });
@@ -197,11 +197,11 @@ impl<'s> Open<'s> {
         Ok(Some(batch))
     }
 
-    /// Finds whole objects, and where the unfinished one begins.
+    /// Finds complete objects, and the start of the unfinished one.
     fn cut_json(&mut self) -> (Vec<Range<usize>>, usize) {
         let mut ranges = Vec::new();
         let mut scan = self.scan;
-        // An object that was begun before is at the beginning of the buffer.
+        // An unfinished object is at the beginning of the buffer.
         let mut start = 0;
         let bytes = self.buffer.as_slice();
         loop {
@@ -215,7 +215,7 @@ impl<'s> Open<'s> {
                         scan.depth = 1;
                         scan.at += 1;
                     }
-                    // What was found before goes away first.
+                    // The objects found before are handed out first.
                     Begin::Other if ranges.is_empty() => {
                         self.form = Form::Yaml;
                         break;
@@ -227,7 +227,7 @@ impl<'s> Open<'s> {
                         start = scan.at;
                         break;
                     }
-                    // Until there is an object, nobody knows what blanks belong to.
+                    // Before the first object, the form that blanks belong to is unknown.
                     Begin::Unknown if ranges.is_empty() && self.objects == 0 => {
                         start = 0;
                         break;
@@ -249,7 +249,7 @@ impl<'s> Open<'s> {
         (ranges, start)
     }
 
-    /// Finds whole documents, and where the unfinished one begins.
+    /// Finds complete documents, and the start of the unfinished one.
     fn cut_yaml(&mut self) -> (Vec<Range<usize>>, usize) {
         let mut ranges = Vec::new();
         let bytes = self.buffer.as_slice();
@@ -281,7 +281,7 @@ impl<'s> Open<'s> {
     }
 }
 
-/// Passes bytes of an object until it is closed or they end. What separates strings is all that is looked at.
+/// Passes bytes of an object until it is closed or they end. Only the bytes that delimit strings and brackets are examined.
 fn pass(bytes: &[u8], scan: &mut Scan) {
     let mut at = scan.at;
     loop {
@@ -291,7 +291,7 @@ fn pass(bytes: &[u8], scan: &mut Scan) {
                     scan.in_string = false;
                     at += length + 1;
                 }
-                // The escaped byte may still have to be read; then it is passed when it is there.
+                // If the escaped byte is not read yet, it is passed as soon as it is there.
                 Some(length) => at += length + 2,
                 None => {
                     at = at.max(bytes.len());
@@ -335,12 +335,12 @@ const fn brackets() -> [bool; 256] {
 enum Begin {
     Json,
     Other,
-    /// More of the file has to be read, or there is nothing left.
+    /// More of the file must be read, or nothing is left.
     Unknown,
 }
 
-/// Whether the text is meant as JSON: a brace and a quoted key. YAML's flow style begins with a brace too, and is more forgiving than
-/// JSON should be: a value left out by mistake would pass as null.
+/// Detects JSON: a brace and a quoted key. YAML's flow style begins with a brace too, but is more forgiving than JSON should be: a value
+/// left out by mistake would be read as null.
 fn begins_json(text: &[u8], at_end: bool) -> Begin {
     let Some(inside) = text.strip_prefix(b"{") else { return if text.is_empty() { Begin::Unknown } else { Begin::Other } };
     match inside.iter().find(|byte| !byte.is_ascii_whitespace()) {
@@ -351,7 +351,7 @@ fn begins_json(text: &[u8], at_end: bool) -> Begin {
     }
 }
 
-/// Whether a line is `---`, or that and a comment.
+/// Returns true if a line is `---`, alone or with a comment.
 fn is_separator(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"---") else { return false };
     match rest.iter().position(|byte| !byte.is_ascii_whitespace()) {

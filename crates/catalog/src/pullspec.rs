@@ -1,4 +1,4 @@
-//! Whether a text is a pull spec, in the words of the reference grammar that container tools share (CATLG-23).
+//! Check of pull specs, with the messages of the reference grammar that container tools share (CATLG-23).
 
 use std::sync::LazyLock;
 
@@ -14,10 +14,10 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?-u:(?:({DOMAIN})/)?({PATH})(?::({tag}))?(?:@({digest}))?)$")).ok()
 });
 
-/// Longest repository path, domain included.
+/// Maximum length of a repository path, domain included.
 const NAME_MAX: usize = 255;
 
-/// Checks a pull spec that is not empty; the error is the reason in the grammar's usual words.
+/// Checks a non-empty pull spec; the error is the reason in the usual words of the grammar.
 pub fn check_pull_spec(spec: &str) -> Result<(), String> {
     let is_hex = |s: &str| s.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if spec.len() == 64 && is_hex(spec) {
@@ -39,7 +39,7 @@ pub fn check_pull_spec(spec: &str) -> Result<(), String> {
     captures.get(4).map_or(Ok(()), |digest| check_digest(digest.as_str()))
 }
 
-/// The registry host that is meant, and the rest; short names belong to the default registry.
+/// The registry host and the rest; short names belong to the default registry.
 fn split_domain(spec: &str) -> (&str, String) {
     match spec.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" || host.to_lowercase() != host => (host, rest.to_owned()),

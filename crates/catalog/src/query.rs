@@ -1,7 +1,7 @@
-//! Questions about the content of a catalog, without a cluster and without `jq` (OLM1-QUERY-02 to OLM1-QUERY-04).
+//! Queries of the content of a catalog, without a cluster and without `jq` (OLM1-QUERY-02 to OLM1-QUERY-04).
 //!
-//! A query selects blobs as `/api/v1/metas` does ([`MetaQuery`]), and bundles by what their metadata say of install modes and webhooks.
-//! Webhooks are told by the CSV alone: a bundle whose CSV is not in the catalog (`olm.bundle.object`) is [`Webhooks::Unknown`].
+//! A query selects blobs as `/api/v1/metas` does ([`MetaQuery`]), and bundles by the install modes and webhooks in their metadata.
+//! Only the CSV tells of webhooks: a bundle whose CSV is not in the catalog (`olm.bundle.object`) is [`Webhooks::Unknown`].
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::model::Bundle;
 use crate::properties::{Facts, object, values};
 use crate::source::Source;
 
-/// One blob that was asked for.
+/// One selected blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// Its schema.
@@ -23,11 +23,11 @@ pub struct Hit {
     pub package: String,
     /// Its name, empty when it has none.
     pub name: String,
-    /// The blob, or the fields of it that were asked for, as one line of JSON.
+    /// The blob, or its requested fields, as one line of JSON.
     pub json: String,
 }
 
-/// The blobs that a query selects, in the order of the files. With `fields`, only these members of a blob, in this order.
+/// Returns the blobs that a query selects, in the order of the files. With `fields`, only these members of a blob, in this order.
 pub fn blobs(source: &dyn Source, limits: &Limits, query: &MetaQuery, fields: &[String]) -> Result<Vec<Hit>, LoadError> {
     let mut hits = Vec::new();
     load(source, limits, &mut |blob| {
@@ -45,9 +45,9 @@ pub fn blobs(source: &dyn Source, limits: &Limits, query: &MetaQuery, fields: &[
     Ok(hits)
 }
 
-/// Some members of a mapping, in the order asked for; those that it does not have are left out.
+/// Some members of a mapping, in the requested order; missing ones are left out.
 fn members(json: &str, fields: &[String]) -> String {
-    // Whatever was loaded is a mapping; one that is not has no members.
+    // Every loaded blob is a mapping; any other value has no members.
     let Ok(all) = Fields::read(json, "") else { return "{}".to_owned() };
     let mut out = String::from("{");
     for field in fields {
@@ -63,15 +63,15 @@ fn members(json: &str, fields: &[String]) -> String {
     out
 }
 
-/// Whether a bundle brings webhooks.
+/// Presence of webhooks in a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Webhooks {
-    /// It does.
+    /// The bundle has webhooks.
     Yes,
-    /// It does not.
+    /// The bundle has no webhooks.
     No,
-    /// The catalog does not hold the CSV that would say so.
+    /// The catalog does not hold the CSV of the bundle.
     Unknown,
 }
 
@@ -85,10 +85,10 @@ impl Webhooks {
         }
     }
 
-    /// What the CSV of a bundle says, if the catalog has it.
+    /// Returns the webhook state according to the CSV of a bundle, if the catalog has the CSV.
     pub fn of(bundle: &Bundle) -> Self {
         for json in values(bundle, "olm.bundle.object") {
-            // An object that can not be read says nothing; validation reports it.
+            // An object that cannot be read is ignored; validation reports it.
             let Ok(Some(object)) = object(json) else { continue };
             if object["kind"] == "ClusterServiceVersion" {
                 let webhooks = object.pointer("/spec/webhookdefinitions").and_then(Value::as_array);
@@ -99,7 +99,7 @@ impl Webhooks {
     }
 }
 
-/// Whether a bundle says that it supports an install mode; nothing when it says nothing that can be read.
+/// Returns the support of an install mode that a bundle declares; `None` if it declares none that can be read.
 pub fn supports(bundle: &Bundle, mode: &str) -> Option<bool> {
     let facts = Facts::of(bundle).ok().flatten()?;
     Some(facts.install_modes.iter().any(|of| of.kind == mode && of.supported))

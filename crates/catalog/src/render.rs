@@ -1,11 +1,11 @@
-//! Writing a catalog for people and for `opm`: deterministic order and spelling (OLM1-BUILD-04, CATLG-10).
+//! Rendering of catalogs, for people and for `opm`: deterministic order and spelling (OLM1-BUILD-04, CATLG-10).
 //!
 //! ```text
 //!   files ── first pass ── rows: key, place ── sorted ── second pass ── text
 //!            every blob is checked                       read again where it stands, on every core
 //! ```
 //!
-//! A catalog in files is read twice, because its order is known only at the end and its text is too long to be kept.
+//! A catalog in files is read twice: its order is known only at the end, and its text is too long to keep.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ use crate::pieces::{Batch, Form, Pieces};
 use crate::source::{Source, SourceFile};
 use crate::validate::Fact;
 
-/// How a catalog is written.
+/// Output format of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Objects one after another, four blanks of indent, keys in schema order.
@@ -36,18 +36,18 @@ pub enum Format {
     JsonLines,
 }
 
-/// Why a catalog was not written.
+/// Reason why a catalog was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
     /// It can not be loaded; nothing was written.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The output does not take it.
+    /// The output reports an error.
     #[error("catalog can not be written: {0}")]
     Write(#[source] io::Error),
 }
 
-/// Something whose blobs are written.
+/// A source of blobs to write.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
     /// A catalog in files.
@@ -136,12 +136,12 @@ fn borrowed_entry(entry: &Entry) -> EntryBlob<'_> {
     }
 }
 
-/// A blob and what its place in the output depends on.
+/// A blob with the values that decide its place in the output.
 #[derive(Debug)]
 struct Row<B> {
     package: Box<str>,
     rank: u8,
-    /// Name of a channel or bundle, schema of what is not known here.
+    /// Name of a channel or bundle; for an unknown blob its schema.
     by: Box<str>,
     blob: B,
 }
@@ -168,7 +168,7 @@ impl<B> Row<B> {
     }
 }
 
-/// Rows in the order of the output; as upstream has it, known blobs that say no package are left out.
+/// Rows in the order of the output; as in upstream, known blobs without a package are left out.
 fn in_order<B>(mut rows: Vec<Row<B>>) -> Vec<Row<B>> {
     rows.retain(|row| !row.package.is_empty() || row.rank == OTHERS);
     rows.sort_by(|a, b| (a.package.is_empty(), &a.package, a.rank).cmp(&(b.package.is_empty(), &b.package, b.rank)));
@@ -204,13 +204,13 @@ fn write_blob(blob: &Written<'_>, values: Values, format: Format, out: &mut Vec<
     Ok(())
 }
 
-/// Where a blob comes from.
+/// Origin of a blob.
 enum Origin<'a> {
     File(Spot),
     Memory(Written<'a>),
 }
 
-/// Where a blob stands in a file.
+/// Position of a blob in a file.
 struct Spot {
     part: usize,
     file: usize,
@@ -218,7 +218,7 @@ struct Spot {
     offset: u64,
     length: usize,
     form: Form,
-    /// Which of the documents of its piece.
+    /// Position of the document in its piece.
     document: usize,
 }
 
@@ -263,7 +263,7 @@ pub fn render_parts(parts: &[Part<'_>], limits: &Limits, format: Format, out: &m
 /// Bytes of blobs that are written by one thread at a time.
 const WINDOW: usize = 256 << 10;
 
-/// The first pass: checks every blob and remembers where it is.
+/// The first pass: checks every blob and records its position.
 fn find(
     source: &dyn Source,
     number: usize,
@@ -301,7 +301,7 @@ fn find(
     )
 }
 
-/// The second pass: reads blobs again and gives their text.
+/// The second pass: reads blobs again and returns their text.
 fn write_window(
     window: &[Row<Origin<'_>>],
     parts: &[Part<'_>],
@@ -330,7 +330,7 @@ fn write_window(
         };
         read_again(&**file, path, spot, &mut bytes)?;
         let mut document = 0;
-        // The first pass counted what all documents repeat.
+        // The first pass has counted the repetitions of all documents.
         let repeated = Repeated::default();
         let rules = Rules { limits, empty: Empty::Blob, repeated: &repeated };
         read_piece(&bytes, (path, spot.line, (spot.offset, spot.length)), spot.form, rules, &mut |blob| {

@@ -1,6 +1,6 @@
-//! Searching packages by whatever people remember of them: name, title, what it provides, keywords, description.
+//! Search for packages by name, title, provided kinds, keywords or description.
 //!
-//! Every word must be found somewhere; where it was found decides about the order. The JSON shape (`mainstay catalog search --catalog`):
+//! Every word must be found in some field; the fields decide the order. The JSON shape (`mainstay catalog search --catalog`):
 //!
 //! ```text
 //! [{"package", "displayName", "provider", "defaultChannel", "channels": [], "version", "deprecated", "summary", "score",
@@ -17,13 +17,13 @@ use crate::parts::Parts;
 use crate::properties::{Facts, provided};
 use crate::reach::Updates;
 
-/// Where a word was found, the most telling first.
+/// The field in which a word was found, the most telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Field {
     /// The name of the package.
     Name,
-    /// What it is called.
+    /// Its display name.
     DisplayName,
     /// The kind of an API that it provides.
     Kind,
@@ -31,9 +31,9 @@ pub enum Field {
     Keyword,
     /// A category.
     Category,
-    /// Who provides it.
+    /// Its provider.
     Provider,
-    /// Its description in a line.
+    /// Its description in one line.
     Summary,
     /// Its description.
     Description,
@@ -68,12 +68,12 @@ impl Field {
     }
 }
 
-/// Where a word was found.
+/// A field in which a word was found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Match {
     /// The field.
     pub field: Field,
-    /// What it says; of a long text the part around the word.
+    /// Its value; of a long text the part around the word.
     pub value: String,
 }
 
@@ -83,9 +83,9 @@ pub struct Match {
 pub struct Found {
     /// Its name.
     pub package: String,
-    /// What it is called.
+    /// Its display name.
     pub display_name: String,
-    /// Who provides it.
+    /// Its provider.
     pub provider: String,
     /// Its default channel.
     pub default_channel: String,
@@ -99,9 +99,9 @@ pub struct Found {
     pub deprecated: Option<String>,
     /// Its description in a line.
     pub summary: String,
-    /// How well it fits.
+    /// The quality of the match; higher is better.
     pub score: u32,
-    /// Where the words were found.
+    /// The fields in which the words were found.
     pub matches: Vec<Match>,
 }
 
@@ -113,7 +113,7 @@ pub fn search(packages: &BTreeMap<&str, Parts<'_>>, text: &str) -> Vec<Found> {
     found
 }
 
-/// What a package says of itself.
+/// The searched texts of a package.
 struct Page {
     found: Found,
     texts: Vec<(Field, String)>,
@@ -132,7 +132,7 @@ impl Page {
             .collect();
         let default = heads.iter().find(|(channel, ..)| Some(*channel) == parts.default_channel()).or_else(|| heads.first());
         let head = default.and_then(|(_, head, updates)| parts.bundle(updates.entry(*head).name.as_str()));
-        // A head whose metadata can not be read is still found by its name; `lint` reports it.
+        // A head whose metadata cannot be read is still found by its name; `lint` reports it.
         let facts = head.and_then(|bundle| Facts::of(bundle).ok().flatten()).unwrap_or_default();
         let annotation = |key: &str| facts.annotation(key).unwrap_or_default().trim().to_owned();
         let description = parts.package.map(|package| package.description.clone()).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Page {
         Self { found, texts }
     }
 
-    /// The package with what matched, when every word does.
+    /// Returns the package with its matches, if every word matches.
     fn find(mut self, words: &[String]) -> Option<Found> {
         let mut matches = BTreeSet::new();
         for word in words {
@@ -190,7 +190,7 @@ impl Page {
     }
 }
 
-/// How well a word fits a text: 4 the whole text, 3 a word of it, 2 the beginning of a word, 1 a part; and what to show.
+/// The quality of a match: 4 the whole text, 3 a word of it, 2 the beginning of a word, 1 a part; and the text to show.
 fn fit(field: Field, text: &str, word: &str) -> Option<(u32, String)> {
     let lower = text.to_lowercase();
     let at = lower.find(word)?;
@@ -216,7 +216,7 @@ fn fit(field: Field, text: &str, word: &str) -> Option<(u32, String)> {
 /// The part of a long text around a match, on one line.
 fn around(lower: &str, text: &str, at: usize, length: usize) -> String {
     const BESIDE: usize = 40;
-    // Lower case may be longer or shorter than the text; then its own words are shown.
+    // Lower case may be longer or shorter than the text; then the lower-case text is shown.
     let text = if lower.len() == text.len() { text } else { lower };
     let start = (0..=at.saturating_sub(BESIDE)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let end = ((at + length + BESIDE).min(text.len())..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Where a catalog's files come from, and which of them count.
+//! The source of a catalog's files, and the selection of those that count.
 //!
 //! `.indexignore` files have gitignore syntax (OLM1-FBC-03), but the patterns decide about files alone: a pattern that names a folder
 //! covers the files below it, and a later pattern can take some of them back. So each line is a matcher of its own, asked about the
@@ -22,15 +22,15 @@ pub trait Source: Sync {
     /// The content of one file.
     fn read(&self, path: &str) -> Result<Cow<'_, [u8]>, SourceError>;
 
-    /// One file, to be read in pieces. A source that need not hold a whole file for that says how.
+    /// Opens one file for reading in pieces. Sources that need not hold a whole file override this.
     fn open(&self, path: &str) -> Result<Box<dyn SourceFile + '_>, SourceError> {
         Ok(Box::new(self.read(path)?))
     }
 }
 
-/// A file that is read in pieces, by several threads.
+/// A file that several threads read in pieces.
 pub trait SourceFile: Send + Sync {
-    /// Fills the buffer from an offset as far as the file goes and the source likes; 0 is the end of the file.
+    /// Fills the buffer from an offset, as far as the file and the source allow; 0 is the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize>;
 }
 
@@ -55,7 +55,7 @@ impl MemorySource {
         Self::default()
     }
 
-    /// A catalog of one file.
+    /// Returns a catalog of one file.
     pub fn of(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self::new().with(path, content)
     }
@@ -87,7 +87,7 @@ pub fn visible_files(source: &dyn Source) -> Result<Vec<String>, LoadError> {
     paths.sort_by(|a, b| a.split('/').cmp(b.split('/')));
     let (ignores, mut files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| file_name(path) == INDEX_IGNORE);
     let mut rules = Vec::new();
-    // A deeper file speaks after the ones above it, so its patterns win.
+    // The patterns of a deeper file come after those above it, so they win.
     let mut ignores = ignores;
     ignores.sort_by_key(|path| path.matches('/').count());
     for path in ignores {
@@ -98,7 +98,7 @@ pub fn visible_files(source: &dyn Source) -> Result<Vec<String>, LoadError> {
 }
 
 struct Rule {
-    /// Folder the pattern is valid in, empty for the root, else with a `/` at its end.
+    /// Folder in which the pattern is valid; empty for the root, else with a `/` at its end.
     folder: String,
     matcher: Gitignore,
 }
@@ -119,7 +119,7 @@ fn read_rules(source: &dyn Source, path: &str, rules: &mut Vec<Rule>) -> Result<
     Ok(())
 }
 
-/// A pattern whose braces are braces: gitignore has no alternatives, the matcher has.
+/// Escapes the braces of a pattern: gitignore has no alternatives, the matcher has.
 fn without_alternatives(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut letters = line.chars();
@@ -144,7 +144,7 @@ fn without_alternatives(line: &str) -> String {
 fn ignored(rules: &[Rule], path: &str) -> bool {
     for rule in rules.iter().rev() {
         let Some(below) = path.strip_prefix(rule.folder.as_str()) else { continue };
-        // The matcher wants a relative path; whoever names files with empty parts means the same.
+        // The matcher needs a relative path; paths with empty parts mean the same file.
         let below = below.trim_start_matches('/');
         let folders = below.match_indices('/').map(|(at, _)| rule.matcher.matched(&below[..at], true));
         let verdicts = std::iter::once(rule.matcher.matched(below, false)).chain(folders);
