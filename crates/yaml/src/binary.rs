@@ -1,4 +1,4 @@
-//! `!!binary`: base64, whose bytes are taken for text.
+//! `!!binary`: base64 text, with its bytes read as text.
 
 /// Decodes base64 as Go's standard encoding does; bytes that are not UTF-8 become U+FFFD, as in Go's JSON.
 pub(crate) fn decode(text: &str) -> Option<String> {
@@ -37,7 +37,7 @@ fn digit(letter: u8) -> Option<u8> {
     })
 }
 
-/// Each byte that is part of no character becomes a replacement of its own.
+/// Converts bytes to text: each byte that is not part of a character becomes its own replacement character.
 fn lossy(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! Values from a tree: aliases, merges, keys, duplicates, and the limits of what a text may become.
+//! Values from a tree: aliases, merges, keys, duplicates, and the limits of the result.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::scan::error_at;
 use crate::tree::{Node, Shape, Tag, Tree, shortened};
 use crate::{Document, Error, Options, binary};
 
-/// Below so many values aliases may make up nearly all of a document; towards the upper count, a tenth.
+/// Up to this number of values, aliases may make up nearly all of a document; towards the upper number, a tenth.
 const ALIASES_FREE: usize = 400_000;
 const ALIASES_SCARCE: usize = 4_000_000;
 
-/// What a value takes in memory beside its text.
+/// Bytes of memory that a value takes beside its text.
 const VALUE_BYTES: usize = size_of::<Value>();
-/// What a key takes beside its text.
+/// Bytes of memory that a key takes beside its text.
 const KEY_BYTES: usize = size_of::<String>();
 
-/// How many bytes aliases have repeated, and how many they may.
+/// The bytes that aliases have repeated, and their limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
     pub(crate) spent: usize,
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// Composes a document.
+/// The composer of a document.
 pub(crate) struct Composer<'t, 'a> {
     tree: &'t Tree<'a>,
     options: &'t Options,
@@ -41,19 +41,19 @@ pub(crate) struct Composer<'t, 'a> {
     duplicates: Duplicates,
     /// Values so far, counted as Go's library counts them.
     nodes: usize,
-    /// Those of them that aliases repeated.
+    /// Values among them that aliases repeated.
     repeated: usize,
-    /// The alias that is being followed, not one inside its value.
+    /// The outermost alias that is being followed.
     following: Option<Mark>,
 }
 
-/// A value, and why it is none in JSON. What is replaced by a later key is not missed, so the reason waits.
+/// A value, or the reason why JSON has no such value. The reason is an error only if no later key replaces the value.
 struct Built {
     value: Value,
     problem: Option<Box<Error>>,
 }
 
-/// A mapping in the making.
+/// A mapping under construction.
 #[derive(Default)]
 struct Fields {
     map: Map<String, Value>,
@@ -139,14 +139,14 @@ impl<'t, 'a> Composer<'t, 'a> {
         }
     }
 
-    /// Begins to follow an alias; gives what was followed before.
+    /// Begins to follow an alias; returns the one followed before.
     fn follow(&mut self, alias: &Node) -> Option<Mark> {
         let outer = self.following;
         self.following = outer.or(Some(alias.mark()));
         outer
     }
 
-    /// The node an alias stands for.
+    /// Returns the node that an alias stands for.
     fn target(&self, at: usize, target: u32) -> Result<usize, Error> {
         let target = target as usize;
         if target < at && at < self.tree.after(target) {
@@ -155,7 +155,7 @@ impl<'t, 'a> Composer<'t, 'a> {
         Ok(target)
     }
 
-    /// Sets the keys of a mapping, in the order they stand.
+    /// Sets the keys of a mapping, in their written order.
     fn mapping(&mut self, at: usize, depth: usize, path: &Path<'_>, fields: &mut Fields) -> Result<(), Error> {
         let tree = self.tree;
         let node = &tree.nodes[at];
@@ -183,7 +183,7 @@ impl<'t, 'a> Composer<'t, 'a> {
         Ok(())
     }
 
-    /// A key is always text: scalars of other types are written out.
+    /// Returns a key, which is always text: scalars of other types are written out.
     fn key(&mut self, at: usize, fields: &mut Fields) -> Result<String, Error> {
         let tree = self.tree;
         let written = &tree.nodes[at];
@@ -209,7 +209,7 @@ impl<'t, 'a> Composer<'t, 'a> {
         Ok(name)
     }
 
-    /// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.
+    /// Merges `<<`: the keys of a mapping, or of several of which the earlier one wins, as if they were written here.
     fn merge(&mut self, at: usize, depth: usize, path: &Path<'_>, fields: &mut Fields) -> Result<(), Error> {
         let tree = self.tree;
         let Shape::Sequence(end) = tree.nodes[at].shape else { return self.merge_one(at, depth, path, fields) };
@@ -284,7 +284,7 @@ fn scalar(text: &str, node: &Node) -> Result<Built, Error> {
     Ok(Built { value, problem: None })
 }
 
-/// A key's text; or with it, why there is none.
+/// A key's text, and the reason if it is not allowed as a key.
 fn key_text(text: &str, node: &Node) -> Result<(String, Option<String>), Error> {
     let scalar = match tagged(text, node)? {
         Resolved::Text | Resolved::Scalar(Scalar::Text) => return Ok((text.to_owned(), None)),
@@ -301,7 +301,7 @@ fn key_text(text: &str, node: &Node) -> Result<(String, Option<String>), Error> 
     })
 }
 
-/// Floats as keys are written with single precision, as kubectl does.
+/// Writes a float as a key, with single precision as kubectl does.
 fn float_key(number: f64) -> String {
     let short = number as f32;
     if short.is_nan() {
@@ -313,7 +313,7 @@ fn float_key(number: f64) -> String {
     crate::emit::float_text(&format!("{short:e}"), || format!("{short}"))
 }
 
-/// What a scalar is by its text, style and tag.
+/// The meaning of a scalar by its text, style and tag.
 enum Resolved {
     Text,
     /// Text that was written as base64.

@@ -1,4 +1,4 @@
-//! Writes values as kubectl and opm print them: block style, two blanks, list items level with their key, keys in their library's order.
+//! Output of values as kubectl and opm print them: block style, two blanks, list items level with their key, keys in their library's order.
 //!
 //! ```text
 //!   scalar ── analyze ──┬─ plain          what every YAML 1.1 reader takes for that text again
@@ -7,8 +7,8 @@
 //!                       └─ | literal      several lines
 //! ```
 //!
-//! The text is that of Go's library to the byte, so that files which people keep beside each other do not differ, and reads back as the
-//! same value. There are two exceptions, for what would not read back: the line and paragraph separators of Unicode are escaped, and `<<`
+//! The text is that of Go's library to the byte, so that files that people keep beside each other do not differ, and it reads back as the
+//! same value. There are two exceptions, which would not read back: the line and paragraph separators of Unicode are escaped, and `<<`
 //! is quoted.
 
 use serde_json::{Map, Number, Value};
@@ -16,9 +16,9 @@ use serde_json::{Map, Number, Value};
 use crate::order;
 use crate::resolve::{Scalar, is_ambiguous, resolve};
 
-/// Longer keys need the explicit `? ` form, because readers only look so far for the colon.
+/// Longer keys need the explicit `? ` form, because readers look for the colon only up to a limit.
 const SIMPLE_KEY: usize = 128;
-/// Written plain, this key would not read back: it would merge.
+/// This key is quoted, because in plain style it would be read as a merge.
 const MERGE: &str = "<<";
 /// Lines longer than this are broken at the next blank.
 const WIDTH: usize = 80;
@@ -56,7 +56,7 @@ fn indent(out: &mut String, depth: usize) {
     }
 }
 
-/// `inside` says that the first line's indentation stands already (after `- `).
+/// Writes a mapping; `inside` is true if the first line's indentation is already written (after `- `).
 fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside: bool) {
     for (name, value) in order::sorted(map) {
         if !std::mem::take(&mut inside) {
@@ -85,7 +85,7 @@ fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside:
     }
 }
 
-/// A key that is too long or has several lines: it and its value stand behind indicators of their own.
+/// Writes a key that is too long or has several lines: it and its value stand behind indicators of their own.
 fn explicit(out: &mut String, name: &str, value: &Value, depth: usize) {
     out.push_str("? ");
     text(out, name, Place::Value, depth + 1);
@@ -107,7 +107,7 @@ fn sequence(out: &mut String, items: &[Value], depth: usize, mut inside: bool) {
     }
 }
 
-/// A value behind an indicator and a blank.
+/// Writes a value behind an indicator and a blank.
 fn item(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => mapping(out, map, depth + 1, true),
@@ -116,7 +116,7 @@ fn item(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// A scalar or an empty collection, to the end of its line; `depth` is that of a block's content.
+/// Writes a scalar or an empty collection, to the end of its line; `depth` is that of a block's content.
 fn inline(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Null => out.push_str("null"),
@@ -137,22 +137,22 @@ fn inline(out: &mut String, value: &Value, depth: usize) {
 fn number_text(number: &Number) -> String {
     let text = number.to_string();
     match number.as_f64() {
-        // Whoever reads it back reads an integer, which has no sign.
+        // It reads back as an integer, which has no sign.
         Some(0.0) => "0".to_owned(),
-        // serde_json's digits are the shortest ones and, of two, the even one, as Go's; the standard library's are not.
+        // serde_json prints the shortest digits and, of two, the even one, as Go does; the standard library does not.
         Some(float) if number.is_f64() => float_text(&scientific(&text), || format!("{float}")),
         _ => text,
     }
 }
 
-/// `-12.5` as `-1.25e1`.
+/// Rewrites `-12.5` as `-1.25e1`.
 fn scientific(text: &str) -> String {
     let (sign, unsigned) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0');
-    // A number that serde_json wrote has an exponent that fits.
+    // The exponent of a number that serde_json wrote fits.
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let power = exponent + whole.len() as i32 - 1 - (digits.len() - significant.len()) as i32;
     let significant = significant.trim_end_matches('0');
@@ -163,7 +163,7 @@ fn scientific(text: &str) -> String {
     }
 }
 
-/// A float in Go's shortest notation from its scientific one: an exponent below 1e-4 and from 1e6 on.
+/// Rewrites a float from scientific notation into Go's shortest: with an exponent below 1e-4 and from 1e6 on.
 pub(crate) fn float_text(scientific: &str, plain: impl FnOnce() -> String) -> String {
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return plain() };
     match exponent.parse::<i32>() {
@@ -173,7 +173,7 @@ pub(crate) fn float_text(scientific: &str, plain: impl FnOnce() -> String) -> St
     }
 }
 
-/// Where a text stands.
+/// The place of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// As a key before a colon.
@@ -182,7 +182,7 @@ enum Place {
     Value,
 }
 
-/// A text in the style that fits it. A literal brings its line end along, everything else does not.
+/// Writes a text in the style that fits it. Only a literal ends with its own line end.
 fn text(out: &mut String, text: &str, place: Place, depth: usize) {
     let found = Analysis::of(text);
     if text.contains('\n') {
@@ -203,7 +203,7 @@ fn text(out: &mut String, text: &str, place: Place, depth: usize) {
     }
 }
 
-/// A line that is being written, and is broken at blanks when it gets long. Keys are not broken.
+/// A line that is being written, and is broken at blanks when it gets long. A key's line is not broken.
 struct Line<'o> {
     out: &'o mut String,
     column: usize,
@@ -270,7 +270,7 @@ fn single_quoted(line: &mut Line<'_>, text: &str) {
     line.push('\'');
 }
 
-/// Which styles carry a text.
+/// The styles that can express a text.
 struct Analysis {
     plain: bool,
     single: bool,
@@ -322,7 +322,7 @@ fn literal(out: &mut String, text: &str, depth: usize) {
         _ => out.push('+'),
     }
     out.push('\n');
-    // The indicator counts from the parent's indentation, and at the root that is none.
+    // The indicator counts from the parent's indentation; the root has none.
     let depth = depth.max(1);
     if body.is_empty() {
         out.push_str(&"\n".repeat(ends));
@@ -344,7 +344,7 @@ fn is_break(letter: char) -> bool {
     matches!(letter, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What Go's library prints as it is. Beyond the basic plane that is nothing.
+/// Returns whether Go's library prints a character as it is. Above the basic plane it escapes all.
 fn is_printable(letter: char) -> bool {
     matches!(letter, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && !matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
@@ -352,7 +352,7 @@ fn is_printable(letter: char) -> bool {
 
 fn double_quoted(line: &mut Line<'_>, text: &str) {
     line.push('"');
-    // Behind a byte order mark the library escapes everything.
+    // After a byte order mark the library escapes everything.
     let marked = text.starts_with('\u{feff}');
     let mut after_space = false;
     let mut letters = text.chars().enumerate().peekable();
@@ -390,7 +390,7 @@ fn double_quoted(line: &mut Line<'_>, text: &str) {
     line.push('"');
 }
 
-/// The letter that stands for one after a backslash.
+/// The letter that stands for a character after a backslash.
 fn short_escape(letter: char) -> Option<char> {
     Some(match letter {
         '"' | '\\' => letter,

@@ -1,4 +1,4 @@
-//! The text, and the place in it.
+//! The text, and the position in it.
 //!
 //! Columns and distances are counted in characters, as Go's library counts them; offsets are bytes.
 
@@ -11,7 +11,7 @@ pub(crate) struct Mark {
     pub(crate) index: usize,
 }
 
-/// Text that is read from its beginning to its end. Behind the end there are only NULs.
+/// Text that is read from beginning to end. After the end there are only NULs.
 pub(crate) struct Input<'a> {
     text: &'a str,
     offset: usize,
@@ -35,12 +35,12 @@ impl<'a> Input<'a> {
         &self.text[from..to]
     }
 
-    /// The byte here.
+    /// The byte at the position.
     pub(crate) fn peek(&self) -> u8 {
         self.at(0)
     }
 
-    /// The byte some bytes ahead.
+    /// The byte `ahead` bytes further.
     pub(crate) fn at(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.offset + ahead).copied().unwrap_or(0)
     }
@@ -65,12 +65,12 @@ impl<'a> Input<'a> {
         self.offset >= self.text.len()
     }
 
-    /// Passes over characters of one byte that do not end a line.
+    /// Skips characters of one byte that do not end a line.
     pub(crate) fn skip(&mut self, count: usize) {
         self.offset += count;
     }
 
-    /// Passes over what is left of the line.
+    /// Skips the rest of the line.
     pub(crate) fn skip_to_break(&mut self) {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.offset) {
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Passes over characters while none of `stops` and no blank or line end comes.
+    /// Skips characters until one of `stops`, which include blanks and line ends.
     pub(crate) fn skip_until(&mut self, stops: &[bool; 256]) {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.offset) {
@@ -107,19 +107,19 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A line end, or that of the text.
+    /// Returns whether a line or the text ends there.
     pub(crate) fn is_break_or_end(&self, ahead: usize) -> bool {
         self.offset + ahead >= self.text.len() || self.is_break(ahead)
     }
 
-    /// A blank, a line end, or the end of the text.
+    /// Returns whether there is a blank, a line end, or the end of the text.
     pub(crate) fn is_blank_or_end(&self, ahead: usize) -> bool {
         self.is_blank(ahead) || self.is_break_or_end(ahead)
     }
 
-    /// Takes a line end; what it means as text, empty when there is none.
+    /// Takes a line end; returns its meaning as text, empty if there is none.
     pub(crate) fn take_break(&mut self) -> &'static str {
-        // Bytes, how many of them continue a character, and the text.
+        // Bytes, the number of them that continue a character, and the text.
         let (width, continued, text) = match (self.peek(), self.at(1), self.at(2)) {
             (b'\r', b'\n', _) => (2, 0, "\n"),
             (b'\r' | b'\n', ..) => (1, 0, "\n"),
@@ -135,13 +135,13 @@ impl<'a> Input<'a> {
         text
     }
 
-    /// `---` or `...` at the beginning of a line.
+    /// Returns whether `---` or `...` stands here, at the beginning of a line.
     pub(crate) fn at_document_mark(&self) -> bool {
         let first = self.peek();
         matches!(first, b'-' | b'.') && self.column() == 0 && self.at(1) == first && self.at(2) == first && self.is_blank_or_end(3)
     }
 
-    /// As if a line ended here.
+    /// Counts lines as if one ended here.
     pub(crate) fn end_line(&mut self) {
         if self.column() != 0 {
             self.line += 1;

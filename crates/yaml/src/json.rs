@@ -1,4 +1,4 @@
-//! The quick way for JSON text, which keeps note of duplicate keys.
+//! The fast path for JSON text, which records duplicate keys.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,11 +9,11 @@ use serde_json::{Map, Number, Value};
 use crate::Duplicate;
 use crate::path::{Duplicates, Path};
 
-/// Reads the first JSON value of `text`: the value, its duplicates and the bytes it took.
+/// Reads the first JSON value of `text`: the value, its duplicates and its length in bytes.
 pub(crate) fn first(text: &str, line: usize) -> Result<(Value, Vec<Duplicate>, usize), serde_json::Error> {
-    // What follows a word or number does not matter, as in Go.
+    // Text after a word or number does not matter, as in Go.
     let text = word(text).unwrap_or(text);
-    // The stream type only serves to learn where the value ends.
+    // The stream type is used only to learn the end of the value.
     let mut values: StreamDeserializer<'_, SliceRead<'_>, Noted> = serde_json::Deserializer::from_slice(text.as_bytes()).into_iter();
     match values.next() {
         Some(Ok(Noted(value, mut duplicates))) => {
@@ -95,7 +95,7 @@ impl<'de> serde::de::Visitor<'de> for Seed<'_> {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        // Kubernetes knows 64-bit signed integers; what is larger becomes a float.
+        // Kubernetes knows 64-bit signed integers; a larger number becomes a float.
         Ok(match i64::try_from(number) {
             Ok(number) => Value::from(number),
             Err(_) => Number::from_f64(number as f64).map_or(Value::Null, Value::Number),

@@ -1,20 +1,19 @@
-//! YAML as kubectl reads and writes it.
+//! YAML in the dialect of kubectl.
 //!
 //! kubectl and the API server read YAML 1.1 with the habits of their Go library, turn it into JSON, and go on from there. A file that
-//! means one thing to them and another to us would be a trap, so this crate follows those habits and not the YAML 1.2 core schema:
-//!
+//! means one thing to them and another to Mainstay would be a trap, so this crate follows those habits and not the YAML 1.2 core schema:
 //! ```text
 //!   text ──┬─ JSON ({) ── serde_json ───────────────────────┐
 //!          └─ YAML ── scan ── parse ── compose ── resolve ───┴── Document { value, line, duplicates }
 //!   Value ── emit ── text that reads back as the same Value
 //! ```
 //!
-//! `scan` makes tokens of text and `parse` a tree of tokens, by the grammar of libyaml, which is that of YAML 1.1 with its habits; what Go's
-//! library reads is read, what it refuses is refused. `resolve` decides what a plain scalar is, `compose` builds values (aliases, merges,
-//! limits), `json` is the quick way for JSON text, `emit` writes.
+//! `scan` makes tokens of text and `parse` a tree of tokens, by the grammar of libyaml, which is that of YAML 1.1 with its habits. It reads and
+//! refuses the same texts as Go's library. `resolve` decides the type of a plain scalar, `compose` builds values (aliases, merges,
+//! limits), `json` is the fast path for JSON text, `emit` writes.
 //!
-//! A text cannot become much more than it is: what aliases repeat is counted in bytes, over all documents of a text, and bounded
-//! ([`Options::max_repeated`]); nesting, values and what is told of duplicates are bounded too.
+//! A text cannot grow much when it is read: the bytes that aliases repeat are counted over all documents of a text, and bounded
+//! ([`Options::max_repeated`]); nesting, values and reported duplicates are bounded too.
 
 mod binary;
 mod compose;
@@ -42,7 +41,7 @@ pub struct Document {
     pub value: Value,
     /// The line its content begins on, counted from 1; of an empty document the first of its lines.
     pub line: usize,
-    /// Keys given more than once in one mapping; the last one won. The first hundred are told.
+    /// Keys given more than once in one mapping, of which the last one won. Only the first hundred are reported.
     pub duplicates: Vec<Duplicate>,
 }
 
@@ -63,7 +62,7 @@ impl Document {
         Self { value: Value::Null, line, duplicates: Vec::new() }
     }
 
-    /// The document, so many lines further down.
+    /// Returns the document moved down by this number of lines.
     pub(crate) fn moved(mut self, lines: usize) -> Self {
         self.line += lines;
         for duplicate in &mut self.duplicates {
@@ -73,10 +72,10 @@ impl Document {
     }
 }
 
-/// How a stream is read, and how much of it.
+/// The limits and strictness for reading a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Refuse a mapping that has one key twice.
+    /// Refuse a mapping that has a key twice.
     pub strict: bool,
     /// The deepest nesting.
     pub max_depth: usize,
@@ -99,10 +98,10 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct Error {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Counted from 1.
+    /// The column, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at this place.
     pub problem: String,
 }

@@ -1,10 +1,10 @@
-//! The order of keys in a mapping that is written: as people count, `a2` before `a10`, and letters after everything else.
+//! The order of keys in written mappings: numbers by value (`a2` before `a10`), and letters after everything else.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-/// The members of a mapping in the order they are written in.
+/// The members of a mapping in their written order.
 pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<(&String, &Value)> = map.iter().collect();
     if !members.is_sorted_by(|a, b| !before(b.0, a.0)) {
@@ -13,7 +13,7 @@ pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     members
 }
 
-/// A merge sort of our own: the order is Go's, and nobody promises that it is a total one, which the standard library insists on.
+/// Sorts by merging. The order is Go's and may not be total, but the standard library requires a total one.
 fn merged<'m>(members: Vec<(&'m String, &'m Value)>) -> Vec<(&'m String, &'m Value)> {
     if members.len() < 2 {
         return members;
@@ -31,7 +31,7 @@ fn merged<'m>(members: Vec<(&'m String, &'m Value)>) -> Vec<(&'m String, &'m Val
     out
 }
 
-/// Whether `a` stands before `b`: the first place where they differ decides, and there a number as a whole.
+/// Returns whether `a` stands before `b`: the first place at which they differ decides, and a number there counts as a whole.
 fn before(a: &str, b: &str) -> bool {
     if a.is_ascii() && b.is_ascii() {
         return decide(a.as_bytes(), b.as_bytes(), |byte| char::from(*byte));
@@ -50,7 +50,7 @@ fn decide<T>(a: &[T], b: &[T], letter: impl Fn(&T) -> char) -> bool {
         (false, true) => return true,
         (false, false) => {}
     }
-    // A zero inside of a number is a digit as any other; before one it weighs nothing.
+    // A zero inside a number is a digit as any other; before a number it has no weight.
     let mut start: i64 = 0;
     if one == '0' || two == '0' {
         let digits = (0..split).rev().map_while(|index| at(a, index).filter(char::is_ascii_digit));

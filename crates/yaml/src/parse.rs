@@ -1,4 +1,4 @@
-//! Tokens to the nodes of a tree, by libyaml's grammar.
+//! The parser: from tokens to the nodes of a tree, by libyaml's grammar.
 
 use std::collections::HashMap;
 use std::mem::discriminant;
@@ -9,20 +9,20 @@ use crate::token::{Kind, Style, Text, Token};
 use crate::tree::{Node, Shape, Tag, narrow, shortened};
 use crate::{Error, Options};
 
-/// Puts tokens together.
+/// The parser of a document's tokens.
 pub(crate) struct Parser<'a> {
     scanner: Scanner<'a>,
     nodes: Vec<Node>,
     anchors: HashMap<&'a str, u32>,
-    /// Prefixes by the handles of tags.
+    /// Prefixes of tags by their handles.
     handles: HashMap<&'a str, Vec<u8>>,
-    /// Where the innermost flow collection begins.
+    /// The beginning of the innermost flow collection.
     flow_start: Mark,
     max_depth: usize,
     max_nodes: usize,
 }
 
-/// What may stand where a node is expected.
+/// The place of a node, which decides the forms it may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Flow,
@@ -44,17 +44,17 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// How far the text was read.
+    /// Returns the offset up to which the text was read.
     pub(crate) fn offset(&self) -> usize {
         self.scanner.offset()
     }
 
-    /// The nodes, and the texts that were made.
+    /// Returns the nodes, and the texts that were put together.
     pub(crate) fn finish(self) -> (Vec<Node>, String) {
         (self.nodes, self.scanner.made)
     }
 
-    /// Reads a document; whether there was one.
+    /// Reads a document; returns whether there was one.
     pub(crate) fn document(&mut self) -> Result<bool, Error> {
         match self.scanner.peek()?.kind {
             Kind::StreamEnd => return Ok(false),
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
                 self.node(Place::Block, 0)?;
             }
         }
-        // Go's library looks at the token behind the document, and at nothing after that.
+        // Go's library reads the token after the document, and nothing after that.
         self.scanner.peek()?;
         Ok(true)
     }
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         Ok(narrow(self.nodes.len() - 1))
     }
 
-    /// A value that is not written.
+    /// Adds an empty value.
     fn empty(&mut self, mark: Mark) -> Result<(), Error> {
         self.push(Shape::Made(0, 0), Tag::None, true, mark)?;
         Ok(())
@@ -201,12 +201,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A node, unless one of these comes: then there is nothing.
+    /// Reads a node, unless one of `ends` comes: then it is empty.
     fn node_unless(&mut self, ends: &[Kind<'static>], place: Place, mark: Mark, depth: usize) -> Result<(), Error> {
         if ends.contains(&self.scanner.peek()?.kind) { self.empty(mark) } else { self.node(place, depth) }
     }
 
-    /// A sequence that is not indented.
+    /// Reads a sequence that is not indented.
     fn entries(&mut self, depth: usize) -> Result<(), Error> {
         while self.scanner.peek()?.kind == Kind::Entry {
             let mark = self.scanner.next()?.mark;
@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The comma between two entries, or the end.
+    /// Reads the comma between two entries, or the end; returns whether it was the end.
     fn flow_ends(&mut self, end: &Kind<'static>, first: bool, unexpected: impl FnOnce(&Token<'a>) -> Error) -> Result<bool, Error> {
         if self.scanner.peek()?.kind != *end && !first {
             if self.scanner.peek()?.kind != Kind::Comma {
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
                 self.node(Place::Flow, depth)?;
                 continue;
             }
-            // A pair that stands in a sequence is a mapping of its own.
+            // A pair inside a sequence is a mapping of its own.
             if depth >= self.max_depth {
                 return Err(error_at(self.scanner.peek()?.mark, format!("nested deeper than {} levels", self.max_depth)));
             }
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
         let Token { kind, mark } = self.scanner.peek()?;
         let mark = *mark;
         if *kind == Kind::Value || ENDS.contains(kind) {
-            // libyaml passes over the token, whatever it is.
+            // libyaml skips the token, whatever it is.
             self.scanner.next()?;
             self.empty(mark)?;
         } else {
@@ -347,14 +347,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Reads what is in a collection.
+/// A function that reads the content of a collection.
 type Rest<'a> = fn(&mut Parser<'a>, usize) -> Result<(), Error>;
 
 fn unexpected(mark: Mark, start: Mark, what: &str, expected: &str) -> Error {
     error_at(mark, format!("while parsing {what} that begins in line {}: did not find expected {expected}", start.line + 1))
 }
 
-/// A collection that the text ends in is told where it begins.
+/// The error of a collection that is not closed; if the text ends in it, the error is at its beginning.
 fn unclosed(token: &Token<'_>, start: Mark, what: &str, expected: &str) -> Error {
     if token.kind == Kind::StreamEnd {
         return error_at(start, format!("while parsing {what}: did not find expected {expected} before the end of the text"));

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::Duplicate;
 
-/// Most duplicates that are told; beyond, a document has its first ones only.
+/// Most duplicates of a document that are reported; these are the first ones.
 const MOST: usize = 100;
-/// Most characters of a path or key that is told. A long key above many duplicates would be repeated with each of them.
+/// Most characters of a path or key in a report. A long key above many duplicates would be repeated with each of them.
 const LENGTH: usize = 1024;
 
 /// A place in the document, linked towards its root.

@@ -5,8 +5,8 @@
 //!   text ──── lines up to `---` ── YAML ─────────┘
 //! ```
 //!
-//! Each piece between two lines `---` is a text of its own, of which the first document counts: that is how kubectl, opm and the
-//! controllers read.
+//! Each piece between two lines `---` is a text of its own, of which the first document counts, as for kubectl, opm and the
+//! controllers.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use crate::{Document, Error, Options, json};
 
 const SEPARATOR: &str = "---";
 const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-/// Behind JSON, fewer bytes than these are not looked at.
+/// If fewer bytes than these follow JSON, they are ignored.
 const LEAST_YAML: usize = 4;
 
 /// The first document of `text`, JSON or YAML; `Null` when there is none.
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Value, Error> {
     parse_with(text, &Options::default()).map(|document| document.value)
 }
 
-/// [`parse`] with limits and strictness of one's own, and with what else there is to know of the document.
+/// Does the same as [`parse`] with other limits and strictness, and returns the document's line and duplicates too.
 pub fn parse_with(text: &str, options: &Options) -> Result<Document, Error> {
     check_length(text, options)?;
     let trimmed = text.trim_start_matches(JSON_SPACE);
@@ -41,17 +41,17 @@ pub fn parse_with(text: &str, options: &Options) -> Result<Document, Error> {
     let mut budget = Budget::new(text, options);
     match read_yaml(text, options, &mut budget) {
         Ok(document) => Ok(document.unwrap_or_else(|| Document::empty(1))),
-        // Text that begins as JSON and is no YAML either is most likely JSON with a slip.
+        // Text that begins as JSON and is not YAML either is most likely JSON with a mistake.
         Err(error) => Err(problem.unwrap_or(error)),
     }
 }
 
-/// Every document of `text`, JSON or YAML, also mixed as kubectl allows: JSON values, then YAML after `---`.
+/// Every document of `text`, JSON or YAML, or mixed as kubectl allows: JSON values, then YAML after `---`.
 pub fn stream(text: &str) -> Documents<'_> {
     stream_with(text, Options::default())
 }
 
-/// [`stream`] with limits and strictness of one's own.
+/// Does the same as [`stream`] with other limits and strictness.
 pub fn stream_with(text: &str, options: Options) -> Documents<'_> {
     let state = match check_length(text, &options) {
         Err(error) => State::Failed(error),
@@ -101,7 +101,7 @@ impl Iterator for Documents<'_> {
                             self.state = State::Yaml { rest: piece.rest, line: piece.next_line, json: None };
                             Some(Ok(document))
                         }
-                        // Text that begins as JSON and is no YAML either is most likely JSON with a slip.
+                        // Text that begins as JSON and is not YAML either is most likely JSON with a mistake.
                         Err(error) => Some(Err(json.unwrap_or(Error { line: error.line + piece.line - 1, ..error }))),
                     };
                 }
@@ -120,7 +120,7 @@ impl Iterator for Documents<'_> {
                         Err(error) if count > 1 => return Some(Err(error)),
                         Err(error) => error,
                     };
-                    // A flow mapping of YAML looks like JSON at first sight.
+                    // A flow mapping of YAML looks like JSON at first.
                     let Some(used) = blank_line(rest) else { return Some(Err(error)) };
                     self.state = State::Yaml { rest: &rest[used..], line: line + lines(&rest[..used]), json: Some(error) };
                 }
@@ -159,7 +159,7 @@ fn read_json(text: &str, line: usize, options: &Options) -> Result<(Document, us
     Ok((Document { value, line, duplicates }, used))
 }
 
-/// What is left of a line behind JSON, if it is blank; `None` when too little follows for YAML.
+/// The bytes left of a line after JSON, if they are blank; `None` if too little follows for YAML.
 fn blank_line(text: &str) -> Option<usize> {
     for (at, letter) in text.char_indices() {
         if text.len() - at < LEAST_YAML {
@@ -182,7 +182,7 @@ struct Piece<'a> {
     next_line: usize,
 }
 
-/// A separator that nothing stands before is part of the piece; one that ends a piece is part of none.
+/// Cuts the next piece. A separator with nothing before it is part of the piece; one that ends a piece is part of none.
 fn next_piece(rest: &str, line: usize) -> Result<Option<Piece<'_>>, Error> {
     if rest.is_empty() {
         return Ok(None);
@@ -199,7 +199,7 @@ fn next_piece(rest: &str, line: usize) -> Result<Option<Piece<'_>>, Error> {
     Ok(Some(Piece { text: with_line_ends(text), line, rest: after_separator(after, at)?, next_line: at + 1 }))
 }
 
-/// The text behind a line that separates documents. A comment may follow on it, but no text.
+/// The text after a line that separates documents. A comment may follow the separator, but no text.
 fn after_separator(text: &str, line: usize) -> Result<&str, Error> {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let behind = first.get(SEPARATOR.len()..).unwrap_or_default().trim();
@@ -213,7 +213,7 @@ fn after_separator(text: &str, line: usize) -> Result<&str, Error> {
     Err(Error { line, column: 1 + SEPARATOR.len(), problem })
 }
 
-/// Lines as Kubernetes hands them on: each ends with one line feed, also the last.
+/// The lines as Kubernetes passes them on: each ends with one line feed, including the last.
 fn with_line_ends(text: &str) -> Cow<'_, str> {
     let mut text = if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
     if !text.ends_with('\n') {

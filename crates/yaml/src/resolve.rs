@@ -1,6 +1,6 @@
-//! What a plain scalar is.
+//! The type and value of a plain scalar.
 //!
-//! The order of questions matters and is that of kubectl's reader: the words of YAML 1.1, then integers in Go's notation, then decimal
+//! The order of the checks matters and is that of kubectl's reader: the words of YAML 1.1, then integers in Go's notation, then decimal
 //! floats; everything else is text. Floats pass through JSON on the way, so `1.0` ends up as the integer 1.
 
 use serde_json::{Number, Value};
@@ -38,7 +38,7 @@ impl Scalar {
         }
     }
 
-    /// As a value; `None` where JSON has no such number.
+    /// The scalar as a value; `None` if JSON has no such number.
     pub(crate) fn into_value(self, text: &str) -> Option<Value> {
         Some(match self {
             Self::Null => Value::Null,
@@ -51,10 +51,10 @@ impl Scalar {
     }
 }
 
-/// A float as it comes out of JSON: without a fraction and in range it is an integer.
+/// A float as JSON gives it back: without a fraction and in range it is an integer.
 fn float(number: f64) -> Option<Value> {
     if number.fract() == 0.0 && number.abs() < 1e21 {
-        // Shortest digits, padded with zeros, are what JSON shows; the exact binary value may differ.
+        // JSON shows the shortest digits, padded with zeros; the exact binary value may differ.
         if let Ok(whole) = format!("{number}").parse::<i64>() {
             return Some(Value::from(whole));
         }
@@ -62,7 +62,7 @@ fn float(number: f64) -> Option<Value> {
     Number::from_f64(number).map(Value::Number)
 }
 
-/// What plain text stands for.
+/// Resolves plain text.
 pub(crate) fn resolve(text: &str) -> Scalar {
     let Some(first) = text.bytes().next() else {
         return Scalar::Null;
@@ -93,7 +93,7 @@ fn word(text: &str) -> Scalar {
     }
 }
 
-/// A float that begins with its point: underscores stand between digits only.
+/// A float that begins with its point: underscores may stand between digits only.
 fn pointed(text: &str) -> Scalar {
     let bytes = text.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -105,7 +105,7 @@ fn number(plain: &str) -> Scalar {
     integer(plain).or_else(|| signed_binary(plain)).unwrap_or_else(|| decimal(plain))
 }
 
-/// `0b-101`, which Go's library takes for a number.
+/// `0b-101`, which Go's library reads as a number.
 fn signed_binary(plain: &str) -> Option<Scalar> {
     let digits = plain.strip_prefix("0b")?;
     digits.starts_with(['+', '-']).then(|| i64::from_str_radix(digits, 2).ok().map(Scalar::Int))?
@@ -166,12 +166,12 @@ fn decimal(plain: &str) -> Scalar {
     }
 }
 
-/// Whether the text is a date or a base-60 number to YAML 1.1, so that it has to be quoted although it is read as text here.
+/// Returns whether the text is a date or a base-60 number in YAML 1.1, so that it must be quoted although it is read as text here.
 pub(crate) fn is_ambiguous(text: &str) -> bool {
     is_base_60(text) || is_timestamp(text)
 }
 
-/// `190:20:30.15`.
+/// Returns whether the text is of the form `190:20:30.15`.
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -190,7 +190,7 @@ fn digits_or_underscores(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
 }
 
-/// `2001-01-01`, `2001-1-1 2:3:4.5`, `2001-01-01T02:03:04Z`, as Go's library reads them.
+/// Returns whether the text is a time as Go's library reads it: `2001-01-01`, `2001-1-1 2:3:4.5`, `2001-01-01T02:03:04Z`.
 pub(crate) fn is_timestamp(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
@@ -220,7 +220,7 @@ pub(crate) fn is_timestamp(text: &str) -> bool {
     }
 }
 
-/// What follows hours, minutes, seconds and parts of a second.
+/// The rest after hours, minutes, seconds and parts of a second.
 fn clock(text: &str) -> Option<&str> {
     let mut rest = text;
     for (limit, end) in [(24, ":"), (60, ":"), (60, "")] {

@@ -1,4 +1,4 @@
-//! Text to tokens, by the rules of YAML 1.1 as libyaml and its Go port have them.
+//! The scanner: from text to tokens, by the rules of YAML 1.1 as libyaml and its Go port have them.
 //!
 //! ```text
 //!   text ─ blanks, comments ─ indentation ─┬─ indicator ───────────┐
@@ -6,7 +6,7 @@
 //!                                          └─ scalar ──────────────┘
 //! ```
 //!
-//! A mapping key without `?` is only known as one when its `:` comes, so that tokens wait in the queue while the first of them may still
+//! A mapping key without `?` is recognized only by its `:`. So tokens wait in the queue while the first of them may still
 //! turn out to be a key: no longer than 1,024 characters, and on one line.
 
 use std::collections::VecDeque;
@@ -18,18 +18,18 @@ use crate::token::{Kind, Token};
 mod properties;
 mod scalars;
 
-/// How far behind the start of a key its colon may stand.
+/// The greatest distance in characters from the start of a key to its colon.
 const KEY_LENGTH: usize = 1024;
 
-/// Reads tokens.
+/// The scanner of a text.
 pub(crate) struct Scanner<'a> {
     pub(super) input: Input<'a>,
-    /// Texts that do not stand in the document as they are.
+    /// Texts that differ from their form in the document.
     pub(crate) made: String,
     queue: VecDeque<Token<'a>>,
     /// Tokens that have left the queue.
     taken: usize,
-    /// Whether the first token of the queue may be handed out.
+    /// True if the first token of the queue may be handed out.
     ready: bool,
     flow: usize,
     indent: isize,
@@ -44,7 +44,7 @@ pub(crate) struct Scanner<'a> {
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Nothing but a key can stand there.
+    /// Only a key can stand there.
     required: bool,
     number: usize,
     mark: Mark,
@@ -71,12 +71,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// How far the text was read.
+    /// Returns the offset up to which the text was read.
     pub(crate) fn offset(&self) -> usize {
         self.input.offset()
     }
 
-    /// The next token.
+    /// Returns the next token without taking it.
     pub(crate) fn peek(&mut self) -> Result<&Token<'a>, Error> {
         if !self.ready {
             self.fill()?;
@@ -93,7 +93,7 @@ impl<'a> Scanner<'a> {
         self.queue.pop_front().ok_or_else(|| error_at(Mark::default(), "unexpected end of the document"))
     }
 
-    /// Reads on until the first token of the queue cannot become a key any more.
+    /// Reads on until the first token of the queue can no longer become a key.
     fn fill(&mut self) -> Result<(), Error> {
         loop {
             if !self.queue.is_empty() {
@@ -164,7 +164,7 @@ impl<'a> Scanner<'a> {
         Err(error_at(self.input.mark(), format!("found character {letter:?} that cannot start any token")))
     }
 
-    /// A token that may be a key, and behind which none may follow.
+    /// Scans a token that may be a key, and after which no key may follow.
     fn property(&mut self, scan: fn(&mut Self) -> Result<Token<'a>, Error>) -> Result<(), Error> {
         self.save_key()?;
         self.key_allowed = false;
@@ -194,14 +194,14 @@ impl<'a> Scanner<'a> {
         self.input.column().try_into().unwrap_or(isize::MAX)
     }
 
-    /// Queues an indicator of one character, and passes over it.
+    /// Queues an indicator of one character, and skips it.
     fn indicator(&mut self, kind: Kind<'a>) {
         let mark = self.input.mark();
         self.input.skip(1);
         self.queue.push_back(Token { kind, mark });
     }
 
-    /// Puts a token before those that follow the one of this number; behind all when that has left the queue.
+    /// Inserts a token before the one of this number and those after it; at the end if that one has left the queue.
     fn insert(&mut self, number: usize, token: Token<'a>) {
         match number.checked_sub(self.taken) {
             Some(at) if at <= self.queue.len() => self.queue.insert(at, token),
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
 
     // --- keys ---
 
-    /// Whether the possible key of a level still may be one.
+    /// Returns whether the possible key of a level can still be one.
     fn is_valid(&mut self, level: usize) -> Result<bool, Error> {
         let key = self.keys[level];
         if !key.possible {
@@ -262,7 +262,7 @@ impl<'a> Scanner<'a> {
 
     // --- indentation ---
 
-    /// Begins a block collection when the column lies further right than its surroundings.
+    /// Begins a block collection if the column is further right than the current one.
     fn roll(&mut self, column: usize, number: Option<usize>, kind: Kind<'a>, mark: Mark) {
         let column = column.try_into().unwrap_or(isize::MAX);
         if self.flow > 0 || self.indent >= column {
@@ -276,7 +276,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Ends the block collections that lie further right than a column.
+    /// Ends the block collections that are further right than a column.
     fn unroll(&mut self, column: isize) {
         if self.flow > 0 {
             return;

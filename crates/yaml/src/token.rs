@@ -1,4 +1,4 @@
-//! What the scanner finds and the parser puts together.
+//! The tokens that the scanner finds and the parser puts together.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(crate) enum Kind<'a> {
     Entry,
     /// `,`.
     Comma,
-    /// `? `, or what stands before a `:`.
+    /// `? `, or the beginning of a key before its `:`.
     Key,
     /// `:`.
     Value,
@@ -47,14 +47,14 @@ pub(crate) enum Kind<'a> {
     Scalar(Text, Style),
 }
 
-/// How a scalar was written, as far as it matters.
+/// The style of a scalar, reduced to the differences that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
     Other,
 }
 
-/// Where a scalar's text stands.
+/// The place of a scalar's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     /// In the document, as it is.

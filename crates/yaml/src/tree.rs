@@ -1,21 +1,21 @@
 //! A document as a tree. Only the first document of a text is read, as by Go's library.
 //!
-//! The tree is one list in which each collection is followed by what is in it. Aliases only point: nothing is repeated here.
+//! The tree is one list in which each collection is followed by its content. Aliases only point: nothing is repeated here.
 
 use crate::input::{Mark, first_forbidden};
 use crate::parse::Parser;
 use crate::scan::error_at;
 use crate::{Error, Options};
 
-/// What Go's library reads at once: within that distance it sees a forbidden character behind the end of a document.
+/// Bytes that Go's library reads at once: within them it sees a forbidden character after the end of a document.
 const READ_AHEAD: usize = 512;
-/// The longest tag that means something.
+/// The longest tag with a meaning.
 const TAG_LENGTH: usize = 32;
 
 /// A document.
 pub(crate) struct Tree<'a> {
     text: &'a str,
-    /// Texts that do not stand in the document as they are.
+    /// Texts that differ from their form in the document.
     made: String,
     pub(crate) nodes: Vec<Node>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Tree<'a> {
 pub(crate) struct Node {
     pub(crate) shape: Shape,
     pub(crate) tag: Tag,
-    /// Whether a scalar's text decides what it is, and not its style or tag.
+    /// True if the text of a scalar decides its type, and not its style or tag.
     pub(crate) implicit: bool,
     line: u32,
     column: u32,
@@ -35,17 +35,17 @@ pub(crate) struct Node {
 pub(crate) enum Shape {
     /// Offset and length in the document.
     Written(u32, u32),
-    /// Offset and length in the texts that were made.
+    /// Offset and length in the texts that were put together.
     Made(u32, u32),
-    /// With the node behind its last one.
+    /// The node after its last one.
     Sequence(u32),
-    /// With the node behind its last one.
+    /// The node after its last one.
     Mapping(u32),
-    /// With the node it stands for.
+    /// The node that it stands for.
     Alias(u32),
 }
 
-/// A tag, as far as it means something.
+/// A tag, reduced to the ones with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     None,
@@ -59,7 +59,7 @@ pub(crate) enum Tag {
     Timestamp,
     Binary,
     Merge,
-    /// The text is just text.
+    /// Any other tag; the text is just text.
     Other,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Tree<'a> {
         all.get(from as usize..(from + length) as usize).unwrap_or_default()
     }
 
-    /// The node behind one and all that is in it.
+    /// Returns the node after this one and its content.
     pub(crate) fn after(&self, at: usize) -> usize {
         match self.nodes[at].shape {
             Shape::Sequence(end) | Shape::Mapping(end) => end as usize,
@@ -110,7 +110,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Whether Go's library, which reads in blocks, has seen an offset when it has come so far.
+/// Returns whether Go's library, which reads in blocks, has seen an offset when it has read up to `reached`.
 fn sees(text: &str, reached: usize, at: usize) -> bool {
     let mut block = 0;
     loop {
@@ -140,7 +140,7 @@ fn not_allowed(text: &str, at: usize) -> Error {
 }
 
 impl Tag {
-    /// By a handle's prefix and the suffix, which are not put together when nothing known is that long.
+    /// The tag of a handle's prefix and a suffix, which are not joined if they are longer than every known tag.
     pub(crate) fn of(prefix: &[u8], suffix: &[u8]) -> Self {
         if prefix.len() + suffix.len() > TAG_LENGTH {
             return Self::Other;
@@ -161,12 +161,12 @@ impl Tag {
     }
 }
 
-/// Lines, columns and numbers of nodes, which a text below 4 GiB does not exceed.
+/// Narrows lines, columns and numbers of nodes, which a text below 4 GiB does not exceed.
 pub(crate) fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A text for a message.
+/// Shortens a text for a message.
 pub(crate) fn shortened(text: &str) -> String {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {

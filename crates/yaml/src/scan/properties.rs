@@ -7,7 +7,7 @@ use crate::Error;
 use crate::input::Mark;
 use crate::token::{Kind, Token};
 
-/// Digits of a version's part.
+/// The most digits of a version's part.
 const VERSION_DIGITS: usize = 2;
 
 impl<'a> Scanner<'a> {
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Letters, digits, `_` and `-`.
+    /// Reads letters, digits, `_` and `-`.
     fn word(&mut self) -> &'a str {
         let from = self.input.offset();
         while is_word(self.input.peek()) {
@@ -88,7 +88,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `&name` or `*name`.
+    /// Reads `&name` or `*name`.
     pub(super) fn anchor(&mut self) -> Result<Token<'a>, Error> {
         let mark = self.input.mark();
         let is_alias = self.input.peek() == b'*';
@@ -102,7 +102,7 @@ impl<'a> Scanner<'a> {
         Ok(Token { kind: if is_alias { Kind::Alias(name) } else { Kind::Anchor(name) }, mark })
     }
 
-    /// `!<uri>`, `!handle!suffix`, `!suffix` or `!`.
+    /// Reads `!<uri>`, `!handle!suffix`, `!suffix` or `!`.
     pub(super) fn tag(&mut self) -> Result<Token<'a>, Error> {
         let mark = self.input.mark();
         let (handle, suffix) = if self.input.at(1) == b'<' {
@@ -118,7 +118,7 @@ impl<'a> Scanner<'a> {
             if handle.len() > 1 && handle.ends_with('!') {
                 (handle, self.uri("", mark)?)
             } else {
-                // What looked like a handle is the beginning of the suffix.
+                // The supposed handle is the beginning of the suffix.
                 let suffix = self.uri(handle, mark)?;
                 if suffix.is_empty() { ("", Cow::Borrowed(b"!".as_slice())) } else { ("!", suffix) }
             }
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
         Ok(Token { kind: Kind::Tag(handle, suffix), mark })
     }
 
-    /// `!`, `!word` or `!word!`.
+    /// Reads `!`, `!word` or `!word!`.
     fn handle(&mut self, mark: Mark) -> Result<&'a str, Error> {
         if self.input.peek() != b'!' {
             return Err(error_at(mark, "while scanning a tag: did not find expected '!'"));
@@ -143,7 +143,7 @@ impl<'a> Scanner<'a> {
         Ok(self.input.slice(from, self.input.offset()))
     }
 
-    /// Characters of a URI, behind a `head` that begins with `!` and was read before.
+    /// Reads characters of a URI, after a `head` that begins with `!` and was read before.
     fn uri(&mut self, head: &'a str, mark: Mark) -> Result<Cow<'a, [u8]>, Error> {
         let from = self.input.offset();
         let mut made: Option<Vec<u8>> = None;
@@ -188,7 +188,7 @@ impl<'a> Scanner<'a> {
         }
         let head = head.get(1..).unwrap_or_default();
         Ok(match made {
-            // The head stands right before the rest.
+            // The head stands directly before the rest.
             None => Cow::Borrowed(self.input.slice(from - head.len(), self.input.offset()).as_bytes()),
             Some(bytes) => Cow::Owned([head.as_bytes(), &bytes].concat()),
         })

@@ -26,11 +26,11 @@ const FLOW_PLAIN: [bool; 256] = stops(b":,?[]{}");
 const SINGLE: [bool; 256] = stops(b"'");
 const DOUBLE: [bool; 256] = stops(b"\"\\");
 
-/// A scalar that is being put together. While it stands in the document as it is, nothing is copied.
+/// A scalar that is being put together. While it equals its form in the document, nothing is copied.
 struct Parts {
-    /// Where the part begins that has not been copied.
+    /// The beginning of the part that has not been copied.
     from: usize,
-    /// Where the text begins among the made ones, once there is some.
+    /// The beginning of the text among the copied ones, once there is one.
     made: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ struct Fold {
 }
 
 impl Fold {
-    /// One line end is a blank, more are one less.
+    /// Writes a single line end as a blank, and several as one less.
     fn write(&self, out: &mut String) {
         if self.first.starts_with('\n') {
             out.push_str(if self.rest.is_empty() { " " } else { &self.rest });
@@ -54,7 +54,7 @@ impl Fold {
 }
 
 impl<'a> Scanner<'a> {
-    /// Copies what stands between the last copy and an offset.
+    /// Copies the text between the last copy and an offset.
     fn copy(&mut self, parts: &mut Parts, to: usize) {
         parts.made.get_or_insert(self.made.len());
         let text = self.input.slice(parts.from, to);
@@ -198,7 +198,7 @@ impl<'a> Scanner<'a> {
         Ok(self.scalar(&parts, end, Style::Other, mark))
     }
 
-    /// `\x` and the like.
+    /// Reads an escape such as `\x`.
     fn escape(&mut self, mark: Mark) -> Result<char, Error> {
         let digits = match self.input.at(1) {
             b'x' => 2,
@@ -277,7 +277,7 @@ impl<'a> Scanner<'a> {
         Ok(Token { kind: Kind::Scalar(Text::Made(from..self.made.len()), Style::Other), mark })
     }
 
-    /// Which line ends to keep at the end (all, none, or one), and the indentation beyond the parent's, 0 when it is not given.
+    /// Reads the header of a block: the line ends to keep at its end (all, none, or one), and its indentation beyond the parent's, 0 if not given.
     fn block_header(&mut self, mark: Mark) -> Result<(Option<bool>, isize), Error> {
         let (mut keep, mut increment) = (None, 0);
         loop {
@@ -302,7 +302,7 @@ impl<'a> Scanner<'a> {
         Ok((keep, increment))
     }
 
-    /// Passes over indentation and empty lines; the first line with text tells the indentation when it is not known (0).
+    /// Skips indentation and empty lines; the first line with text decides the indentation if it is not known (0).
     fn block_breaks(&mut self, indent: &mut isize, breaks: &mut String, mark: Mark) -> Result<(), Error> {
         let mut deepest = 0;
         loop {
