@@ -51,7 +51,7 @@ pub fn plan(autoscaler: &DynamicObject, scale: Scale<'_>, now: Timestamp) -> Pla
     let most = autoscaler.int("/spec/maxReplicas").unwrap_or(least);
     let (mut desired, mut why) = (present, "");
     if present == 0 && least != 0 {
-        // Scaling to zero disables the autoscaler.
+        // A target that was scaled to zero disables the autoscaler.
         conditions.set("ScalingActive", "False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero");
     } else if present > most {
         (desired, why) = (most, "Current number of replicas above Spec.MaxReplicas");

@@ -70,7 +70,7 @@ pub fn last(schedule: &Schedule, zone: &TimeZone, after: Timestamp, now: Timesta
     Some((last, true))
 }
 
-/// Rounds to whole minutes of local time: offsets change at whole minutes today, but some did not long ago.
+/// Rounds up to a whole minute of local time: offsets change at whole minutes today, but some historical ones did not.
 fn whole_minute(at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let local = zone.to_offset(at).to_datetime(at);
     let rest = i64::from(local.second());

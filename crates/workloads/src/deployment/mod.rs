@@ -1,4 +1,4 @@
-//! Deployments: a ReplicaSet a template, rolled out and rolled back (KAPI-WL-01).
+//! Deployments: one ReplicaSet for each template, rolled out and rolled back (KAPI-WL-01).
 
 pub mod plan;
 pub mod status;
@@ -43,7 +43,7 @@ pub async fn run(world: World, deployments: Live, replicasets: Live) {
     .await;
 }
 
-/// `Recreate` waits for old pods to be gone, which no ReplicaSet tells of.
+/// Wakes Deployments when old pods are gone: `Recreate` waits for that, and no change of a ReplicaSet shows it.
 fn wake_on_last_pod(pods: &Live, replicasets: &Live, queue: &Queue<Key>) {
     let (queue, replicasets) = (queue.clone(), replicasets.clone());
     pods.on_change(move |change| {
@@ -75,7 +75,7 @@ impl Controller {
     async fn act(&self, deployment: &mut DynamicObject, action: Action) -> Result<()> {
         match action {
             Action::Annotate(annotations) => {
-                // Through the status, as upstream does: a change of annotations of the Deployment itself would be a new generation.
+                // The patch goes through the status, as upstream does: a change of the Deployment's own annotations would be a new generation.
                 let patch = Patch::Merge(json!({"metadata": {"uid": deployment.uid(), "annotations": annotations}}));
                 *deployment = self.deployments.patch(&Key::of(deployment), "status", &patch).await?;
             }
@@ -119,7 +119,7 @@ impl Controller {
                 let there = self.replicasets.api().get(self.replicasets.served(), &key).await?;
                 let there: Option<DynamicObject> = there.and_then(|there| serde_json::from_value(there).ok());
                 if there.is_some_and(|there| !plan::is_ours(deployment, &there)) {
-                    // Two templates with one hash: the count goes into the next hash.
+                    // Two templates have the same hash, so the collision count goes into the next hash.
                     let mut status = deployment.at("/status").clone();
                     status["collisionCount"] = json!(deployment.int("/status/collisionCount").unwrap_or_default() + 1);
                     *deployment = self.deployments.write_status(deployment, &status).await?;

@@ -1,4 +1,4 @@
-//! What a Deployment does next: a pure function of the Deployment, its ReplicaSets and their pods.
+//! The plan for a Deployment: a pure function of the Deployment, its ReplicaSets and their pods.
 //!
 //! ```text
 //!   Facts ──► new ReplicaSet? ──► paused / scaling ─────────► scale in proportion ─┐
@@ -15,17 +15,17 @@ use super::status;
 use crate::object::{Object, Read as _, condition, controller_reference, parse_time};
 use crate::{hash, pod};
 
-/// The revision of a ReplicaSet, and of its Deployment.
+/// The annotation with the revision of a ReplicaSet, and of its Deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
 const HASH: &str = "pod-template-hash";
-/// Annotations that a ReplicaSet does not take over from its Deployment.
+/// The annotations that a ReplicaSet does not copy from its Deployment.
 const NOT_COPIED: [&str; 6] =
     ["kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAX, "deprecated.deployment.rollback.to"];
 
-/// What a decision rests on.
+/// The facts that a decision rests on.
 pub struct Facts<'a> {
     /// The Deployment.
     pub deployment: &'a DynamicObject,
@@ -33,57 +33,57 @@ pub struct Facts<'a> {
     pub replicasets: &'a [Object],
     /// The pods of its ReplicaSets.
     pub pods: &'a [Object],
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// A step, in the order to be taken.
+/// A step of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// The Deployment gets annotations.
     Annotate(Map<String, Value>),
-    /// A ReplicaSet is made.
+    /// A ReplicaSet is created.
     Create(Value),
     /// A ReplicaSet gets annotations, replicas or minReadySeconds.
     Patch {
-        /// Which.
+        /// The ReplicaSet.
         replicaset: Object,
-        /// A merge patch.
+        /// The merge patch.
         patch: Value,
-        /// What to tell of it.
+        /// The message about the scaling, if any.
         scaled: Option<String>,
     },
     /// An old ReplicaSet is deleted.
     Delete(Object),
     /// The status is written.
     Status(Value),
-    /// The selector selects all pods, which is refused.
+    /// The selector selects all pods, and is refused.
     SelectsEverything,
 }
 
-/// The steps, and when to look again whatever happens.
+/// The steps, and the time until the next look even without a change.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In order.
+    /// The steps, in order.
     pub actions: Vec<Action>,
-    /// After this long.
+    /// The time until the next look.
     pub again: Option<Duration>,
 }
 
-/// A ReplicaSet as the decision sees it: with the replicas that it will have.
+/// A ReplicaSet with the replicas that the plan gives it.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// The object; a new one has none yet.
+    /// The object; `None` for a ReplicaSet that is yet to be created.
     pub object: Option<Object>,
     /// Its name.
     pub name: String,
-    /// Pods wanted.
+    /// The desired pods.
     pub replicas: i64,
-    /// Pods there.
+    /// The existing pods.
     pub current: i64,
-    /// Pods ready.
+    /// The ready pods.
     pub ready: i64,
-    /// Pods available.
+    /// The available pods.
     pub available: i64,
     created: Timestamp,
     revision: i64,
@@ -108,19 +108,19 @@ impl Set {
     }
 }
 
-/// The numbers of a Deployment's strategy.
+/// The bounds of a Deployment's strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Pods wanted.
+    /// The desired pods.
     pub replicas: i64,
-    /// Pods more than wanted during an update.
+    /// The pods beyond the desired ones that an update may add.
     pub surge: i64,
-    /// Pods fewer than wanted during an update.
+    /// The desired pods that may be unavailable during an update.
     pub unavailable: i64,
 }
 
 impl Bounds {
-    /// Reads them; percentages are resolved.
+    /// Reads the bounds; percentages are resolved.
     pub fn of(deployment: &DynamicObject) -> Self {
         let replicas = deployment.int("/spec/replicas").unwrap_or(1);
         if deployment.text("/spec/strategy/type") == "Recreate" {
@@ -129,14 +129,14 @@ impl Bounds {
         let surge = pod::scaled(deployment.at("/spec/strategy/rollingUpdate/maxSurge"), replicas, true);
         let mut unavailable = pod::scaled(deployment.at("/spec/strategy/rollingUpdate/maxUnavailable"), replicas, false);
         if surge == 0 && unavailable == 0 {
-            // Both may round to nothing, and then the update would never begin.
+            // If both round down to zero, the update would never begin.
             unavailable = 1;
         }
         Self { replicas, surge, unavailable: unavailable.min(replicas) }
     }
 }
 
-/// Decides.
+/// Decides the next steps.
 pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut rollout = Rollout::new(facts);
     rollout.decide();
@@ -224,7 +224,7 @@ impl<'a> Rollout<'a> {
         })
     }
 
-    /// Brings the annotations of the ReplicaSet of the present template up to date, or makes it.
+    /// Updates the annotations of the ReplicaSet of the current template, or creates it.
     fn adopt_new(&mut self, make: bool) {
         let deployment = self.facts.deployment;
         let revision = self.old.iter().map(|set| set.revision).max().unwrap_or_default() + 1;
@@ -310,7 +310,7 @@ impl<'a> Rollout<'a> {
         })
     }
 
-    /// How many replicas the new ReplicaSet may have now.
+    /// Returns the replicas that the new ReplicaSet may have now.
     fn replicas_of_new(&self, present: i64) -> i64 {
         if self.facts.deployment.text("/spec/strategy/type") == "Recreate" {
             return self.bounds.replicas;
@@ -373,7 +373,7 @@ impl<'a> Rollout<'a> {
             return false;
         }
         let mut scaled = false;
-        // First what is of no use anyway.
+        // First the pods that are unavailable anyway.
         let mut left = spare;
         for index in 0..self.old.len() {
             let set = &self.old[index];
@@ -385,7 +385,7 @@ impl<'a> Rollout<'a> {
             left -= useless;
             scaled |= self.scale_set(index, wanted);
         }
-        // Then as many as there are available beyond the least.
+        // Then as many as are available beyond the minimum.
         let available: i64 = self.all().map(|set| set.available).sum();
         let mut left = (available - least).max(0);
         for index in 0..self.old.len() {
@@ -401,7 +401,7 @@ impl<'a> Rollout<'a> {
         scaled
     }
 
-    /// Scales what is there when the number of replicas changed or the Deployment is paused; whether anything was scaled.
+    /// Scales the ReplicaSets when the number of replicas changed or the Deployment is paused. Returns true if any was scaled.
     fn scale(&mut self) -> bool {
         let active: Vec<usize> = (0..=self.old.len()).filter(|index| self.set(*index).is_some_and(|set| set.replicas > 0)).collect();
         let single = match active.as_slice() {
@@ -434,7 +434,7 @@ impl<'a> Rollout<'a> {
         let total: i64 = active.iter().filter_map(|index| self.set(*index)).map(|set| set.replicas).sum();
         let allowed = if self.bounds.replicas > 0 { self.bounds.replicas + self.bounds.surge } else { 0 };
         let to_add = allowed - total;
-        // More goes to the large and new first, less comes from the large and old first.
+        // When scaling up, the large and new ones come first; when scaling down, the large and old ones.
         let key = |index: &usize| self.set(*index).map_or((0, Timestamp::UNIX_EPOCH), |set| (set.replicas, set.created));
         active.sort_by(|left, right| {
             let ((size, age), (other_size, other_age)) = (key(left), key(right));
@@ -481,7 +481,7 @@ impl<'a> Rollout<'a> {
         if index == self.old.len() { self.new.as_ref() } else { self.old.get(index) }
     }
 
-    /// Gives a ReplicaSet (the new one is the last) its replicas and the annotations that tell of them.
+    /// Gives a ReplicaSet (the new one is the last) its replicas and the annotations that record them.
     fn scale_set(&mut self, index: usize, replicas: i64) -> bool {
         let bounds = self.bounds;
         let last = self.old.len();
@@ -541,7 +541,7 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// A pod template without the label that a ReplicaSet adds.
+/// Returns a pod template without the label that a ReplicaSet adds.
 fn bare(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -558,12 +558,12 @@ fn copied(deployment: &DynamicObject) -> Map<String, Value> {
     all.filter(|(key, _)| !NOT_COPIED.contains(&key.as_str())).map(|(key, value)| (key.clone(), json!(value))).collect()
 }
 
-/// Whether the ReplicaSet that took the name is the one that was to be made.
+/// Returns true if the existing ReplicaSet of the name is the one that was to be created.
 pub fn is_ours(deployment: &DynamicObject, there: &DynamicObject) -> bool {
     crate::object::controlled_by(there, deployment.uid()) && bare(there.at("/spec/template")) == bare(deployment.at("/spec/template"))
 }
 
-/// When a deadline that began at `since` ends, from now.
+/// Returns the time left until the deadline that began at `since`.
 pub fn remaining(since: &Value, deadline: i64, now: Timestamp) -> Option<Duration> {
     let end = parse_time(since)?.saturating_add(jiff::SignedDuration::from_secs(deadline)).ok()?;
     Some(end.duration_since(now).try_into().unwrap_or_default())

@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 use super::plan::{Bounds, Facts, Set, remaining};
 use crate::object::{Read as _, condition, put, time};
 
-/// A status, and when it may be another one.
+/// A status, and the time after which it may change.
 pub struct Outcome {
     /// The whole status.
     pub status: Value,
-    /// After this long.
+    /// The time after which it may change.
     pub again: Option<Duration>,
 }
 
-/// The seconds within which progress is expected.
+/// Returns the progress deadline in seconds.
 pub fn deadline(deployment: &DynamicObject) -> Option<i64> {
     // The largest number means none (upstream's HasProgressDeadline).
     deployment.int("/spec/progressDeadlineSeconds").filter(|seconds| *seconds != i64::from(i32::MAX))
 }
 
-/// Sets a condition; one of the same status and reason stays as it is.
+/// Sets a condition; an unchanged status and reason keep the existing one.
 pub fn set(conditions: &mut Vec<Value>, kind: &str, state: &str, reason: &str, message: &str, now: Timestamp) {
     let mut since = time(now);
     if let Some(present) = conditions.iter().find(|condition| condition["type"] == kind) {
@@ -41,7 +41,7 @@ pub fn set(conditions: &mut Vec<Value>, kind: &str, state: &str, reason: &str, m
     }));
 }
 
-/// Decides the status. `rollout` says whether progress is judged, which it is not while the Deployment is paused or scaled.
+/// Decides the status. `rollout` is true if progress is judged; it is not while the Deployment is paused or scaled.
 pub fn decide(facts: &Facts<'_>, bounds: &Bounds, sets: &[Set], new: Option<&Set>, mut conditions: Vec<Value>, rollout: bool) -> Outcome {
     let (deployment, now) = (facts.deployment, facts.now);
     let sum = |number: fn(&Set) -> i64| sets.iter().map(number).sum::<i64>();
@@ -69,7 +69,7 @@ pub fn decide(facts: &Facts<'_>, bounds: &Bounds, sets: &[Set], new: Option<&Set
         let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
         let settled = ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"].iter().any(|reason| progressing["reason"] == *reason);
         let watched = rollout && !settled;
-        // Times are whole seconds: a little later it is certain.
+        // Times have whole seconds, so the next look is a second later.
         watched.then(|| remaining(&progressing["lastUpdateTime"], seconds, now).unwrap_or_default() + Duration::from_secs(1))
     });
     if !conditions.is_empty() {

@@ -76,7 +76,7 @@ pub async fn run(world: World) {
     .await;
 }
 
-/// Whether anything changed of a pod that endpoints tell of.
+/// Returns true if a change of a pod affects endpoints.
 fn concerns(change: &Change) -> bool {
     let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
     let facts = |pod: &Object| (pod.deleting(), pod::ready(pod), pod::finished(pod));
@@ -84,7 +84,7 @@ fn concerns(change: &Change) -> bool {
     facts(before) != facts(now) || before.labels() != now.labels() || texts.iter().any(|at| before.at(at) != now.at(at))
 }
 
-/// Whether a Service selects a pod. A Service without a selector selects none.
+/// Returns true if a Service selects a pod. A Service without a selector selects none.
 fn covers(service: &DynamicObject, pod: &DynamicObject) -> bool {
     let Some(selector) = service.at("/spec/selector").as_object().filter(|selector| !selector.is_empty()) else { return false };
     selector.iter().all(|(key, value)| pod.labels().get(key).map(String::as_str) == value.as_str())
@@ -93,7 +93,7 @@ fn covers(service: &DynamicObject, pod: &DynamicObject) -> bool {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(service) = self.services.get(key) else { return self.forget(key).await };
-        // Without a selector somebody else says what the endpoints are.
+        // Without a selector, the endpoints are managed elsewhere.
         if service.deleting()
             || service.at("/spec/selector").as_object().is_none_or(Map::is_empty)
             || service.text("/spec/type") == "ExternalName"
@@ -107,7 +107,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// The slices go with the Service as its dependents; Endpoints have no owner, only the name.
+    /// Deletes the Endpoints of a Service: they have no owner, only the name. The slices are its dependents, and go with it.
     async fn forget(&self, key: &Key) -> Result<Outcome> {
         if let Some(endpoints) =
             self.endpoints.get(key).filter(|endpoints| endpoints.labels().get(MANAGED).is_some_and(|by| by == ENDPOINTS))
@@ -141,12 +141,12 @@ impl Controller {
         Ok(())
     }
 
-    /// The endpoints by their ports: a port that has a name may have other numbers on other pods.
+    /// Groups the endpoints by their ports: a named port may have different numbers on different pods.
     fn groups(&self, service: &DynamicObject, pods: &[Object]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for pod in pods {
             let node = self.world.nodes.get(&Key::new("", pod.text("/spec/nodeName")));
-            // Nobody can be reached on a node that is gone; when it comes, its pods are looked at again.
+            // A pod on a missing node cannot be reached; once the node appears, its pods are checked again.
             if node.is_none() && !publishes(service) {
                 continue;
             }
@@ -187,7 +187,7 @@ impl Controller {
     }
 }
 
-/// The labels of what is made for a Service: its own, a mark where it is headless, and what says who made it.
+/// Returns the labels of a Service's objects: its own, a mark if it is headless, and the managing controller.
 fn labels(service: &DynamicObject, own: &[(&str, &str)]) -> Value {
     let mut labels = service.labels().clone();
     labels.remove(HEADLESS);
@@ -198,7 +198,7 @@ fn labels(service: &DynamicObject, own: &[(&str, &str)]) -> Value {
     json!(labels)
 }
 
-/// A merge patch of labels that leaves these and no others.
+/// Returns a merge patch that leaves exactly these labels.
 fn relabelled(object: &DynamicObject, labels: &Value) -> Value {
     let mut patch = labels.clone();
     for gone in object.labels().keys().filter(|key| labels.get(key.as_str()).is_none()) {
@@ -211,7 +211,7 @@ fn is_headless(service: &DynamicObject) -> bool {
     service.text("/spec/clusterIP") == "None"
 }
 
-/// Whether a Service has no ports at all, as headless ones may.
+/// Returns true if a Service has no ports at all, as headless ones may.
 fn is_bare(service: &DynamicObject) -> bool {
     is_headless(service) && items(service, "/spec/ports").next().is_none()
 }
@@ -224,7 +224,7 @@ fn reference(pod: &DynamicObject) -> Value {
     json!({"kind": "Pod", "namespace": pod.namespace(), "name": pod.name(), "uid": pod.uid()})
 }
 
-/// The name that the Service gives a pod in DNS, where the pod asks for one.
+/// Returns the name that the Service gives a pod in DNS, if the pod asks for one.
 fn hostname<'a>(service: &DynamicObject, pod: &'a DynamicObject) -> Option<&'a str> {
     let hostname = pod.text("/spec/hostname");
     (!hostname.is_empty() && pod.text("/spec/subdomain") == service.name()).then_some(hostname)
@@ -245,7 +245,7 @@ fn endpoint(service: &DynamicObject, pod: &DynamicObject, node: Option<&DynamicO
     endpoint
 }
 
-/// The ports of a Service as numbers on a pod; a name that no container has leaves its port out.
+/// Returns the ports of a Service as numbers on a pod; a port whose name no container has is left out.
 fn ports(service: &DynamicObject, pod: &DynamicObject) -> Vec<Value> {
     let named = |name: &str, protocol: &str| {
         let sidecars = items(pod, "/spec/initContainers").filter(|container| container["restartPolicy"] == "Always");

@@ -1,4 +1,4 @@
-//! EndpointSlices of a Service: which are made, changed and deleted so that together they hold its endpoints.
+//! The EndpointSlices of a Service: those that are created, changed and deleted so that together they hold its endpoints.
 //!
 //! An endpoint stays in the slice that holds it, so that one pod more or less changes one slice.
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::object::{Object, Read as _};
 
-/// Endpoints of one slice.
+/// The most endpoints of one slice.
 const SLICE: usize = 100;
-/// The name of the Service, on its slices.
+/// The label with the name of the Service, on its slices.
 pub const SERVICE: &str = "kubernetes.io/service-name";
-/// Who looks after a slice.
+/// The label with the controller that manages a slice.
 pub const BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// Endpoints that share their ports.
+/// Endpoints with the same ports.
 #[derive(Debug, Default)]
 pub struct Group {
     /// The ports.
@@ -24,18 +24,18 @@ pub struct Group {
     pub endpoints: Vec<Value>,
 }
 
-/// What is to be done with slices.
+/// The plan for slices.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// `endpoints` and `ports` of slices that are made.
+    /// `endpoints` and `ports` of the slices that are created.
     pub create: Vec<Value>,
-    /// Slices with what they hold from now on.
+    /// Slices with their new content.
     pub update: Vec<(Object, Value)>,
-    /// Slices that hold nothing any more.
+    /// Slices that are empty now.
     pub delete: Vec<Object>,
 }
 
-/// A slice on its way.
+/// A slice under construction.
 struct Slice {
     there: Option<Object>,
     ports: Vec<Value>,
@@ -49,7 +49,7 @@ impl Slice {
     }
 }
 
-/// Decides what becomes of the Service's slices. `labels` are those that each should have.
+/// Plans the slices of the Service. `labels` are those that each should have.
 pub fn plan(there: &[Object], groups: Vec<Group>, labels: &Value) -> Plan {
     let mut slices: Vec<Slice> = Vec::new();
     let mut unused: Vec<Object> = there.to_vec();
@@ -61,7 +61,7 @@ pub fn plan(there: &[Object], groups: Vec<Group>, labels: &Value) -> Plan {
         slices.extend(kept);
         unused.extend(empty);
     }
-    // A Service without endpoints has one slice that says so.
+    // A Service without endpoints has one empty slice.
     if slices.is_empty() {
         let at = unused.iter().position(|slice| list(slice, "endpoints").is_empty() && list(slice, "ports").is_empty());
         let there = at.map(|at| unused.remove(at));
@@ -69,7 +69,7 @@ pub fn plan(there: &[Object], groups: Vec<Group>, labels: &Value) -> Plan {
     }
     let mut plan = Plan::default();
     for mut slice in slices {
-        // What would be deleted becomes what would be made.
+        // A slice to delete is reused for one to create.
         let reused = if slice.there.is_none() { unused.pop() } else { None };
         slice.changed |= reused.is_some();
         let content = json!({"endpoints": slice.endpoints, "ports": slice.ports});
@@ -83,8 +83,8 @@ pub fn plan(there: &[Object], groups: Vec<Group>, labels: &Value) -> Plan {
     plan
 }
 
-/// Puts the endpoints of a group into its slices: each stays where it is, new ones go where there is room. The slices that hold something,
-/// and those that do not any more.
+/// Puts the endpoints of a group into its slices: existing ones stay where they are, new ones go where there is room. Returns the slices that
+/// hold endpoints, and those that no longer do.
 fn fill(own: Vec<Object>, group: Group) -> (Vec<Slice>, Vec<Object>) {
     let mut wanted: Vec<Option<Value>> = group.endpoints.into_iter().map(Some).collect();
     let places: HashMap<String, usize> =
@@ -109,7 +109,7 @@ fn fill(own: Vec<Object>, group: Group) -> (Vec<Slice>, Vec<Object>) {
         let count = slices[index].room().min(left.len());
         slices[index].endpoints.extend(left.drain(..count));
     }
-    // Then one slice that has room for all, the fullest of those; else new ones.
+    // Then the fullest of the slices that have room for all; else new ones.
     while !left.is_empty() {
         let fits = |slice: &&mut Slice| !slice.changed && slice.room() >= left.len();
         if let Some(slice) = slices.iter_mut().filter(fits).min_by_key(|slice| slice.room()) {
@@ -123,7 +123,7 @@ fn fill(own: Vec<Object>, group: Group) -> (Vec<Slice>, Vec<Object>) {
     (slices, empty)
 }
 
-/// What makes an endpoint the same one, whatever its state.
+/// Returns the identity of an endpoint, regardless of its state.
 fn identity(endpoint: &Value) -> String {
     let pod = &endpoint["targetRef"];
     json!([endpoint["addresses"], pod["namespace"], pod["name"], pod["uid"]]).to_string()

@@ -1,4 +1,4 @@
-//! The subsets of an Endpoints object: which addresses answer on which ports, in Kubernetes' own order.
+//! The subsets of an Endpoints object: the addresses that answer on each set of ports, in Kubernetes' own order.
 //!
 //! ```text
 //!   pods × ports of the Service ── addresses by port ── ports of the same addresses together ── at most 1,000 addresses
@@ -12,15 +12,15 @@ use crate::hash;
 use crate::object::{Object, Read as _};
 use crate::pod;
 
-/// How many addresses an Endpoints object holds; EndpointSlices hold them all.
+/// The most addresses of an Endpoints object; EndpointSlices hold all of them.
 const CAPACITY: usize = 1000;
 
-/// What an Endpoints object says.
+/// The content of an Endpoints object.
 #[derive(Debug, PartialEq)]
 pub struct Subsets {
     /// Its `subsets`.
     pub list: Value,
-    /// Whether addresses were left out.
+    /// True if addresses were left out.
     pub truncated: bool,
 }
 
@@ -32,7 +32,7 @@ struct Subset {
     ports: Vec<Value>,
 }
 
-/// The subsets for these pods, which the Service selects and which have addresses.
+/// Returns the subsets for these pods, which the Service selects and which have addresses.
 pub fn subsets(service: &DynamicObject, pods: &[Object]) -> Subsets {
     let mut pods: Vec<&Object> = pods.iter().filter(|pod| !pod.deleting() || publishes(service)).collect();
     pods.sort_by(|one, other| (one.text("/status/podIP"), one.uid()).cmp(&(other.text("/status/podIP"), other.uid())));
@@ -80,7 +80,7 @@ impl Subset {
     }
 }
 
-/// A port as Endpoints have it: without a name rather than with an empty one.
+/// Returns a port as Endpoints have it: without a name instead of an empty one.
 fn named(mut port: Value) -> Value {
     if let Value::Object(map) = &mut port {
         map.retain(|_, value| value != "");
@@ -96,7 +96,7 @@ fn address(service: &DynamicObject, pod: &DynamicObject) -> Value {
     address
 }
 
-/// Leaves out addresses above the capacity: first those that are not ready, from each subset in proportion. Says whether any were.
+/// Drops addresses above the capacity: first those that are not ready, from each subset in proportion. Returns true if any were dropped.
 fn truncate(subsets: &mut [Subset]) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.ready.len()).sum();
     let not_ready: usize = subsets.iter().map(|subset| subset.not_ready.len()).sum();

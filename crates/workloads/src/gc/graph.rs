@@ -1,4 +1,4 @@
-//! Who belongs to whom: a plain index fed with objects' metadata, and what follows from it.
+//! The graph of owners and dependents: a plain index fed with objects' metadata, and the decisions from it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -32,7 +32,7 @@ impl From<&OwnerReference> for Owner {
     }
 }
 
-/// An object: as much of it as matters here.
+/// The part of an object that garbage collection needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The number of its kind.
@@ -43,16 +43,16 @@ pub struct Node {
     pub name: Box<str>,
     /// Its owners.
     pub owners: Box<[Owner]>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// Whether it waits for its dependents to go.
+    /// True if it waits for its dependents to be deleted.
     pub foreground: bool,
-    /// Whether its dependents are to be let go.
+    /// True if its dependents are to be orphaned.
     pub orphan: bool,
 }
 
 impl Node {
-    /// Of an object's metadata.
+    /// Reads an object's metadata.
     pub fn of(kind: u32, meta: &ObjectMeta) -> Self {
         let has = |finalizer: &str| meta.finalizers.iter().flatten().any(|own| own == finalizer);
         Self {
@@ -78,52 +78,52 @@ pub struct Graph {
     dependents: HashMap<Box<str>, BTreeSet<Box<str>>>,
 }
 
-/// What to do about an object.
+/// The decision about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
+    /// Nothing is done.
     Keep,
-    /// These owners are not known here: whether they exist must be asked.
+    /// These owners are unknown here: the server must be asked if they exist.
     Ask(Vec<Owner>),
-    /// The references to these owners (uids) go: they are gone or about to, and another owner remains.
+    /// The references to these owners (uids) are removed: they are gone or about to go, and another owner remains.
     Unlink(Vec<Box<str>>),
-    /// Nobody owns it any more.
+    /// No owner is left.
     Delete {
-        /// It waits for its own dependents first.
+        /// The propagation: it waits for its own dependents first.
         propagation: &'static str,
-        /// Its dependents wait for themselves in a circle: they shall not block it.
+        /// True if its dependents wait for themselves in a circle, and must not block it.
         unblock: bool,
     },
-    /// Its dependents are to be let go, then the finalizer goes.
+    /// Its dependents are orphaned, then the finalizer is removed.
     Orphan(Vec<Box<str>>),
-    /// These dependents block it; they go first.
+    /// These dependents block it, and are deleted first.
     DeleteFirst(Vec<Box<str>>),
-    /// No dependent blocks it any more: the finalizer goes.
+    /// No dependent blocks it any more: the finalizer is removed.
     Release,
 }
 
 impl Graph {
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The object of a uid.
+    /// Returns the object of a uid.
     pub fn get(&self, uid: &str) -> Option<&Node> {
         self.nodes.get(uid)
     }
 
-    /// The dependents of a uid, whether it exists or not.
+    /// Returns the dependents of a uid, even if it does not exist.
     pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Box<str>> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// An object is there, or changed; the uids to look at.
+    /// Adds or changes an object, and returns the uids to check.
     pub fn apply(&mut self, uid: &str, node: Node) -> Vec<Box<str>> {
         let uid: Box<str> = uid.into();
         let mut look = Vec::new();
@@ -133,7 +133,7 @@ impl Graph {
         }
         for owner in before.iter().flat_map(|before| before.owners.iter()) {
             self.unlink(&owner.uid, &uid);
-            // An owner that waits may be blocked by one fewer.
+            // An owner that waits may have one blocking dependent less.
             if self.nodes.get(&owner.uid).is_some_and(Node::waits) {
                 look.push(owner.uid.clone());
             }
@@ -144,7 +144,7 @@ impl Graph {
         if !node.owners.is_empty() || (node.deleting && (node.foreground || node.orphan)) {
             look.push(uid.clone());
         }
-        // Dependents of an owner that begins to wait may have to go.
+        // Dependents of an owner that begins to wait may have to be deleted.
         if node.waits() && !before.is_some_and(|before| before.waits()) {
             look.extend(self.dependents(&uid).cloned());
         }
@@ -152,7 +152,7 @@ impl Graph {
         look
     }
 
-    /// An object is gone; the uids to look at.
+    /// Removes an object, and returns the uids to check.
     pub fn remove(&mut self, uid: &str) -> Vec<Box<str>> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut look: Vec<Box<str>> = self.dependents(uid).cloned().collect();
@@ -165,7 +165,7 @@ impl Graph {
         look
     }
 
-    /// The uids of a kind.
+    /// Returns the uids of a kind.
     pub fn of_kind(&self, kind: u32) -> HashSet<Box<str>> {
         self.nodes.iter().filter(|(_, node)| node.kind == kind).map(|(uid, _)| uid.clone()).collect()
     }
@@ -179,7 +179,7 @@ impl Graph {
         }
     }
 
-    /// The owners of an object that live in another namespace, which makes them none.
+    /// Returns the owners of an object in other namespaces, which therefore do not count.
     pub fn foreign(&self, uid: &str) -> Vec<Owner> {
         let Some(node) = self.nodes.get(uid) else { return Vec::new() };
         let elsewhere = |owner: &&Owner| {
@@ -188,8 +188,8 @@ impl Graph {
         node.owners.iter().filter(elsewhere).cloned().collect()
     }
 
-    /// Decides about an object. `gone` are uids that the server was asked about and does not have (under this name), `there` those
-    /// that it has although they are not known here.
+    /// Decides about an object. `gone` are the uids that the server was asked about and does not have (under this name); `there` are
+    /// those that it has although they are unknown here.
     pub fn decide(&self, uid: &str, gone: &HashSet<Box<str>>, there: &HashSet<Box<str>>) -> Decision {
         let Some(node) = self.nodes.get(uid) else { return Decision::Keep };
         if node.deleting {

@@ -1,4 +1,4 @@
-//! Garbage collection: dependents go when their owners have gone (KAPI-WL-01).
+//! Garbage collection: dependents are deleted after their owners (KAPI-WL-01).
 //!
 //! ```text
 //!   shared copies ──┐
@@ -33,11 +33,11 @@ use crate::object::Read as _;
 use crate::world::World;
 
 const COMPONENT: &str = "garbage-collector-controller";
-/// How often the kinds are asked for without a CRD having changed.
+/// The interval at which discovery is repeated although no CRD has changed.
 const REFRESH: Duration = Duration::from_secs(60);
-/// How long after a CRD changed its kind may not be discovered yet.
+/// The time after a change of a CRD during which discovery may lack its kind.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Uids that are known to be gone, at most.
+/// The most uids that are remembered as gone.
 const GONE: usize = 10_000;
 
 /// A uid as a key of the queue.
@@ -66,7 +66,7 @@ struct Collector {
     queue: Queue<Uid>,
 }
 
-/// Runs the collector. `shared` are the copies that exist anyway.
+/// Runs the collector. `shared` are the existing live copies.
 pub async fn run(world: World, discovery: Discovery, shared: Vec<Live>) {
     let collector =
         Collector { api: world.api.clone(), events: world.events.clone(), discovery, state: Arc::default(), queue: Queue::default() };
@@ -87,7 +87,7 @@ pub async fn run(world: World, discovery: Discovery, shared: Vec<Live>) {
     }
 }
 
-/// How soon an owner that is not watched yet is asked for again.
+/// The interval at which an owner that is not watched yet is asked for again.
 const UNSEEN: Duration = Duration::from_secs(1);
 
 impl Collector {
@@ -95,7 +95,7 @@ impl Collector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches every kind that can be listed, and begins and ends watches as kinds come and go.
+    /// Watches every kind that can be listed, and starts and stops watches as kinds come and go.
     async fn follow_kinds(self, world: World, shared: Vec<Live>) {
         let crds = world.follow("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false);
         let changed = Arc::new(tokio::sync::Notify::new());
@@ -176,7 +176,7 @@ impl Collector {
         }
     }
 
-    /// The objects of a kind that is served no more are gone.
+    /// Removes the objects of a kind that is no longer served.
     fn forget(&self, number: u32) {
         let uids = self.state().graph.of_kind(number);
         for uid in uids {
@@ -229,7 +229,7 @@ impl Collector {
         let look = {
             let mut state = self.state();
             let look = state.graph.remove(uid);
-            // What was seen to go needs no question; only where somebody depends on it does it matter.
+            // A deletion that was seen needs no request, and matters only if the object has dependents.
             if !look.is_empty() {
                 remember(&mut state.gone, uid.into());
             }
@@ -240,9 +240,9 @@ impl Collector {
         }
     }
 
-    /// Owners of other namespaces are no owners; whoever wrote them may not know.
+    /// Warns about owners of other namespaces, which do not count: the user may not know that.
     fn warn_of_foreign(&self, uid: &str) {
-        // Apart, since each locks the state.
+        // Separate statements, because each locks the state.
         let foreign = self.state().graph.foreign(uid);
         let Some((served, key)) = self.place(uid) else { return };
         for owner in foreign {
@@ -272,7 +272,7 @@ impl Collector {
             };
             match decision {
                 Decision::Keep => {
-                    // An owner that is there, but is not watched yet: that it goes before it is would not be seen.
+                    // The owner exists but is not watched yet, so its deletion before the watch starts would not be seen.
                     let unseen = there.iter().any(|owner| self.state().graph.get(owner).is_none());
                     return Ok(if unseen { Outcome::After(UNSEEN) } else { Outcome::Done });
                 }
@@ -283,7 +283,7 @@ impl Collector {
                                 there.insert(owner.uid);
                             }
                             Presence::Gone => remember(&mut self.state().gone, owner.uid),
-                            // Its kind is not served (now): it is not known to be gone.
+                            // The owner's kind is not served now, so the owner is not known to be gone.
                             Presence::Unknown => return Ok(Outcome::Retry),
                         }
                     }
@@ -333,13 +333,13 @@ impl Collector {
         let Some((_, key)) = self.place(dependent) else { return Ok(Presence::Unknown) };
         let mut kind = self.discovery.find(&owner.api_version, &owner.kind);
         if kind.is_none() {
-            // It may be new.
+            // The kind may be new.
             self.discovery.refresh().await?;
             kind = self.discovery.find(&owner.api_version, &owner.kind);
         }
         let Some(kind) = kind else { return Ok(Presence::Unknown) };
         if kind.served.namespaced && key.namespace.is_empty() {
-            // A cluster-wide object cannot be owned by one of a namespace that it does not name.
+            // A cluster-scoped object cannot be owned by a namespaced one, because the reference does not name a namespace.
             return Ok(Presence::Unknown);
         }
         let namespace = if kind.served.namespaced { key.namespace } else { String::new() };
@@ -348,7 +348,7 @@ impl Collector {
         Ok(if same { Presence::There } else { Presence::Gone })
     }
 
-    /// The object as the server has it; nothing where it is another one by now.
+    /// Returns the object from the server; `None` if the uid is another one by now.
     async fn live(&self, uid: &str) -> Result<Option<(Served, Key, Value)>> {
         let Some((served, key)) = self.place(uid) else { return Ok(None) };
         let live = self.api.get_metadata(&served, &key).await?;
@@ -410,7 +410,7 @@ impl Collector {
         let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let owners: HashSet<Box<str>> = owners.filter_map(|owner| owner["uid"].as_str()).map(Box::from).collect();
         if Some(owners) != known {
-            // It has other owners than the decision rested on.
+            // Its owners changed since the decision.
             return Ok(Outcome::Retry);
         }
         let version = live["metadata"]["resourceVersion"].as_str().map(str::to_owned);
@@ -428,13 +428,13 @@ enum Presence {
 
 fn remember(gone: &mut HashSet<Box<str>>, uid: Box<str>) {
     if gone.len() >= GONE {
-        // What is forgotten is asked for again.
+        // Uids that are forgotten are asked for again.
         gone.clear();
     }
     gone.insert(uid);
 }
 
-/// Events are many, and end by themselves.
+/// Returns true for kinds that are collected. Events are not: they are many, and expire by themselves.
 fn collectable(kind: &Kind) -> bool {
     let resource = &kind.served.resource;
     let event = resource.plural == "events" && (resource.group.is_empty() || resource.group == "events.k8s.io");

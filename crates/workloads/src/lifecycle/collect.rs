@@ -1,4 +1,4 @@
-//! Collects pods that nobody else takes away: those of nodes that are gone, those that end before they had a node, and the oldest of
+//! The collector of abandoned pods: those of deleted nodes, those that ended before they had a node, and the oldest of
 //! too many that have ended (KAPI-WL-01).
 
 use std::collections::{HashMap, HashSet};
@@ -15,28 +15,28 @@ use crate::object::{Object, Read as _};
 use crate::pod;
 use crate::world::World;
 
-/// How often it is looked.
+/// The interval between two collections.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node must be missing.
+/// The time for which a node must be missing.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
-/// How many pods that have ended may lie about.
+/// Terminated pods kept before collection.
 const ENDED: usize = 12_500;
 
-/// A pod to be taken away, and what its condition says.
+/// A pod to collect, and the message of its condition.
 #[derive(Debug, PartialEq)]
 struct Collected {
-    /// Which.
+    /// The pod.
     pod: Object,
-    /// Why, where it is to be said.
+    /// The message, if one is set.
     why: Option<&'static str>,
 }
 
-/// Nodes that pods are bound to and that are not there, since when.
+/// Missing nodes that pods are bound to, with the time since when.
 #[derive(Debug, Default)]
 struct Missing(HashMap<String, Timestamp>);
 
 impl Missing {
-    /// The names of those that have been missing long enough.
+    /// Returns the names of the nodes that have been missing long enough.
     fn follow(&mut self, pods: &[Object], nodes: &HashSet<String>, now: Timestamp) -> HashSet<String> {
         let named: HashSet<&str> =
             pods.iter().map(|pod| pod.text("/spec/nodeName")).filter(|name| !name.is_empty() && !nodes.contains(*name)).collect();
@@ -49,7 +49,7 @@ impl Missing {
     }
 }
 
-/// Decides.
+/// Decides which pods are collected.
 fn plan(pods: &[Object], gone: &HashSet<String>, threshold: usize) -> Vec<Collected> {
     let mut ended: Vec<&Object> = pods.iter().filter(|pod| pod::finished(pod) && !pod.deleting()).collect();
     let over = ended.len().saturating_sub(threshold);

@@ -1,4 +1,4 @@
-//! The lives of nodes: those that fall silent are tainted, pods that do not tolerate it leave, pods of nodes that are gone are
+//! The lifecycle of nodes: silent nodes are tainted, pods that do not tolerate the taint are evicted, and pods of deleted nodes are
 //! collected (KAPI-WL-01).
 //!
 //! ```text
@@ -29,7 +29,7 @@ use crate::world::{World, wake_self};
 const COMPONENT: &str = "node-controller";
 const EVICTOR: &str = "taint-eviction-controller";
 
-/// When each node was last heard of, by this process' clock: clocks of nodes are not to be trusted.
+/// The last sign of life of each node, by this process' clock: the clocks of nodes are not trusted.
 type Heard = Arc<Mutex<HashMap<String, (String, Timestamp)>>>;
 
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub async fn run(world: World) {
         let Some(lease) = change.now.as_ref() else { return };
         hear(&heard, lease.name(), lease.text("/spec/renewTime"), env.now());
         let key = Key::new("", lease.name());
-        // A node that was lost is found again by its own report; only one that is not known to be well is worth a look.
+        // The node's own report ends its loss; only a node that is not known to be healthy needs a look.
         if known
             .get(&key)
             .is_some_and(|node| condition(node.at("/status/conditions"), "Ready").is_none_or(|ready| ready["status"] == "Unknown"))
@@ -98,7 +98,7 @@ fn hear(heard: &Heard, name: &str, sign: &str, now: Timestamp) {
     }
 }
 
-/// Pods on tainted nodes are looked at: when they come there, and when the taints change.
+/// Watches pods on tainted nodes: they are checked when they arrive, and when the taints change.
 fn watch_pods(world: &World, queue: &Queue<Key>) {
     let (wake, nodes) = (queue.clone(), world.nodes.clone());
     world.pods.on_change(move |change| {
@@ -139,7 +139,7 @@ impl Controller {
             let message = format!("Node {} status is now: NodeNotReady", node.name());
             self.world.events.record(COMPONENT, "Normal", self.world.nodes.served(), &node, "NodeNotReady", message);
         }
-        // Neither waits for the other: taints that are refused leave no pod ready, and the other way round.
+        // The two writes are independent: refused taints do not leave pods ready, nor the other way round.
         let tainted = match plan.taints {
             Some(taints) => {
                 let meta = json!({"uid": node.uid(), "resourceVersion": current.metadata.resource_version});
@@ -153,7 +153,7 @@ impl Controller {
         Ok(plan.again.map_or(Outcome::Done, |again| Outcome::After(again.max(Duration::from_millis(100)))))
     }
 
-    /// Pods of a node that nobody hears of serve nobody, whatever they said last.
+    /// Marks the pods of a silent node as not ready: they serve no requests, whatever they reported last.
     async fn mark_pods(&self, node: &DynamicObject) -> Result<()> {
         let here = |pod: &Object| pod.text("/spec/nodeName") == node.name() && pod::ready(pod);
         for pod in self.world.pods.all().into_iter().filter(here) {

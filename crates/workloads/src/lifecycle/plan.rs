@@ -1,4 +1,4 @@
-//! Whether a node is well, which taints that gives it, and which of its pods have to go: pure functions (KAPI-WL-01).
+//! The plan for a node: its conditions, its taints, and the eviction of its pods, as pure functions (KAPI-WL-01).
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use serde_json::{Map, Value, json};
 use crate::object::{Read as _, condition, items, parse_time, time};
 use crate::scheduler::plan::tolerates;
 
-/// How long a node may be silent.
+/// The time that a node may be silent.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(50);
-/// How long one that has just been made may be.
+/// The time that a new node may be silent.
 pub const STARTUP_GRACE: SignedDuration = SignedDuration::from_secs(60);
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// Conditions whose state is not known any more once the kubelet is silent.
+/// Conditions that become unknown once the kubelet is silent.
 const FOLLOWED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// What to do about a node.
+/// The plan for a node.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Its conditions, where they change.
+    /// Its conditions, if they change.
     pub conditions: Option<Value>,
-    /// Its taints, where they change.
+    /// Its taints, if they change.
     pub taints: Option<Value>,
-    /// Whether it just ceased to be ready, which is told once.
+    /// True if it just became not ready, which is recorded once.
     pub ceased: bool,
-    /// Whether nobody hears of it, so that none of its pods is ready. This holds as long as the silence: whoever could not say so of
-    /// every pod says it at the next look.
+    /// True if it is silent, so that none of its pods is ready. This holds as long as the silence: a pod whose update failed is
+    /// updated at the next look.
     pub lost: bool,
-    /// When to look again.
+    /// The time until the next look.
     pub again: Option<Duration>,
 }
 
-/// Decides. `heard` is when its kubelet was last heard of.
+/// Decides the next changes. `heard` is the time of the kubelet's last sign of life.
 pub fn plan(node: &DynamicObject, heard: Option<Timestamp>, now: Timestamp) -> Plan {
     let present = node.at("/status/conditions");
     let ready = condition(present, "Ready");
@@ -62,7 +62,7 @@ pub fn plan(node: &DynamicObject, heard: Option<Timestamp>, now: Timestamp) -> P
     plan
 }
 
-/// The conditions of a node that nobody hears of.
+/// Returns the conditions of a silent node.
 fn unknown(node: &DynamicObject, now: Timestamp) -> Value {
     let mut conditions = node.at("/status/conditions").as_array().cloned().unwrap_or_default();
     for kind in FOLLOWED {
@@ -84,7 +84,7 @@ fn unknown(node: &DynamicObject, now: Timestamp) -> Value {
     Value::Array(conditions)
 }
 
-/// The taints that a node should have: its own, and those that its state gives it. A taint that stays keeps its time.
+/// Returns the taints that a node should have: its own, and those of its state. A taint that stays keeps its time.
 fn taints(node: &DynamicObject, conditions: &Value, now: Timestamp) -> Vec<Value> {
     let is = |kind: &str, state: &str| condition(conditions, kind).is_some_and(|one| one["status"] == state);
     let (bad, lost) = (is("Ready", "False"), is("Ready", "Unknown"));
@@ -110,7 +110,7 @@ fn taints(node: &DynamicObject, conditions: &Value, now: Timestamp) -> Vec<Value
     taints
 }
 
-/// When a pod has to leave its node for the node's taints of effect NoExecute: `None` where it may stay for good.
+/// Returns the time at which a pod must leave its node because of NoExecute taints; `None` if it may stay for good.
 pub fn evicted_at(pod: &DynamicObject, node: &DynamicObject) -> Option<Timestamp> {
     let taints = items(node, "/spec/taints").filter(|taint| taint["effect"] == "NoExecute");
     taints
@@ -119,7 +119,7 @@ pub fn evicted_at(pod: &DynamicObject, node: &DynamicObject) -> Option<Timestamp
             let mut bearable: Option<Option<i64>> = None;
             for toleration in items(pod, "/spec/tolerations").filter(|toleration| tolerates(toleration, taint)) {
                 let seconds = toleration["tolerationSeconds"].as_i64();
-                // The least of several counts.
+                // The shortest of several toleration times.
                 bearable = Some(match bearable {
                     Some(Some(less)) => Some(seconds.map_or(less, |seconds| less.min(seconds))),
                     _ => seconds,
@@ -134,7 +134,7 @@ pub fn evicted_at(pod: &DynamicObject, node: &DynamicObject) -> Option<Timestamp
         .min()
 }
 
-/// A condition of a pod that is disturbed, in its list of conditions.
+/// Returns a pod's list of conditions with the one that it is disrupted.
 pub fn disrupted(pod: &DynamicObject, reason: &str, message: &str, now: Timestamp) -> Value {
     let mut own = Map::new();
     own.insert("type".into(), json!("DisruptionTarget"));

@@ -201,7 +201,7 @@ impl<'a> Life<'a> {
             }
             self.main.push(look);
         }
-        // Sidecars run as long as the main containers do.
+        // Sidecars stop once an init container has failed for good, or the main containers have ended.
         if self.failed || self.ended() {
             for (position, (container, _)) in self.init_containers().into_iter().enumerate() {
                 if self.init[position].running() {
@@ -337,7 +337,7 @@ impl<'a> Life<'a> {
         Value::Object(next)
     }
 
-    /// Returns the condition that a closed readiness gate waits for.
+    /// Returns the message about the first closed readiness gate.
     fn closed_gate(&self) -> Option<String> {
         let conditions = self.pod.at("/status/conditions");
         items(self.pod, "/spec/readinessGates").find_map(|gate| {

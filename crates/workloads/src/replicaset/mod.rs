@@ -1,4 +1,4 @@
-//! ReplicaSets and ReplicationControllers: as many pods as wanted (KAPI-WL-01).
+//! ReplicaSets and ReplicationControllers: they keep the desired number of pods (KAPI-WL-01).
 
 pub mod plan;
 
@@ -14,12 +14,12 @@ use crate::object::{Object, Read as _};
 use crate::world::{World, wake_controller, wake_selecting, wake_self};
 use crate::{Error, Result, claim, pod};
 
-/// Which of the two kinds is controlled.
+/// The kind that is controlled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// Of apps/v1.
+    /// The kind of apps/v1.
     ReplicaSet,
-    /// Of the core group; its selector is a plain map of labels.
+    /// The kind of the core group; its selector is a plain map of labels.
     ReplicationController,
 }
 
@@ -77,7 +77,7 @@ pub async fn run(world: World, replicasets: Live, flavour: Flavour) {
     .await;
 }
 
-/// A world that moved is no failure: it is looked at again.
+/// Turns a stale state into a retry: a change of the cluster is not a failure.
 pub fn settle(outcome: Result<Outcome>) -> Result<Outcome> {
     match outcome {
         Err(error) if error.is_terminating() => Ok(Outcome::Done),
@@ -99,7 +99,7 @@ impl Controller {
             plan::Pods::Make(count) => self.make(&replicaset, count).await.err().map(|error| ("FailedCreate", error)),
             plan::Pods::Delete(pods) => self.delete(&replicaset, &pods).await.err().map(|error| ("FailedDelete", error)),
         };
-        // What was made and deleted is seen by now.
+        // The pods that were created and deleted are seen by now.
         let active: Vec<Object> = self.world.pods.owned_by(replicaset.uid()).into_iter().filter(|pod| pod::active(pod)).collect();
         let told = failure.as_ref().map(|(reason, error)| (*reason, error.message()));
         let told = told.as_ref().map(|(reason, message)| (*reason, message.as_str()));
@@ -118,7 +118,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// The pods of all ReplicaSets of the same owner.
+    /// Returns the pods of all ReplicaSets of the same owner.
     fn related(&self, replicaset: &DynamicObject) -> Vec<Object> {
         let Some(owner) = replicaset.controller() else { return self.world.pods.owned_by(replicaset.uid()) };
         let siblings = self.replicasets.owned_by(&owner.uid);
@@ -138,7 +138,7 @@ impl Controller {
     }
 }
 
-/// Makes pods, one first and twice as many each time that all went well, so that a refusal is not met hundreds of times.
+/// Creates pods: first one, then twice as many after each success, so that a refusal is not repeated hundreds of times.
 pub async fn make_pods(
     world: &World,
     owners: &Live,
@@ -166,7 +166,7 @@ pub async fn make_pods(
     Ok(())
 }
 
-/// Deletes a pod of a controller, and says so.
+/// Deletes a pod of a controller, and records an event.
 pub async fn delete_pod(world: &World, owners: &Live, component: &'static str, owner: &DynamicObject, pod: &Object) -> Result<()> {
     match world.pods.delete(&Key::of(pod), &Delete::uid(pod.uid())).await {
         Ok(true) => {

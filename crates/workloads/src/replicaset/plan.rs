@@ -1,4 +1,4 @@
-//! How many pods a ReplicaSet makes, which it deletes, and its status.
+//! The plan for a ReplicaSet: the pods that it creates, those that it deletes, and its status.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 use crate::object::{Object, Read as _, condition, put, time};
 use crate::pod;
 
-/// Pods made or deleted in one go, at most.
+/// The most pods created or deleted at once.
 pub const BURST: usize = 500;
 
-/// What to do about the pods.
+/// The plan for the pods.
 #[derive(Debug, PartialEq)]
 pub enum Pods {
-    /// They are as many as wanted.
+    /// There are as many as desired.
     Enough,
     /// So many are missing.
     Make(usize),
-    /// These are too many.
+    /// These are surplus.
     Delete(Vec<Object>),
 }
 
-/// Compares the pods that count with what is wanted. `related` are all pods of the same Deployment, by which nodes are judged as
+/// Compares the active pods with the desired number. `related` are all pods of the same Deployment; a node with many of them counts as
 /// crowded.
 pub fn pods(replicaset: &DynamicObject, active: &[Object], related: &[Object], now: Timestamp) -> Pods {
     let wanted = usize::try_from(replicaset.int("/spec/replicas").unwrap_or(1)).unwrap_or_default();
@@ -43,15 +43,15 @@ pub fn pods(replicaset: &DynamicObject, active: &[Object], related: &[Object], n
     Pods::Delete(ranked)
 }
 
-/// Sorts pods so that those come first that are given up first; `crowd` tells how many of their kind a node has.
+/// Sorts pods so that the first to delete come first; `crowd` returns the number of related pods on a node.
 pub fn first_to_go(pods: &mut [Object], crowd: &dyn Fn(&str) -> usize, now: Timestamp) {
     pods.sort_by_cached_key(|pod| rank(pod, crowd(pod.text("/spec/nodeName")), now));
 }
 
 type Rank = (bool, u8, bool, i64, std::cmp::Reverse<usize>, i64, std::cmp::Reverse<i64>, std::cmp::Reverse<Timestamp>, String);
 
-/// The order in which pods are given up: unassigned, pending, not ready, cheap, crowded, ready for a short time, often restarted,
-/// young (upstream's ActivePodsWithRanks).
+/// Returns the deletion rank of a pod: unassigned, pending, not ready, cheap, crowded, ready for a short time, often restarted,
+/// and young pods go first (upstream's ActivePodsWithRanks).
 fn rank(pod: &DynamicObject, crowd: usize, now: Timestamp) -> Rank {
     let phase = match pod.text("/status/phase") {
         "Pending" | "" => 0,
@@ -75,7 +75,7 @@ fn rank(pod: &DynamicObject, crowd: usize, now: Timestamp) -> Rank {
     )
 }
 
-/// The status; `failure` is why pods could not be made or deleted.
+/// Returns the status; `failure` is the reason why pods could not be created or deleted.
 pub fn status(replicaset: &DynamicObject, active: &[Object], failure: Option<(&str, &str)>, now: Timestamp) -> Value {
     let labels = replicaset.at("/spec/template/metadata/labels");
     let min_ready = replicaset.int("/spec/minReadySeconds").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! StatefulSets: pods with names of their own, one after the other (KAPI-WL-01).
+//! StatefulSets: pods with stable names, in order (KAPI-WL-01).
 
 pub mod plan;
 
@@ -48,7 +48,7 @@ pub async fn run(world: World, sets: Live, revisions: Live, claims: Live) {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(set) = self.sets.get(key).filter(|set| !set.deleting()) else { return Ok(Outcome::Done) };
-        // Only pods that bear its name can be its own.
+        // Only pods that have the set's name and an ordinal can belong to it.
         let named = self.world.pods.claimable(&key.namespace, set.uid()).into_iter().filter(|pod| plan::ordinal(&set, pod).is_some());
         let claim = claim::claim(&set, set.at("/spec/selector"), named);
         let pods = claim::carry_out(claim, &self.sets, &set, &self.world.pods).await?;
@@ -86,7 +86,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// Whom claims go with, as the retention policy has it.
+    /// Sets the owners of claims by the retention policy.
     async fn keep_claims(&self, set: &DynamicObject, pods: &[Object]) -> Result<()> {
         for (pod, number) in pods.iter().filter_map(|pod| Some((pod, plan::ordinal(set, pod)?))) {
             for wanted in plan::claims(set, number) {

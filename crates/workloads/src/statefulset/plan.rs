@@ -1,4 +1,4 @@
-//! What a StatefulSet does next, pod by pod in order (KAPI-WL-01).
+//! The plan for a StatefulSet, pod by pod in order (KAPI-WL-01).
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,39 @@ use crate::pod;
 use crate::replicaset::plan::BURST;
 use crate::revision::HASH;
 
-/// The label with a pod's own name.
+/// The label with the pod's own name.
 const NAME: &str = "statefulset.kubernetes.io/pod-name";
 const INDEX: &str = "apps.kubernetes.io/pod-index";
 
-/// What a decision rests on.
+/// The facts that a decision rests on.
 pub struct Facts<'a> {
     /// The StatefulSet.
     pub set: &'a DynamicObject,
     /// Its pods.
     pub pods: &'a [Object],
-    /// The name of the revision of the present template.
+    /// The name of the revision of the current template.
     pub update: &'a str,
-    /// The name of the revision that is rolled out everywhere.
+    /// The name of the revision that is fully rolled out.
     pub current: &'a str,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// A step.
+/// A step of the plan.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// The pod of this ordinal is made, of the update revision or of the current one.
+    /// The pod of this ordinal is created, with the update revision or the current one.
     Make {
-        /// Which.
+        /// The ordinal.
         ordinal: i64,
         /// The name of its revision.
         revision: String,
     },
-    /// A pod goes.
+    /// A pod is deleted.
     Delete(Object),
 }
 
-/// The ordinal of a pod of this StatefulSet.
+/// Returns the ordinal of a pod of this StatefulSet.
 pub fn ordinal(set: &DynamicObject, pod: &DynamicObject) -> Option<i64> {
     pod.name().strip_prefix(set.name())?.strip_prefix('-')?.parse().ok()
 }
@@ -57,7 +57,7 @@ fn revision(pod: &DynamicObject) -> &str {
     pod.labels().get(HASH).map(String::as_str).unwrap_or_default()
 }
 
-/// Decides. There are never more steps than [`BURST`]: what they change calls for the next ones.
+/// Decides the next steps, at most [`BURST`]: their changes wake the controller for the next ones.
 pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
     let set = facts.set;
     let ordered = set.text("/spec/podManagementPolicy") != "Parallel";
@@ -97,7 +97,7 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
             return steps;
         }
     }
-    // Those beyond the number go, the highest first, each when those before it are healthy.
+    // Surplus pods are deleted, the highest ordinal first, each once the lower ones are healthy.
     let mut surplus: Vec<&Object> =
         facts.pods.iter().filter(|pod| ordinal(set, pod).is_none_or(|number| !range.contains(&number))).collect();
     surplus.sort_by_cached_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
@@ -127,7 +127,7 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
     Vec::new()
 }
 
-/// The pod of an ordinal.
+/// Builds the pod of an ordinal.
 pub fn body(set: &DynamicObject, template: &Value, number: i64, revision: &str) -> Value {
     let name = format!("{}-{number}", set.name());
     let mut body = pod::from_template(template, "apps/v1", "StatefulSet", set);
@@ -145,7 +145,7 @@ pub fn body(set: &DynamicObject, template: &Value, number: i64, revision: &str) 
         volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": format!("{volume}-{name}")}}));
     }
     let own = body["spec"]["volumes"].as_array().cloned().unwrap_or_default();
-    // A claim takes the place of a volume of the same name.
+    // A claim replaces a volume of the same name.
     let kept: Vec<Value> = own.into_iter().filter(|one| !volumes.iter().any(|claim| claim["name"] == one["name"])).collect();
     volumes.extend(kept);
     if !volumes.is_empty() {
@@ -154,7 +154,7 @@ pub fn body(set: &DynamicObject, template: &Value, number: i64, revision: &str) 
     body
 }
 
-/// The claims of an ordinal.
+/// Returns the claims of an ordinal.
 pub fn claims(set: &DynamicObject, number: i64) -> Vec<Value> {
     items(set, "/spec/volumeClaimTemplates")
         .map(|template| {
@@ -176,7 +176,7 @@ pub fn claims(set: &DynamicObject, number: i64) -> Vec<Value> {
         .collect()
 }
 
-/// The owners that a claim should have by the retention policy; `None` where it has them. `pod` is the pod of its ordinal.
+/// Returns the owners that a claim should have by the retention policy; `None` if it has them. `pod` is the pod of its ordinal.
 pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, number: i64) -> Option<Vec<Value>> {
     let deletes = |when: &str| set.at("/spec/persistentVolumeClaimRetentionPolicy")[when] == "Delete";
     let condemned = !wanted(set).contains(&number);
@@ -187,7 +187,7 @@ pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, n
     if has(set.uid()) == with_set && has(pod.uid()) == with_pod {
         return None;
     }
-    // A reference to a pod of this name that is gone goes with it.
+    // References to earlier pods of this name are dropped.
     let others = present.iter().filter(|owner| owner.uid != set.uid() && !(owner.kind == "Pod" && owner.name == pod.name()));
     let mut owners: Vec<Value> = others.map(|owner| json!(owner)).collect();
     if with_set {
@@ -199,7 +199,7 @@ pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, n
     Some(owners)
 }
 
-/// The status; the current revision becomes the update revision when every pod is of it and ready.
+/// Returns the status; the update revision becomes the current revision once every pod has it and is ready.
 pub fn status(facts: &Facts<'_>) -> Value {
     let set = facts.set;
     let min_ready = set.int("/spec/minReadySeconds").unwrap_or_default();
