@@ -1,4 +1,4 @@
-//! Rules of pods about nodes and about each other: node affinity, pod affinity and anti-affinity, topology spread (KAPI-WL-02).
+//! The rules of pods about nodes and about each other: node affinity, pod affinity and anti-affinity, topology spread (KAPI-WL-02).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,11 +11,11 @@ use crate::object::{Object, Read as _, items};
 
 /// The part of a rule that must be met.
 pub const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-/// The part that is only wished for.
+/// The part of a rule that is only preferred.
 pub const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const HARD_WEIGHT: i64 = 1;
 
-/// Whether a node has what a pod's nodeSelector and required node affinity ask for.
+/// Returns true if a node meets a pod's nodeSelector and required node affinity.
 pub fn matches_node(pod: &DynamicObject, node: &DynamicObject) -> bool {
     let mut selector = pod.at("/spec/nodeSelector").as_object().into_iter().flatten();
     let selected = selector.all(|(key, value)| node.labels().get(key).map(String::as_str) == value.as_str());
@@ -23,17 +23,17 @@ pub fn matches_node(pod: &DynamicObject, node: &DynamicObject) -> bool {
     selected && required.as_array().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
 }
 
-/// How much a node is wished for by node affinity.
+/// Returns the preference for a node by node affinity: the sum of the weights that match.
 pub fn wished_node(pod: &DynamicObject, node: &DynamicObject) -> i64 {
     let terms = items(pod, "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution");
     terms.filter(|term| term_matches(&term["preference"], node)).filter_map(|term| term["weight"].as_i64()).sum()
 }
 
-/// Whether a term of a node selector matches.
+/// Returns true if a term of a node selector matches.
 pub fn term_matches(term: &Value, node: &DynamicObject) -> bool {
     let list = |name: &str| term[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let (expressions, fields) = (list("matchExpressions"), list("matchFields"));
-    // A term that asks for nothing matches nothing.
+    // An empty term matches nothing.
     (!expressions.is_empty() || !fields.is_empty())
         && expressions.iter().all(|expression| {
             let key = expression["key"].as_str().unwrap_or_default();
@@ -58,7 +58,7 @@ fn requirement(expression: &Value, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether a label selector matches: absent it matches nothing, empty everything.
+/// Returns true if a label selector matches: an absent one matches nothing, an empty one everything.
 pub fn selector_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let Some(selector) = selector.as_object() else { return false };
     let label = |key: &str| labels.get(key).map(String::as_str);
@@ -71,7 +71,7 @@ pub fn selector_matches(selector: &Value, labels: &BTreeMap<String, String>) -> 
 /// The namespaces, by name.
 pub type Namespaces<'a> = &'a dyn Fn(&str) -> Option<Object>;
 
-/// Whether a term of `asks` is about `other`.
+/// Returns true if a term of `asks` applies to `other`.
 fn about(term: &Value, asks: &DynamicObject, other: &DynamicObject, namespaces: Namespaces<'_>) -> bool {
     let listed = term["namespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
     let selector = &term["namespaceSelector"];
@@ -92,14 +92,14 @@ fn key(term: &Value) -> &str {
     term["topologyKey"].as_str().unwrap_or_default()
 }
 
-/// What a pod wishes for, with how much: less than nothing for what it would rather not have.
+/// Returns the preferences of a pod with their weights, which are negative for anti-affinity.
 fn wishes(pod: &DynamicObject) -> impl Iterator<Item = (&Value, i64)> {
     [("podAffinity", 1), ("podAntiAffinity", -1)].into_iter().flat_map(move |(rule, sign)| {
         terms(pod, rule, PREFERRED).map(move |term| (&term["podAffinityTerm"], sign * term["weight"].as_i64().unwrap_or_default()))
     })
 }
 
-/// Numbers by topology key and by its value. Those that come to zero are left out.
+/// Counts by topology key and its value. Zero counts are left out.
 type Counts = HashMap<String, HashMap<String, i64>>;
 
 fn count(counts: &mut Counts, key: &str, value: &str, by: i64) {
@@ -115,12 +115,12 @@ fn count(counts: &mut Counts, key: &str, value: &str, by: i64) {
     }
 }
 
-/// The numbers of a node's domains.
+/// Returns the counts of a node's domains.
 fn counted<'a>(counts: &'a Counts, node: &'a DynamicObject) -> impl Iterator<Item = i64> {
     counts.iter().filter_map(|(key, values)| values.get(node.labels().get(key)?).copied())
 }
 
-/// Why a node is refused by rules about pods.
+/// The rule about pods that refuses a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by the rule")]
 pub enum Broken {
@@ -131,18 +131,18 @@ pub enum Broken {
     SpreadLabel,
 }
 
-/// What the pods that are there mean for a new one: counted once for all nodes. Pods can be thought away and back one by one.
+/// The effect of the existing pods on a new one, counted once for all nodes. Pods can be removed and restored one by one, hypothetically.
 pub struct Rules<'a> {
     pod: &'a DynamicObject,
     cluster: &'a Cluster,
     namespaces: Namespaces<'a>,
-    /// The pod's own terms: what it must be beside and apart from, and what it wishes for.
+    /// The pod's own terms: required affinity, required anti-affinity, and preferences.
     beside: Vec<&'a Value>,
     apart: Vec<&'a Value>,
     wishes: Vec<(&'a Value, i64)>,
-    /// Whether the pod matches all that it must be beside, so that it may be the first of its group.
+    /// True if the pod matches its own required affinity, so that it may be the first of its group.
     first: bool,
-    /// Where pods are that it must be beside; only those that all terms are about count.
+    /// The domains of pods that required affinity selects; only pods that all terms apply to count.
     affinity: Counts,
     avoided: Counts,
     forbidden: Counts,
@@ -151,7 +151,7 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Counts.
+    /// Counts the existing pods.
     pub fn of(pod: &'a DynamicObject, cluster: &'a Cluster, namespaces: Namespaces<'a>) -> Self {
         let beside: Vec<&Value> = terms(pod, "podAffinity", REQUIRED).collect();
         let mut rules = Self {
@@ -168,7 +168,7 @@ impl<'a> Rules<'a> {
             cluster,
             namespaces,
         };
-        // Most pods have no rules: then only those that have some are looked at.
+        // Most pods have no rules: then only pods that have some are counted.
         if !(rules.beside.is_empty() && rules.apart.is_empty() && rules.wishes.is_empty()) {
             for other in cluster.pods() {
                 rules.count_own(other, 1);
@@ -185,12 +185,12 @@ impl<'a> Rules<'a> {
         rules
     }
 
-    /// Thinks a pod away that was counted.
+    /// Removes a counted pod, hypothetically.
     pub fn leave(&mut self, other: &Placed) {
         self.count(other, -1);
     }
 
-    /// Thinks a pod back that was thought away.
+    /// Restores a pod that was removed.
     pub fn enter(&mut self, other: &Placed) {
         self.count(other, 1);
     }
@@ -201,7 +201,7 @@ impl<'a> Rules<'a> {
         self.count_spread(other, by);
     }
 
-    /// What another pod means for the rules of this one.
+    /// Counts another pod for the rules of this one.
     fn count_own(&mut self, other: &Placed, by: i64) {
         let (cluster, pod, namespaces) = (self.cluster, self.pod, self.namespaces);
         let domain = |term| cluster.domain(&other.node, key(term));
@@ -227,7 +227,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// What the rules of another pod mean for this one.
+    /// Counts the rules of another pod about this one.
     fn count_theirs(&mut self, other: &Placed, by: i64) {
         let (cluster, pod, namespaces) = (self.cluster, self.pod, self.namespaces);
         let domain = |term| cluster.domain(&other.node, key(term));
@@ -253,7 +253,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether a node may be had.
+    /// Returns the rule that refuses a node, if any.
     pub fn broken(&self, node: &DynamicObject) -> Option<Broken> {
         for spread in self.spread.iter().filter(|spread| spread.hard) {
             let Some(value) = node.labels().get(spread.key) else { return Some(Broken::SpreadLabel) };
@@ -268,7 +268,7 @@ impl<'a> Rules<'a> {
             let there = |term: &Value| Some(self.affinity.get(key(term))?.contains_key(value(term)?));
             let together = self.beside.iter().all(|term| there(term) == Some(true));
             let nobody = self.affinity.values().all(HashMap::is_empty);
-            // The first of a group that wants to be together may go anywhere.
+            // The first pod of a group with affinity to itself may go to any labelled node.
             if !labelled || !(together || nobody && self.first) {
                 return Some(Broken::Affinity);
             }
@@ -279,12 +279,12 @@ impl<'a> Rules<'a> {
         counted(&self.forbidden, node).next().map(|_| Broken::ExistingAntiAffinity)
     }
 
-    /// How much a node is wished for for its pods.
+    /// Returns the preference for a node because of its pods.
     pub fn wished(&self, node: &DynamicObject) -> i64 {
         counted(&self.wished, node).sum()
     }
 
-    /// How many pods a node's domains have that the new one had better be apart from.
+    /// Returns the number of pods in a node's domains that soft spread constraints count.
     pub fn crowd(&self, node: &DynamicObject) -> i64 {
         let soft = self.spread.iter().filter(|spread| !spread.hard);
         soft.map(|spread| match node.labels().get(spread.key) {
@@ -295,27 +295,27 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// One constraint of topology spread, with how many pods each of its domains has.
+/// One constraint of topology spread, with the pods of each domain counted.
 struct Spread<'a> {
     key: &'a str,
     selector: &'a Value,
-    /// Labels that count only where they are as the pod's.
+    /// Labels of the pod that another pod must share to count.
     alike: Vec<&'a str>,
     hard: bool,
     most: i64,
-    /// One more with the pod itself.
+    /// The count of the pod itself.
     own: i64,
-    /// Whether there are fewer domains than there should be: then the least counts as none.
+    /// True if there are fewer domains than `minDomains`: then the minimum counts as zero.
     few: bool,
-    /// The domains of the nodes that count.
+    /// The domain of each node that counts.
     domains: HashMap<&'a str, &'a str>,
     counts: HashMap<&'a str, i64>,
-    /// How many domains have so many pods: the least is known without looking at all of them.
+    /// The number of domains by their count of pods, so that the minimum is known without a look at all domains.
     heights: BTreeMap<i64, usize>,
 }
 
 impl<'a> Spread<'a> {
-    /// The constraint with its domains, in which no pods are counted yet.
+    /// Returns the constraint with its domains, before any pods are counted.
     fn of(constraint: &'a Value, pod: &'a DynamicObject, cluster: &'a Cluster) -> Self {
         let own_key = key(constraint);
         let all: Vec<&str> = items(pod, "/spec/topologySpreadConstraints").map(key).collect();

@@ -1,5 +1,5 @@
-//! The cluster as the scheduler sees it: nodes with what they have, and the pods that are on them or about to be. Fed with changes,
-//! read by decisions; nothing is listed or parsed twice.
+//! The cluster as the scheduler sees it: nodes with their resources, and the pods that are on them or about to be. Changes feed it, and
+//! decisions read it; nothing is listed or parsed twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::resources::{Amounts, add, amounts, requests, subtract};
 use crate::object::{Object, Read as _, items};
 use crate::pod;
 
-/// A port of a node that a pod takes.
+/// A node port that a pod takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort {
     address: String,
@@ -19,7 +19,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// The ports that a pod takes of its node.
+    /// Returns the node ports that a pod takes.
     pub fn of(pod: &DynamicObject) -> Vec<Self> {
         let sidecars = items(pod, "/spec/initContainers").filter(|container| container["restartPolicy"] == "Always");
         let containers = items(pod, "/spec/containers").chain(sidecars);
@@ -33,7 +33,7 @@ impl HostPort {
             .collect()
     }
 
-    /// Whether both cannot be had.
+    /// Returns true if the two ports exclude each other.
     pub fn conflicts(&self, other: &Self) -> bool {
         let any = self.address == "0.0.0.0" || other.address == "0.0.0.0";
         self.port == other.port && self.protocol == other.protocol && (any || self.address == other.address)
@@ -47,9 +47,9 @@ pub struct Placed {
     pub pod: Object,
     /// Its node.
     pub node: String,
-    /// What it asks for.
+    /// Its resource requests.
     pub requests: Amounts,
-    /// Its ports of the node.
+    /// Its node ports.
     pub ports: Vec<HostPort>,
     /// Its priority.
     pub priority: i64,
@@ -58,7 +58,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// A pod on a node.
+    /// Places a pod on a node.
     pub fn new(pod: &Object, node: &str) -> Self {
         Self {
             pod: pod.clone(),
@@ -75,19 +75,19 @@ fn owner(pod: &DynamicObject) -> Option<String> {
     pod.controller().map(|owner| owner.uid.clone())
 }
 
-/// What a change of a pod means for those that wait.
+/// The effect of a pod's change on waiting pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// Nothing.
     #[default]
     None,
-    /// Rules between pods may come out otherwise.
+    /// The outcome of rules between pods may change.
     Rules,
-    /// There is room that was taken or kept.
+    /// Room that was taken or reserved is free.
     Room,
 }
 
-/// The priority of a pod.
+/// Returns the priority of a pod.
 pub fn priority(pod: &DynamicObject) -> i64 {
     pod.int("/spec/priority").unwrap_or_default()
 }
@@ -97,25 +97,25 @@ pub fn priority(pod: &DynamicObject) -> i64 {
 pub struct Place {
     /// The node.
     pub node: Option<Object>,
-    /// What it has.
+    /// Its allocatable resources.
     pub allocatable: Amounts,
-    /// What its pods take.
+    /// The resources that its pods take.
     pub taken: Amounts,
     /// Its pods, by uid.
     pub pods: BTreeSet<String>,
-    /// How many pods each controller (uid) has here.
+    /// The number of its pods by controller (uid).
     pub by_controller: HashMap<String, usize>,
 }
 
-/// All of it.
+/// The whole cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     places: BTreeMap<String, Place>,
     placed: HashMap<String, Placed>,
     by_namespace: HashMap<String, BTreeSet<String>>,
-    /// Pods that do not want certain others beside them, or do want them.
+    /// Pods with rules about other pods.
     with_rules: BTreeSet<String>,
-    /// Pods for which room is being made, and where.
+    /// Pods that room is being made for, with the node.
     nominated: HashMap<String, Placed>,
 }
 
@@ -138,52 +138,52 @@ impl Place {
 }
 
 impl Cluster {
-    /// The nodes that are there, by name.
+    /// Returns the existing nodes.
     pub fn nodes(&self) -> impl Iterator<Item = (&Object, &Place)> {
         self.places.values().filter_map(|place| place.node.as_ref().filter(|node| !node.deleting()).map(|node| (node, place)))
     }
 
-    /// The node of a name.
+    /// Returns the node of a name.
     pub fn node(&self, name: &str) -> Option<&Object> {
         self.places.get(name)?.node.as_ref()
     }
 
-    /// What a node's label says in which domain it is.
+    /// Returns the value of a node's label, which names its domain.
     pub fn domain(&self, node: &str, key: &str) -> Option<&str> {
         self.node(node)?.labels().get(key).map(String::as_str)
     }
 
-    /// The pods of a node.
+    /// Returns the pods of a node.
     pub fn pods_on<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Placed> {
         place.pods.iter().filter_map(|uid| self.placed.get(uid))
     }
 
-    /// The pods of a namespace that have a node.
+    /// Returns the pods of a namespace that have a node.
     pub fn pods_in(&self, namespace: &str) -> impl Iterator<Item = &Placed> {
         self.by_namespace.get(namespace).into_iter().flatten().filter_map(|uid| self.placed.get(uid))
     }
 
-    /// All pods that have a node.
+    /// Returns all pods that have a node.
     pub fn pods(&self) -> impl Iterator<Item = &Placed> {
         self.placed.values()
     }
 
-    /// The pods that have rules about others.
+    /// Returns the pods that have rules about others.
     pub fn with_rules(&self) -> impl Iterator<Item = &Placed> {
         self.with_rules.iter().filter_map(|uid| self.placed.get(uid))
     }
 
-    /// The pods that room is being made for on a node, except one.
+    /// Returns the pods that room is being made for on a node, except one.
     pub fn nominated<'a>(&'a self, node: &'a str, except: &'a str) -> impl Iterator<Item = &'a Placed> {
         self.nominated.iter().filter(move |(uid, placed)| placed.node == node && uid.as_str() != except).map(|(_, placed)| placed)
     }
 
-    /// Whether the pod with this uid has a node.
+    /// Returns true if the pod with this uid has a node.
     pub fn knows(&self, uid: &str) -> bool {
         self.placed.contains_key(uid)
     }
 
-    /// A node is there, changed, or (`None`) gone.
+    /// Adds or changes a node; `None` removes it.
     pub fn set_node(&mut self, name: &str, node: Option<&Object>) {
         match node {
             Some(node) => {
@@ -204,7 +204,7 @@ impl Cluster {
         }
     }
 
-    /// A pod is, or is about to be, on a node; whether that leaves room that it had taken or that was kept for it.
+    /// Places a pod on a node, now or soon. Returns true if that frees room that it had taken, or that was reserved for it elsewhere.
     pub fn assign(&mut self, pod: &Object, node: &str) -> bool {
         let kept_elsewhere = self.nominated.get(pod.uid()).is_some_and(|nominated| nominated.node != node);
         let left = kept_elsewhere || self.knows(pod.uid());
@@ -223,7 +223,7 @@ impl Cluster {
         left
     }
 
-    /// A pod takes nothing any more, and no room is kept for it; whether there was any of that.
+    /// Removes a pod and the room that is reserved for it. Returns true if it had any.
     pub fn remove(&mut self, uid: &str) -> bool {
         let kept = self.nominated.remove(uid).is_some();
         let Some(placed) = self.placed.remove(uid) else { return kept };
@@ -246,13 +246,13 @@ impl Cluster {
         true
     }
 
-    /// Room is being made for a pod on a node; whether room that was kept for it elsewhere is free again.
+    /// Reserves room for a pod on a node. Returns true if that frees room that was reserved for it elsewhere.
     pub fn nominate(&mut self, pod: &Object, node: &str) -> bool {
         let before = self.nominated.insert(pod.uid().to_owned(), Placed::new(pod, node));
         before.is_some_and(|before| before.node != node)
     }
 
-    /// Follows a pod.
+    /// Follows the change of a pod.
     pub fn follow(&mut self, before: Option<&Object>, now: Option<&Object>) -> Effect {
         let replaced = before.filter(|before| now.is_none_or(|now| now.uid() != before.uid()));
         let room = |freed: bool| if freed { Effect::Room } else { Effect::None };
@@ -261,7 +261,7 @@ impl Cluster {
         effect.max(if pod::finished(pod) {
             room(self.remove(pod.uid()))
         } else if !pod.text("/spec/nodeName").is_empty() {
-            // A pod that came may be the one that others want to be beside.
+            // A new pod may be the one that others have affinity to.
             let arrived = before.is_none_or(|before| before.text("/spec/nodeName").is_empty());
             self.place(pod).max(if arrived { Effect::Rules } else { Effect::None })
         } else if pod.deleting() {
@@ -271,14 +271,14 @@ impl Cluster {
         })
     }
 
-    /// A pod is on its node.
+    /// Places a pod on its node.
     fn place(&mut self, pod: &Object) -> Effect {
         let node = pod.text("/spec/nodeName");
         let same = |known: &&mut Placed| known.node == node && known.pod.at("/spec") == pod.at("/spec");
         let Some(known) = self.placed.get_mut(pod.uid()).filter(same) else {
             return if self.assign(pod, node) { Effect::Room } else { Effect::None };
         };
-        // What is taken stays. Labels and deletion matter to rules between pods, and a pod can be adopted or released.
+        // The taken resources stay. Labels and deletion matter to rules between pods, and a pod can be adopted or released.
         let changed = known.pod.labels() != pod.labels() || known.pod.deleting() != pod.deleting();
         known.pod = pod.clone();
         let owner = owner(pod);

@@ -1,5 +1,5 @@
-//! Where decisions are taken: one after the other, each on what the ones before assumed. Fed with changes, which wake the pods
-//! that they may help; it reads what it needs through [`Facts`] and carries nothing out.
+//! The scheduling decisions: they are sequential, and each includes what earlier ones assumed. Changes feed the cluster and wake the pods
+//! that they may help. Decisions read the rest through [`Facts`], and execute nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,42 +13,42 @@ use super::waiting::{Event, Waiting};
 use crate::object::{Object, Read as _};
 use crate::pod;
 
-/// Changes that could help waiting pods are gathered for so long.
+/// The time for which changes that could help waiting pods are gathered.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// What decisions rest on besides pods that have a node, and nodes.
+/// The facts that decisions rest on besides nodes, and pods that have one.
 pub trait Facts {
-    /// The pod of a place, as it is now.
+    /// Returns the current pod of a key.
     fn pod(&self, key: &Key) -> Option<Object>;
-    /// The pod with what its claims mean, and those of them that wait for a node to be chosen.
+    /// Returns the pod with the constraints of its claims, and the claims that wait for a node to be chosen.
     fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>);
-    /// A namespace.
+    /// Returns a namespace.
     fn namespace(&self, name: &str) -> Option<Object>;
-    /// All budgets of disruptions.
+    /// Returns all disruption budgets.
     fn budgets(&self) -> Vec<Budget>;
 }
 
-/// What to do for a pod.
+/// The next step for a pod.
 #[derive(Debug, PartialEq)]
 pub enum Next {
-    /// It goes to a node.
+    /// It is bound to a node.
     Bind(String),
-    /// Its claims go to a node first.
+    /// Its claims are assigned to a node first.
     Claim(String, Vec<Object>),
-    /// Others leave a node for it.
+    /// Other pods are evicted from a node for it.
     Preempt {
         /// The node.
         node: String,
-        /// Who leaves.
+        /// The pods to evict.
         victims: Vec<Object>,
-        /// Why it does not fit now, for people.
+        /// The reason why it does not fit now, for people.
         why: String,
     },
-    /// For people.
+    /// It fits nowhere; the reason, for people.
     Refuse(String),
 }
 
-/// Whether a pod is one that the scheduler has to find a node for.
+/// Returns true if the scheduler must find a node for a pod.
 pub fn unscheduled(pod: &DynamicObject) -> bool {
     let ours = matches!(pod.text("/spec/schedulerName"), "" | "default-scheduler");
     let gated = pod.at("/spec/schedulingGates").as_array().is_some_and(|gates| !gates.is_empty());
@@ -61,19 +61,19 @@ struct State {
     waiting: Waiting,
 }
 
-/// The cluster as it is assumed to be, and the pods that wait.
+/// The assumed state of the cluster, and the waiting pods.
 pub struct Desk {
     state: Mutex<State>,
     queue: Queue<Key>,
 }
 
 impl Desk {
-    /// A desk that knows of nothing yet.
+    /// Starts with an empty cluster.
     pub fn new(queue: Queue<Key>) -> Self {
         Self { state: Mutex::default(), queue }
     }
 
-    /// A node changed.
+    /// Follows the change of a node.
     pub fn node_changed(&self, change: &Change) {
         let Some(node) = change.object() else { return };
         self.state().cluster.set_node(node.name(), change.now.as_ref());
@@ -85,11 +85,11 @@ impl Desk {
         }
     }
 
-    /// A pod changed.
+    /// Follows the change of a pod.
     pub fn pod_changed(&self, change: &Change) {
         let effect = self.state().cluster.follow(change.before.as_ref(), change.now.as_ref());
         if let Some(pod) = change.now.as_ref().filter(|pod| unscheduled(pod)) {
-            // What only tells why it waits is no reason to look again.
+            // A change of only the pod's status is no reason to look again.
             let relevant = |pod: &Object| (pod.at("/spec").clone(), pod.labels().clone());
             if change.before.as_ref().is_none_or(|before| before.uid() != pod.uid() || relevant(before) != relevant(pod)) {
                 self.queue.add(Key::of(pod));
@@ -102,7 +102,7 @@ impl Desk {
         }
     }
 
-    /// A namespace changed.
+    /// Follows the change of a namespace.
     pub fn namespace_changed(&self, change: &Change) {
         let labels = |namespace: Option<&Object>| namespace.map(|namespace| namespace.labels().clone());
         if let Some(namespace) = change.object()
@@ -112,26 +112,26 @@ impl Desk {
         }
     }
 
-    /// A claim, a volume or a class changed.
+    /// Follows the change of a claim, a volume or a class.
     pub fn storage_changed(&self, change: &Change) {
         if let Some(object) = change.object() {
             self.wake(Event::Storage(object.namespace()));
         }
     }
 
-    /// A pod needs no node any more, or has one.
+    /// Stops waiting for a pod that needs no node any more, or has one.
     pub fn settled(&self, key: &Key) {
         self.state().waiting.remove(key);
     }
 
-    /// Decides, and assumes what was decided before anybody else does. Nothing is left to do for a pod that is gone or settled.
+    /// Decides, and records the assumption before the next decision. `None` if the pod is gone or settled.
     pub fn decide(&self, key: &Key, pod: &Object, facts: &dyn Facts) -> Option<Next> {
-        // From here on a change to what is read below wakes the pod again, even before it is known that it has to wait.
+        // From here on, a change to what is read below wakes the pod again, even before it is known that it must wait.
         self.state().waiting.insert(key, pod);
         let (incoming, delayed) = facts.incoming(pod);
         let mut state = self.state();
         let state = &mut *state;
-        // What is assumed for a pod whose end was told already would stay for ever.
+        // The end of this pod may have been seen already, and then its assumption would stay for ever.
         let there = facts.pod(key).is_some_and(|now| now.uid() == pod.uid() && unscheduled(&now));
         if !there || state.cluster.knows(pod.uid()) {
             state.waiting.remove(key);
@@ -157,8 +157,8 @@ impl Desk {
         Some(next)
     }
 
-    /// A pod could not be bound to the node that was assumed: others may have what it would have taken. `facts` tell whether it has
-    /// a node after all, as when only the answer was lost.
+    /// Takes back the assumption about a pod that could not be bound, so that others may have the room. `facts` show if it has a node after
+    /// all, as when only the answer was lost.
     pub fn bind_failed(&self, pod: &Object, facts: &dyn Facts) {
         let mut state = self.state();
         let now = facts.pod(&Key::of(pod)).filter(|now| now.uid() == pod.uid());

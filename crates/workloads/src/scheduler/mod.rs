@@ -1,7 +1,7 @@
-//! The scheduler: each pod gets the best of the nodes that fit, or a condition that says why none does (KAPI-WL-02).
+//! The scheduler: each pod gets the best of the nodes that fit, or a condition with the reason why none does (KAPI-WL-02).
 //!
-//! Decisions are taken one after the other, each on what the ones before assumed; what they lead to (binding, driving away) is
-//! carried out side by side.
+//! Decisions are sequential, and each includes what earlier ones assumed. Their execution (binding, preemption) is
+//! concurrent.
 
 pub mod affinity;
 pub mod cluster;
@@ -31,17 +31,17 @@ use crate::volumes::plan::{SELECTED, claims_of};
 use crate::world::{SCHEDULER, World};
 
 const COMPONENT: &str = "default-scheduler";
-/// A pod that fits nowhere is looked at again after this long even when nothing seems to have changed.
+/// The interval at which a pod that fits nowhere is reconsidered even without a relevant change.
 const AGAIN: Duration = Duration::from_secs(300);
-/// Bindings under way at the same time.
+/// The bindings that are executed concurrently.
 const WORKERS: usize = 16;
 
-/// What the scheduler follows besides pods and nodes.
+/// The kinds that the scheduler follows besides pods and nodes.
 #[derive(Clone)]
 pub struct Followed {
-    /// Namespaces, whose labels rules between pods may ask for.
+    /// Namespaces, whose labels the rules between pods may select.
     pub namespaces: Live,
-    /// PodDisruptionBudgets, which preemption spares where it can.
+    /// PodDisruptionBudgets, which preemption respects if possible.
     pub budgets: Live,
     /// Claims, volumes and classes.
     pub storage: Storage,
@@ -133,7 +133,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Drives pods away, and says for whom.
+    /// Evicts pods, and records for which pod.
     async fn preempt(&self, pod: &Object, node: &str, victims: &[Object]) -> Result<()> {
         for victim in victims.iter().filter(|victim| !victim.deleting()) {
             let why = format!("{COMPONENT}: preempting to accommodate a higher priority pod");

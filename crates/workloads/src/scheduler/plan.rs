@@ -1,5 +1,5 @@
-//! Which node a pod gets, whom it drives away for it, or why there is none: filters in upstream's order, then preferences
-//! (KAPI-WL-02).
+//! The scheduling decision: the node for a pod, the pods that it preempts, or the reason why no node fits. Filters come in upstream's order,
+//! then preferences (KAPI-WL-02).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -12,56 +12,56 @@ use super::cluster::{Cluster, HostPort, Place, Placed, priority};
 use super::resources::{Amounts, add, requests, subtract};
 use crate::object::{Object, Read as _, items};
 
-/// A pod that looks for a node.
+/// A pod that needs a node.
 pub struct Incoming<'a> {
     /// The pod.
     pub pod: &'a Object,
-    /// Why no node will do, whatever it has: its claims.
+    /// The problem with its claims because of which no node fits.
     pub problem: Option<String>,
-    /// The node affinities of its volumes: all of them must be met.
+    /// The node affinities of its volumes, all of which must be met.
     pub volumes: Vec<Value>,
 }
 
-/// A budget of disruptions, as far as preemption looks at it.
+/// The part of a disruption budget that preemption needs.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// Its namespace.
     pub namespace: String,
     /// The pods that it covers.
     pub selector: Value,
-    /// How many may be disturbed now.
+    /// The number of pods that may be disrupted now.
     pub allowed: i64,
 }
 
-/// The node, or why there is none.
+/// The node, or the reason why there is none.
 #[derive(Debug, PartialEq)]
 pub enum Decision {
-    /// Its name.
+    /// The name of the node.
     Bind(String),
-    /// Nothing fits now, and a node would if these pods left it.
+    /// No node fits now, but one would if these pods left it.
     Preempt {
-        /// Its name.
+        /// The name of the node.
         node: String,
-        /// Who leaves.
+        /// The pods to evict.
         victims: Vec<Object>,
-        /// Why it does not fit now, for people.
+        /// The reason why the pod does not fit now, for people.
         why: String,
     },
-    /// For people.
+    /// No node fits; the reason, for people.
     Unschedulable(String),
 }
 
-/// How little a node is liked, its pods of the same controller, its load, its name: the smallest wins.
+/// The score of a node: its preference, its pods of the same controller, its load, its name. The smallest wins.
 type Score<'a> = (Reverse<i64>, usize, i128, &'a str);
 
 #[derive(Debug)]
 struct Refusal {
     reasons: Vec<String>,
-    /// Whether driving pods away could not help either.
+    /// True if preemption cannot help either.
     final_word: bool,
 }
 
-/// What is looked at for one decision.
+/// The input of one decision.
 struct Search<'a> {
     incoming: &'a Incoming<'a>,
     cluster: &'a Cluster,
@@ -70,15 +70,15 @@ struct Search<'a> {
     priority: i64,
 }
 
-/// What a node's pods take of it, as some of them are thought away and back.
+/// The resources that a node's pods take, as some of them are removed and restored hypothetically.
 struct Room {
     taken: Amounts,
     pods: usize,
-    /// How many of them have a port that the incoming pod wants.
+    /// The number of them with a port that the incoming pod needs.
     clashes: usize,
 }
 
-/// Decides. `budgets` are asked for only where pods might be driven away.
+/// Decides. `budgets` is called only if pods might be preempted.
 pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'_>, budgets: &dyn Fn() -> Vec<Budget>) -> Decision {
     let pod = incoming.pod;
     let total = cluster.nodes().count();
@@ -116,7 +116,7 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
     if pod.text("/spec/preemptionPolicy") == "Never" {
         return Decision::Unschedulable(format!("{why} preemption: not eligible due to preemptionPolicy=Never."));
     }
-    // Those who were driven away for it may need a while to leave: nobody else has to go meanwhile.
+    // The preempted pods may need a while to leave, and no other pod is evicted meanwhile.
     let leaving = refusals.iter().any(|(node, place, refusal)| {
         let making_room = || cluster.pods_on(place).any(|placed| placed.pod.deleting() && placed.priority < search.priority);
         node.name() == nominated && !refusal.final_word && making_room()
@@ -145,7 +145,7 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
     Decision::Unschedulable(format!("{why} preemption: 0/{total} nodes are available: {hopeless}."))
 }
 
-/// `2 this reason, 1 that reason`, as texts in order.
+/// Returns `2 this reason, 1 that reason`, with the texts in order.
 fn tally<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for reason in reasons {
@@ -163,7 +163,7 @@ impl Refusal {
 }
 
 impl<'a> Search<'a> {
-    /// Why a node will not do with the pods that are left on it.
+    /// Returns the reason why a node does not fit with its remaining pods.
     fn refuse(&self, node: &Object, place: &Place, room: &Room, rules: &Rules<'_>) -> Option<Refusal> {
         if room.clashes > 0 {
             return Some(Refusal::new("node(s) didn't have free ports for the requested pod ports", false));
@@ -187,9 +187,9 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What is taken of a node now, with what is kept for others that come first.
+    /// Returns the taken resources of a node, including those reserved for other pods of at least the same priority.
     fn room(&self, node: &Object, place: &Place) -> Room {
-        // Most pods want no port; then nobody needs to be asked.
+        // Most pods need no port, and then no pod is checked.
         let clashes = if self.ports.is_empty() { 0 } else { self.cluster.pods_on(place).filter(|placed| self.clashes(placed)).count() };
         let mut room = Room { taken: place.taken.clone(), pods: place.pods.len(), clashes };
         for placed in self.cluster.nominated(node.name(), self.incoming.pod.uid()).filter(|placed| placed.priority >= self.priority) {
@@ -221,7 +221,7 @@ impl<'a> Search<'a> {
         };
         let parts: Vec<[i64; 4]> =
             fitting.iter().map(|(node, _)| [-avoided(node), wished_node(pod, node), rules.wished(node), -rules.crowd(node)]).collect();
-        // Each preference counts from 0 to 100 between the worst and the best of the nodes, and then by its weight.
+        // Each preference counts from 0 to 100 between the worst and the best of the nodes, times its weight.
         let weights = [3, 2, 2, 2];
         let range = |part: usize| {
             let values = || parts.iter().map(|all| all[part]);
@@ -239,8 +239,8 @@ impl<'a> Search<'a> {
         scores.min_by(|one: &Score<'_>, other| one.cmp(other)).map(|(.., name)| name)
     }
 
-    /// The fewest pods of lower priority that must leave a node, or why that does not help. Pods are thought away and back one by
-    /// one, so that the work grows with their number; in the end the rules are as they were.
+    /// Returns the fewest pods of lower priority that must leave a node, or the reason why that does not help. Pods are removed and restored
+    /// one by one, so that the work grows with their number; in the end the rules are unchanged.
     fn victims(&self, node: &'a Object, place: &'a Place, rules: &mut Rules<'_>, budgets: &[Budget]) -> Result<Victims<'a>, Vec<String>> {
         let mut lower: Vec<&Placed> = self.cluster.pods_on(place).filter(|placed| placed.priority < self.priority).collect();
         if lower.is_empty() {
@@ -257,7 +257,7 @@ impl<'a> Search<'a> {
             }
             return Err(refusal.reasons);
         }
-        // Those that budgets protect are asked to stay first, then the more important, then those that began first.
+        // Pods that budgets protect are kept first, then the more important ones, then those that started first.
         let violating = violating(&lower, budgets);
         lower.sort_by_cached_key(|placed| {
             let protected = violating.contains(placed.pod.uid());
@@ -281,7 +281,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The uids of those that a budget does not allow to be disturbed any more.
+/// Returns the uids of the pods whose disruption a budget does not allow any more.
 fn violating<'a>(pods: &[&'a Placed], budgets: &[Budget]) -> HashSet<&'a str> {
     let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed).collect();
     let mut violating = HashSet::new();
@@ -306,7 +306,7 @@ struct Victims<'a> {
 }
 
 impl<'a> Victims<'a> {
-    /// Fewest violations, least important, least in sum, fewest, youngest.
+    /// Returns the cost: fewest violations, lowest priority, lowest sum of priorities, fewest pods, youngest pods.
     fn cost(&self) -> (usize, i64, i64, usize, Reverse<&'a str>, &'a str) {
         let highest = self.pods.iter().map(|placed| placed.priority).max().unwrap_or(i64::MIN);
         // As upstream, so that negative priorities do not make many victims cheaper than few.
@@ -335,7 +335,7 @@ fn lacking(needs: &Amounts, has: &Amounts, room: &Room) -> Option<Refusal> {
     (!reasons.is_empty()).then_some(Refusal { reasons, final_word })
 }
 
-/// How full a node would be, in millionths: the mean over processor, memory and pods.
+/// Returns the load of a node with the pod, in millionths: over processor, memory and pods.
 fn load(place: &Place, needs: &Amounts) -> i128 {
     let share = |name: &str, taken: i128| place.allocatable.get(name).filter(|all| **all > 0).map_or(0, |all| taken * 1_000_000 / all);
     let taken = |name: &str| place.taken.get(name).copied().unwrap_or_default() + needs.get(name).copied().unwrap_or_default();
@@ -343,7 +343,7 @@ fn load(place: &Place, needs: &Amounts) -> i128 {
     share("cpu", taken("cpu")) + share("memory", taken("memory")) + share("pods", pods)
 }
 
-/// The reason why a node does not take a pod, whatever else runs there.
+/// Returns the reason why a node does not take a pod, whatever else runs there.
 fn bar(pod: &DynamicObject, node: &DynamicObject) -> Option<String> {
     if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
         return Some("node(s) were unschedulable".to_owned());
@@ -357,7 +357,7 @@ fn bar(pod: &DynamicObject, node: &DynamicObject) -> Option<String> {
     (!matches_node(pod, node)).then(|| "node(s) didn't match Pod's node affinity/selector".to_owned())
 }
 
-/// The reason why none of these nodes takes a pod, however little runs there: taints, selectors, affinity to nodes.
+/// Returns the reason why none of these nodes takes a pod, however little runs there: taints, selectors, node affinity.
 pub fn barred_everywhere(pod: &DynamicObject, nodes: &[DynamicObject]) -> Option<String> {
     let reasons = nodes.iter().map(|node| bar(pod, node)).collect::<Option<Vec<_>>>()?;
     let total = nodes.len();
@@ -368,12 +368,12 @@ fn tolerates_unschedulable(pod: &DynamicObject) -> bool {
     tolerated(pod, &serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}))
 }
 
-/// Whether a pod tolerates a taint.
+/// Returns true if a pod tolerates a taint.
 pub fn tolerated(pod: &DynamicObject, taint: &Value) -> bool {
     items(pod, "/spec/tolerations").any(|toleration| tolerates(toleration, taint))
 }
 
-/// Whether a toleration is about a taint.
+/// Returns true if a toleration covers a taint.
 pub fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (effect, key) = (text(&toleration["effect"]), text(&toleration["key"]));

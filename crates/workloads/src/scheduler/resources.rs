@@ -1,4 +1,4 @@
-//! What pods ask of nodes, and what of it is taken.
+//! The resources that pods request, and the sums of them on nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::object::{Read as _, items};
 /// Amounts of resources, in thousandths.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// The amounts of a resource list; what cannot be read counts as nothing, since the API admits no such thing.
+/// Returns the amounts of a resource list. Unreadable ones count as zero, since the API does not admit them.
 pub fn amounts(list: &Value) -> Amounts {
     let all = list.as_object().into_iter().flatten();
     all.filter_map(|(name, amount)| {
@@ -25,8 +25,8 @@ pub fn amounts(list: &Value) -> Amounts {
     .collect()
 }
 
-/// What a pod needs: the sum over its containers, or what an init container needs alone where that is more; sidecars (init
-/// containers that restart) run beside all that come after them. The overhead is added.
+/// Returns the requests of a pod: the sum over its containers, or an init container's own if that is more; sidecars (init
+/// containers that restart) run beside all later ones. The overhead is added.
 pub fn requests(pod: &DynamicObject) -> Amounts {
     let mut total = Amounts::new();
     for container in items(pod, "/spec/containers") {
@@ -58,7 +58,7 @@ pub fn add(total: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// Takes amounts away.
+/// Subtracts amounts.
 pub fn subtract(total: &mut Amounts, less: &Amounts) {
     for (name, amount) in less {
         *total.entry(name.clone()).or_default() -= amount;

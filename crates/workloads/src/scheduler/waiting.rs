@@ -1,4 +1,4 @@
-//! Pods that fit nowhere yet, with what could help them: whoever wakes all of them for every change decides the same over and over.
+//! Pods that fit nowhere yet, with the events that could help them: waking all of them for every change would repeat the same decisions.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use mainstay_runtime::Key;
 use crate::object::Read as _;
 use crate::volumes::plan::claims_of;
 
-/// What happened that pods may wait for.
+/// An event that pods may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A node changed, or there is room that was taken: it may help anybody.
+    /// A node changed, or taken room is free: it may help any pod.
     Room,
-    /// A pod came, or what rules look at changed of one.
+    /// A pod arrived, or changed in a way that rules consider.
     Rules,
-    /// The labels of a namespace changed, which rules of its pods and about them may ask for.
+    /// The labels of a namespace changed, which rules of its pods and about them may select.
     Namespace(&'a str),
-    /// A claim of a namespace changed, or (with an empty name) a volume or a class.
+    /// A claim of this namespace changed or, if the name is empty, a volume or a class.
     Storage(&'a str),
 }
 
@@ -27,26 +27,26 @@ struct Interest {
     claims: bool,
 }
 
-/// The pods that wait.
+/// The waiting pods.
 #[derive(Debug, Default)]
 pub struct Waiting {
     pods: HashMap<Key, Interest>,
 }
 
 impl Waiting {
-    /// A pod waits.
+    /// Adds a pod.
     pub fn insert(&mut self, key: &Key, pod: &DynamicObject) {
         let has = |pointer: &str| !pod.at(pointer).is_null();
         let rules = has("/spec/affinity/podAffinity") || has("/spec/affinity/podAntiAffinity") || has("/spec/topologySpreadConstraints");
         self.pods.insert(key.clone(), Interest { rules, claims: !claims_of(pod).is_empty() });
     }
 
-    /// A pod waits no more.
+    /// Removes a pod.
     pub fn remove(&mut self, key: &Key) {
         self.pods.remove(key);
     }
 
-    /// The pods that an event may help. Those left out it cannot help.
+    /// Returns the pods that an event may help; it cannot help the others.
     pub fn helped_by(&self, event: Event<'_>) -> impl Iterator<Item = &Key> {
         let helped = move |key: &Key, interest: &Interest| match event {
             Event::Room => true,
