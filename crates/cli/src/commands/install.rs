@@ -1,4 +1,4 @@
-//! `mainstay install`: an extension with an account of its own (MS-CLI-05).
+//! `mainstay install`: installs an extension with a service account of its own (MS-CLI-05).
 
 use clap::Args;
 use mainstay_operations::extensions::API_VERSION;
@@ -96,7 +96,7 @@ impl RequestArguments {
     }
 }
 
-/// Installs.
+/// Installs the extension.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Plans a change and shows it, as `mainstay plan` does.
+/// Plans a change and prints the plan, as `mainstay plan` does.
 pub async fn dry_run(session: &Session, change: &Change, format: &Format) -> Result<(), Failure> {
     let mut progress = Progress::start();
     let planned = Box::pin(mainstay_operations::plan(session, change, false, &mut progress)).await?;
@@ -119,7 +119,7 @@ pub async fn dry_run(session: &Session, change: &Change, format: &Format) -> Res
     super::plan::dry_run(format, std::slice::from_ref(&planned))
 }
 
-/// Plans a change, shows it, asks, and does it.
+/// Plans a change, shows the plan, asks, and applies it.
 pub async fn perform(
     session: &Session,
     change: &Change,

@@ -1,4 +1,4 @@
-//! `mainstay list`: what is installed (MS-CLI-05).
+//! `mainstay list`: lists installed extensions (MS-CLI-05).
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Shows one extension and every change of it.
+/// Prints one extension and every change of it.
 pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(), Failure> {
     let arguments = Arguments { names: vec![name.to_owned()], selector: None, watch: true, output, cluster: ClusterArgs::default() };
     let (all, version) = listed(session, &arguments).await?;
@@ -65,7 +65,7 @@ pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(),
     watch(session, &arguments, all, version).await
 }
 
-/// Those that are asked for, as far as they are there, and the revision that they are of.
+/// The requested extensions that exist, and the resource version of the list.
 async fn listed(session: &Session, arguments: &Arguments) -> Result<(Vec<ClusterExtension>, String), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let which = arguments.selector.as_deref().map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
@@ -126,11 +126,11 @@ fn row(arguments: &Arguments, extension: &ClusterExtension) -> Vec<String> {
     row
 }
 
-/// Extensions as a watch has shown them.
+/// Extensions as the watch last showed them.
 #[derive(Default)]
 struct Seen(BTreeMap<String, ClusterExtension>);
 
-/// A change to be shown.
+/// A change to print.
 #[derive(Debug, PartialEq)]
 enum News {
     Changed(ClusterExtension),
@@ -138,19 +138,19 @@ enum News {
 }
 
 impl Seen {
-    /// Notes an extension; gives it where it is not what was seen last.
+    /// Notes an extension; returns it unless it is what was seen last.
     fn note(&mut self, extension: ClusterExtension) -> Option<News> {
         let name = extension.metadata.name.clone().unwrap_or_default();
         let before = self.0.insert(name, extension.clone());
         (before.as_ref() != Some(&extension)).then_some(News::Changed(extension))
     }
 
-    /// Notes that an extension is gone, where it was there.
+    /// Notes that an extension is gone; returns it if it was there.
     fn gone(&mut self, name: &str) -> Option<News> {
         self.0.remove(name).map(News::Removed)
     }
 
-    /// Notes all that is there now; gives what is not as it was, and what is gone.
+    /// Notes all extensions of a list; returns those that changed and those that are gone.
     fn note_all(&mut self, all: Vec<ClusterExtension>) -> Vec<News> {
         let named = |name: &String| all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name));
         let missing: Vec<String> = self.0.keys().filter(|name| !named(name)).cloned().collect();
@@ -159,7 +159,7 @@ impl Seen {
     }
 }
 
-/// Shows each change, a row or a document at a time. A watch that ends, as they all do, is begun again from a list.
+/// Prints each change, a row or a document at a time. A watch that ends, as they all do, is begun again from a list.
 async fn watch(session: &Session, arguments: &Arguments, all: Vec<ClusterExtension>, mut version: String) -> Result<(), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let which = arguments.selector.as_deref().map_or_else(WatchParams::default, |labels| WatchParams::default().labels(labels));
@@ -176,7 +176,7 @@ async fn watch(session: &Session, arguments: &Arguments, all: Vec<ClusterExtensi
                 }
                 Some(WatchEvent::Deleted(extension)) => seen.gone(extension.metadata.name.as_deref().unwrap_or_default()),
                 Some(WatchEvent::Bookmark(_)) => None,
-                // Too old: what was missed is shown with the rest.
+                // Too old: the missed changes are printed with the rest.
                 Some(WatchEvent::Error(_)) | None => break,
             };
             news.iter().try_for_each(|news| tell(arguments, news))?;

@@ -5,7 +5,7 @@ use mainstay_terminal::errors::Failure;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How long ago, as kubectl writes it.
+/// The age, as kubectl writes it.
 pub fn age(time: Option<&Time>) -> String {
     let Some(time) = time else { return String::new() };
     let seconds = jiff::Timestamp::now().as_second().saturating_sub(time.0.as_second()).max(0);

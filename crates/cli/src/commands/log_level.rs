@@ -1,4 +1,4 @@
-//! `mainstay log-level`: what a running program logs, read or changed without a restart (MS-OPS-01).
+//! `mainstay log-level`: reads or changes the log levels of a running program without a restart (MS-OPS-01).
 
 use std::path::{Path, PathBuf};
 
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// A client of a process of `mainstay run`.
+/// A client of another process, one of `mainstay run`.
 fn elsewhere(session: &Session, at: &Uri, arguments: &Arguments) -> Result<Client, Failure> {
     if at.scheme_str() != Some("https") {
         return Err(Failure::new(Exit::Usage, "--at", format!("expected https://HOST:PORT, found {at}")));

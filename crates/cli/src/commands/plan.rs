@@ -1,6 +1,6 @@
-//! `mainstay plan`: what a change would do, before it happens (MS-PLAN-01).
+//! `mainstay plan`: the effects of a change, before it happens (MS-PLAN-01).
 //!
-//! As JSON, one document a change (a `List` of them where there are several):
+//! As JSON, one document per change (a `List` if there are several):
 //!
 //! ```text
 //!   {"kind": "Plan", "operation": install|upgrade|rollback|uninstall|apply, "doable", "extension",
@@ -45,7 +45,7 @@ use super::flags::{GrantFlag, SafetyFlag};
 use super::install::RequestArguments;
 use crate::plan_text;
 
-/// The largest file of objects that is read.
+/// The largest file of objects that is read, in bytes.
 const BYTES: u64 = 16 << 20;
 
 /// Arguments.
@@ -152,7 +152,7 @@ struct Common {
     cluster: ClusterArgs,
 }
 
-/// Shows a plan.
+/// Prints a plan.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (changes, common) = match &arguments.command {
         Some(operation) => {
@@ -204,7 +204,7 @@ impl Operation {
     }
 }
 
-/// Shows plans of a command's own `--dry-run`: the exit code says whether they are doable.
+/// Prints the plans of a command's own `--dry-run`: the exit code says if they can be applied.
 pub fn dry_run(format: &Format, all: &[Planned]) -> Result<(), Failure> {
     show(format, all)?;
     verdict(format, all)
@@ -240,7 +240,7 @@ fn document(planned: &Planned) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// The exit code: what is not doable says why on stderr, where the answer was for people.
+/// The exit code: if a change cannot be applied, the reason is printed on stderr, unless the plan was printed for programs.
 fn verdict(format: &Format, all: &[Planned]) -> Result<(), Failure> {
     let refusal = all.iter().find_map(Planned::refusal).map(Failure::from);
     if let Some(first) = refusal {
@@ -273,7 +273,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Change>, Failure> {
         return Err(Failure::new(Exit::Failed, "plan", "the files hold no ClusterExtension"));
     }
     let mut changes: Vec<Change> = extensions.into_iter().map(|extension| Change::Object { extension, with: Vec::new() }).collect();
-    // What stands beside belongs to the first: it is written once, before anything else.
+    // Objects beside it belong to the first change: they are written once, before anything else.
     if let Some(Change::Object { with: first, .. }) = changes.first_mut() {
         first.clone_from(&with);
     }

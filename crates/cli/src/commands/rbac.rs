@@ -1,5 +1,5 @@
-//! `mainstay rbac`: the least rights that install a bundle, what an upgrade would need more, and what an account has too much (MS-RBAC-01,
-//! MS-POL-02).
+//! `mainstay rbac`: the least permissions that install a bundle, those that an upgrade would need in addition, and those that an account has in
+//! excess (MS-RBAC-01, MS-POL-02).
 
 mod compare;
 mod excess;
@@ -165,7 +165,7 @@ fn controller(text: &str) -> Result<(&str, &str), Failure> {
     parts.ok_or_else(|| Failure::new(Exit::Usage, "--controller", format!("expected NAMESPACE/ACCOUNT, found {text:?}")))
 }
 
-/// A right for programs; `from` is the role that grants it.
+/// A permission for programs; `from` is the role that grants it.
 fn as_json(grant: &Grant, from: Option<&str>) -> Value {
     let mut value = json!({"text": grant.to_string(), "rule": grant.rule});
     if let Scope::Namespace(namespace) = &grant.scope {

@@ -1,6 +1,6 @@
 //! `mainstay reference`: every command, its options and examples as one Markdown page, taken from the command line itself.
 //!
-//! docs/commands.md is what this prints; a test holds the two together.
+//! docs/commands.md is the output of this command; a test keeps the two equal.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, Command};
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output;
 
-/// Where the page breaks options that every command takes out of each command's list.
+/// The heading of the options that every command takes; they are left out of each command's list.
 const GLOBAL: &str = "Global options";
 
 /// Arguments.
@@ -72,7 +72,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
 }
 
-/// The line of usage, with the whole path of the command.
+/// The usage line, with the whole path of the command.
 fn usage(command: &Command, name: &str) -> String {
     let line = command.clone().render_usage().to_string();
     let line = line.trim_start_matches("Usage:").trim();
@@ -85,7 +85,7 @@ fn is_own(argument: &Arg) -> bool {
     !argument.is_hide_set() && !argument.is_global_set() && !matches!(argument.get_action(), Help | HelpLong | HelpShort | Version)
 }
 
-/// One line for each argument: how it is written, what it does, its default and its values.
+/// One line for each argument: its form, its purpose, its default and its values.
 fn options(command: &Command, global: bool, text: &mut String) {
     let wanted = |argument: &&Arg| {
         if global { argument.is_global_set() && argument.get_help_heading() == Some(GLOBAL) } else { is_own(argument) }

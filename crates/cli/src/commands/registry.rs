@@ -1,4 +1,5 @@
-//! `mainstay registry login|logout|serve`: passwords of registries, and a registry for a laptop or a pipeline, so that bundles and catalogs have a place to be pushed to.
+//! `mainstay registry login|logout|serve`: passwords of registries, and a registry for a laptop or a pipeline, to which bundles and catalogs can be
+//! pushed.
 
 mod login;
 
@@ -52,7 +53,7 @@ pub struct Serve {
     password: Option<String>,
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Login(arguments) => login::login(&arguments),

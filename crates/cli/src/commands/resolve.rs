@@ -1,4 +1,4 @@
-//! `mainstay resolve`: which bundle, and why (MS-CLI-09, OLM1-SEL-01).
+//! `mainstay resolve`: the bundle that is selected, and the reasons (MS-CLI-09, OLM1-SEL-01).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ impl From<Policy> for UpgradeConstraintPolicy {
     }
 }
 
-/// Answers.
+/// Prints the answer.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.cases.is_some() {
         cases::check_format(&arguments.output, &Format::Table)?;
@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             match resolve(&request, &candidates) {
                 Ok(resolution) => Ok(answer(&resolution, &request, &catalogs)),
-                // A question that is well asked has an answer, also when the answer is no.
+                // A valid question has an answer, even if the answer is no.
                 Err(refusal) => Ok(refused(&refusal).to_json()),
             }
         });
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What is asked: one request a package, at least one.
+/// The requests: one per package, at least one.
 fn requests(arguments: &Arguments, catalogs: &[Catalog]) -> Result<Vec<Request>, Failure> {
     let mut packages: Vec<&String> = Vec::new();
     for package in &arguments.packages {
@@ -160,7 +160,7 @@ fn requests(arguments: &Arguments, catalogs: &[Catalog]) -> Result<Vec<Request>,
     packages.iter().map(one).collect()
 }
 
-/// A question whose answer may need more than was asked for.
+/// A question whose answer may need more than the requested packages.
 struct Question<'q> {
     requests: Vec<Request>,
     candidates: &'q [CandidateCatalog<'q>],
@@ -182,7 +182,7 @@ impl Question<'_> {
         self.requests.iter().find(of).unwrap_or(&self.requests[0])
     }
 
-    /// Why there is no bundle for a package: as it is told without dependencies, where they have nothing to do with it.
+    /// The reason why there is no bundle for a package: the one without dependencies, if they have nothing to do with it.
     fn failure(&self, subject: &str, conflict: &Conflict) -> Failure {
         if let [fact] = conflict.facts.as_slice()
             && fact.kind == FactKind::Refused
@@ -299,7 +299,7 @@ fn case_request(case: &Value, policy: Policy) -> Result<Request, Failure> {
     })
 }
 
-/// The installed bundle by name; its version is what the first catalog that knows it says.
+/// The installed bundle by name; its version comes from the first catalog that knows it.
 fn installed(text: &str, package: &str, catalogs: &[Catalog]) -> Result<InstalledBundle, Failure> {
     if let Some((name, version)) = text.split_once('=') {
         return Ok(InstalledBundle { name: name.to_owned(), version: version.to_owned() });
@@ -316,12 +316,12 @@ fn installed(text: &str, package: &str, catalogs: &[Catalog]) -> Result<Installe
     }
 }
 
-/// A refusal as this command tells it.
+/// A refusal in the form of this command.
 fn refused(refusal: &Refusal) -> Failure {
     not_resolved(refusal).into()
 }
 
-/// The channels of the chosen bundle; of the wanted ones, where channels are wanted.
+/// The channels of the chosen bundle; only requested ones, if channels were requested.
 fn channels(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> Vec<String> {
     let choice = &resolution.choice;
     let facts =

@@ -56,13 +56,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress.doing(&format!("restoring {} objects", contents.keys));
     let parent = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(|error| directory(parent, &error))?;
-    // Beside its place, so that moving it there is one step.
+    // Beside its place, so that the move is one step.
     let part = tempfile::Builder::new().prefix(".mainstay-restore-").tempdir_in(parent).map_err(|error| directory(parent, &error))?;
     fill(&backup, part.path(), revision).map_err(|error| Failure::failed(subject(), &error))?;
     let failed = |error: std::io::Error| directory(&target, &error);
     sync(part.path()).map_err(failed)?;
     if target.exists() {
-        // It is empty, as was seen above; this fails if it no longer is.
+        // It is empty, as checked above; this fails if it no longer is.
         fs::remove_dir(&target).map_err(failed)?;
     }
     fs::rename(part.path(), &target).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `mainstay rollback`: back to an earlier revision, with a verdict first (MS-RB-01).
+//! `mainstay rollback`: returns to an earlier revision, with a verdict first (MS-RB-01).
 
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// Rolls back.
+/// Rolls the extension back.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    /// What a plan of it says.
+    /// The arguments of a rollback that a plan describes.
     fn planned(name: &str, to_revision: Option<u32>, force: bool, patience: Patience) -> Self {
         let (name, cluster, shown) = (name.to_owned(), ClusterArgs::default(), Shown { format: Format::Table });
         Self { name, to_revision, to_version: None, dry_run: false, force, consent: Consent::GIVEN, patience, shown, cluster }
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// Does what a plan of it says.
+/// Performs the rollback that a plan describes.
 pub async fn perform(session: &Session, name: &str, to: Option<u32>, force: bool, patience: Patience) -> Result<(), Failure> {
     let extension = extensions::get(session, name).await?;
     rollback(session, &Arguments::planned(name, to, force, patience), &extension).await

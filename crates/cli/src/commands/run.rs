@@ -1,4 +1,4 @@
-//! `mainstay run`: the loops against an existing cluster (MS-CLI-04).
+//! `mainstay run`: runs the controllers against an existing cluster (MS-CLI-04).
 //!
 //! ```text
 //!   flags ──► plan ──► health, metrics, webhook of catalogs ──► Leases ──► the components, and catalogd's listener
@@ -139,10 +139,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         note(format!("cluster: {} ({})", session.context, session.server));
         let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
         let certificates = listeners::certificates("--tls-cert, --tls-key", plan.tls.as_ref(), &env, &stop)?;
-        // Whoever has lost a Lease may go on for a while before it is told to end; it writes nothing.
+        // A component that has lost a Lease may go on for a while before it is told to stop; it writes nothing.
         let gate = Gate::default();
         let work = work::open(&plan, &session.cluster.clone().guarded(&gate), &env)?;
-        // Whoever looks after this process is told that it ends until it has ended.
+        // The supervisor of this process can see that it is stopping until it has stopped.
         let listening = CancellationToken::new();
         let _ended_last = listening.clone().drop_guard();
         listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
@@ -172,7 +172,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
         let ended = tokio::select! {
             ended = leading => ended,
-            // The first signal ends politely, the second at once.
+            // The first signal stops gracefully, the second at once.
             () = async { signals.next().await; health.set(State::Ending); stop.cancel(); signals.next().await; } => {
                 return Err(Failure::silent(Exit::Failed));
             }

@@ -12,7 +12,7 @@ use mainstay_terminal::registration::{Entry, running};
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
-/// How often the state is looked at with `--watch`.
+/// Interval between looks at the state with `--watch`.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Arguments.
@@ -26,7 +26,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Shows them.
+/// Prints the clusters.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let mut last = None;
@@ -66,14 +66,14 @@ async fn state(entry: &Entry) -> Value {
     value
 }
 
-/// Checks of the API server, and nodes, each with whether it is well.
+/// Checks of the API server, and nodes, each with a flag that is true if it is healthy.
 type Answer = (Vec<(String, bool)>, Vec<(String, bool)>);
 
 async fn ask(entry: &Entry) -> Result<Answer, Failure> {
     let session = ClusterArgs { kubeconfig: Some(entry.kubeconfig.clone()), ..ClusterArgs::default() }.open().await?;
     let unreachable = |error: kube::Error| mainstay_operations::refused("cluster", &error);
     let request = http::Request::get("/readyz?verbose").body(Vec::new()).map_err(|error| Failure::failed("cluster", &error))?;
-    // Not ready is an answer of 500 with the same text.
+    // A server that is not ready answers 500 with the same text.
     let text = match session.client.request_text(request).await {
         Err(kube::Error::Api(status)) => status.message.clone(),
         outcome => outcome.map_err(unreachable)?,

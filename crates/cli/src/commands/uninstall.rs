@@ -1,4 +1,4 @@
-//! `mainstay uninstall`: what goes is shown before, and custom resources go only when that is asked for (MS-RB-02).
+//! `mainstay uninstall`: shows first what will be removed, and removes custom resources only when asked to (MS-RB-02).
 
 use clap::Args;
 use mainstay_diagnostics::Finding;
@@ -59,7 +59,7 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// Uninstalls.
+/// Uninstalls the extension.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Plans a removal, and says what could not be looked at.
+/// Plans a removal, and prints notes on what could not be checked.
 async fn planned(session: &Session, request: &RemovalRequest) -> Result<Removal, Failure> {
     let removal = plan(session, request, &mut Progress::start()).await?;
     warn_of(&removal.warnings);
@@ -95,7 +95,7 @@ fn warn_of(warnings: &[Finding]) {
     }
 }
 
-/// Plans a removal, shows it, asks, and does it.
+/// Plans a removal, shows it, asks, and performs it.
 pub async fn perform(session: &Session, request: &RemovalRequest, consent: &Consent, patience: Patience) -> Result<(), Failure> {
     let name = &request.name;
     let removal = planned(session, request).await?;

@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         skip_simulated_webhooks: arguments.skip_simulated_webhooks,
         gates,
     };
-    // What is unpacked in there can be wide.
+    // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();
     private::own_data(&data_dir)?;
     if arguments.detach {
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
         let cluster = tokio::select! {
             started = start => started?,
-            // What is on disk is whole at any instant.
+            // The data on disk is complete at any instant.
             () = signals.next() => return Err(Failure::new(Exit::Failed, "up", "stopped before it was ready")),
         };
         if let Some(path) = &arguments.kubeconfig_out {
@@ -168,13 +168,13 @@ fn next(kubeconfig: &Path) {
     note("");
 }
 
-/// The admission plugins, chosen as kube-apiserver's options of these names do it.
+/// The admission plugins, selected as by kube-apiserver's options of these names.
 fn plugins(arguments: &Arguments) -> Result<Plugins, Failure> {
     let chosen = Plugins::choose(&arguments.enable_admission_plugins, &arguments.disable_admission_plugins);
     chosen.map_err(|error| Failure::of(Exit::Usage, "admission plugins", &error).hint("mainstay up --help lists the plugins"))
 }
 
-/// The Services that are served locally; one can not be two processes.
+/// The Services that are served locally; one cannot be two processes.
 fn local_services(given: &[LocalService]) -> Result<Vec<LocalService>, Failure> {
     for (at, one) in given.iter().enumerate() {
         if let Some(other) = given[..at].iter().find(|other| (&other.namespace, &other.name) == (&one.namespace, &one.name)) {
@@ -227,7 +227,7 @@ fn detach(data_dir: &Path) -> Result<(), Failure> {
     let mut child = command.spawn().map_err(|error| Failure::failed("mainstay", &error))?;
     let mut ready = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // Its only line; without one it has ended.
+        // Its only line; if there is none, the process has stopped.
         BufReader::new(stdout).read_line(&mut ready).map_err(|error| Failure::failed("mainstay", &error))?;
     }
     if ready.is_empty() {

@@ -1,4 +1,4 @@
-//! `mainstay upgrade`: another version or channel of an extension, with the rights that it needs (MS-CLI-05).
+//! `mainstay upgrade`: another version or channel of an extension, with the permissions that it needs (MS-CLI-05).
 
 use clap::Args;
 use mainstay_operations::{Change, Planned, extensions};
@@ -52,7 +52,7 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// Upgrades.
+/// Upgrades the extension.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };

@@ -1,4 +1,4 @@
-//! `mainstay version`: which build this is, and which Kubernetes the cluster is (MS-CLI-01). The answer has the form of kubectl's.
+//! `mainstay version`: the build of this program and the Kubernetes version of the cluster (MS-CLI-01). The answer has the form of kubectl's.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use mainstay_terminal::printable::printable_line;
 use mainstay_terminal::{built, runtime};
 use serde_json::{Value, json};
 
-/// How long the server may take: who asks for a version does not wait for a cluster to come up.
+/// Limit for the server's answer: the command does not wait for a cluster to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments.
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     failure.map_or(Ok(()), Err)
 }
 
-/// What the cluster's server says of itself; nothing where there is no cluster and none was asked for.
+/// The version that the cluster's server reports; `None` if there is no cluster and none was asked for.
 async fn server(cluster: &ClusterArgs) -> Result<Option<Value>, Failure> {
     let named = cluster.kubeconfig.is_some() || cluster.context.is_some() || cluster.embedded;
     let session = match cluster.open().await {

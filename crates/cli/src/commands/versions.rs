@@ -1,4 +1,4 @@
-//! `mainstay versions match`: does a version lie in a range (MS-CLI-09).
+//! `mainstay versions match`: checks if a version lies in a range (MS-CLI-09).
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ enum Range {
     Extension(ExtensionRange),
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     let Commands::Match(arguments) = command;
     if let Some(path) = &arguments.cases {

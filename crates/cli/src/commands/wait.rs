@@ -1,4 +1,4 @@
-//! `mainstay wait`: until an extension or a catalog is as wanted (MS-CLI-05, MS-CLI-06).
+//! `mainstay wait`: waits until an extension or a catalog is in a given state (MS-CLI-05, MS-CLI-06).
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-/// Waits.
+/// Waits for the state.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subject = subject(&arguments.what)?;
     let awaited = arguments.until.clone().unwrap_or(match subject {
@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// `NAME`, `KIND NAME` or `KIND/NAME`.
+/// The subject in `NAME`, `KIND NAME` or `KIND/NAME`.
 fn subject(words: &[String]) -> Result<Subject, Failure> {
     let (kind, name) = match words {
         [name] => match name.split_once('/') {

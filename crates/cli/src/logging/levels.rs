@@ -1,4 +1,4 @@
-//! Log levels, by component: one for everything, and others for components that are looked at more closely or less.
+//! Log levels, by component: one for everything, and others for selected components.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ pub const CHANGES: &str = "log_levels";
 /// The longest text of levels, in bytes.
 pub const MOST: usize = 1024;
 
-/// The components, and the modules whose lines are theirs. Where two have a line, the longer module decides.
+/// The components, and the modules whose lines belong to them. If two match a line, the longer module decides.
 const COMPONENTS: [(&str, &[&str]); 14] = [
     ("api", &["mainstay_apiserver"]),
     ("apply", &["mainstay_apply"]),
@@ -41,14 +41,14 @@ const NAMES: [(&str, LevelFilter); 6] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// What is logged of which component.
+/// The log levels of the components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     default: LevelFilter,
     components: BTreeMap<&'static str, LevelFilter>,
 }
 
-/// What would have been right.
+/// A hint that describes valid levels.
 pub fn hint() -> String {
     let components = COMPONENTS.map(|(name, _)| name).join(", ");
     format!("LEVEL or LEVEL,COMPONENT=LEVEL,...: levels are {}; components are {components}", NAMES.map(|(name, _)| name).join(", "))
@@ -98,8 +98,8 @@ impl Levels {
     pub fn targets(&self) -> Targets {
         let modules = COMPONENTS.iter().filter_map(|(name, modules)| Some((modules, *self.components.get(name)?)));
         let modules = modules.flat_map(|(modules, level)| modules.iter().map(move |module| (*module, level)));
-        // A prefix stands for whatever begins with it, `mainstay` for every crate of this program: those have the level of everything,
-        // unless they are named.
+        // A prefix stands for everything that begins with it, `mainstay` for every crate of this program: those have the level of everything, unless
+        // they are named.
         let own = COMPONENTS.iter().filter(|(name, _)| *name != "mainstay").flat_map(|(_, modules)| modules.iter());
         let rest = own.filter(|module| !module.contains("::")).map(|module| (*module, self.default));
         let always = [(RECONCILE, LevelFilter::ERROR), (CHANGES, LevelFilter::INFO)];

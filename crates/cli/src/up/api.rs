@@ -20,10 +20,10 @@ use tower::ServiceExt as _;
 use super::Options;
 use crate::admin::{self, ServedMetrics};
 
-/// How long a request for a catalog may take to arrive at a listener of catalogs (OLM1-CAT-18).
+/// Limit for a request for a catalog to arrive at a listener of catalogs (OLM1-CAT-18).
 const CATALOG_READ: Duration = Duration::from_secs(5);
 
-/// What is served below `/catalogs`, once there is something.
+/// The routes below `/catalogs`, once there are any.
 type Catalogs = Arc<RwLock<Option<Router>>>;
 
 /// The API, served.
@@ -42,7 +42,7 @@ pub struct Apis {
 }
 
 impl Apis {
-    /// Binds, opens the data directory and serves.
+    /// Binds the listeners, opens the data directory and serves.
     pub async fn open(options: &Options) -> Result<Self, Failure> {
         let listening = |error: mainstay_serve::Error| {
             Failure::failed(format!("listener {}", options.listen), &error)
@@ -87,7 +87,7 @@ impl Apis {
         let certificates = Certificates::from_files(&pki.join("apiserver.crt"), &pki.join("apiserver.key")).map_err(listening)?;
         let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Requested).map_err(listening)?);
         let mut listeners = Vec::new();
-        // Beside the API there is nothing below `/catalogs` when that has a listener of its own.
+        // Beside the API there is nothing below `/catalogs` when catalogs have a listener of their own.
         let beside = if of_catalogs.is_some() { Catalogs::default() } else { catalogs.clone() };
         listeners.push(tokio::spawn(listener.run(both(server.router(), beside), shutdown.clone())));
         if let Some(listener) = of_catalogs {
@@ -102,12 +102,12 @@ impl Apis {
         *self.catalogs.write().unwrap_or_else(PoisonError::into_inner) = Some(router);
     }
 
-    /// The API without socket and encryption, for parts of this process; `identity` says who asks.
+    /// The API without socket and encryption, for parts of this process; `identity` sets their user.
     pub fn in_process(&self, identity: fn(&mut Extensions)) -> Cluster {
         Cluster::Embedded { router: self.server.router(), identity }
     }
 
-    /// Ends watches, answers requests in flight, closes the store (KAPI-SRV-04).
+    /// Closes watches, answers requests in flight, closes the store (KAPI-SRV-04).
     pub async fn close(self) {
         self.server.end_watches();
         self.shutdown.cancel();
@@ -122,7 +122,7 @@ impl Apis {
     }
 }
 
-/// How clients reach a listener. Those of a wildcard address are on this machine, as far as the kubeconfig goes.
+/// The address and URL by which clients reach a listener. For a wildcard address, the kubeconfig assumes clients on this machine.
 fn reached(address: SocketAddr) -> (IpAddr, String) {
     let host = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
     (host, format!("https://{}", SocketAddr::new(host, address.port())))

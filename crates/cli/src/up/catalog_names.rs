@@ -1,4 +1,4 @@
-//! What the webhook of catalogs does on other clusters is done in process here (OLM1-CAT-03): there is nobody whom it could not reach.
+//! The webhook of catalogs, in process (OLM1-CAT-03): on other clusters it is called over the network; here it is always reachable.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl AdmissionStep for CatalogNames {
     }
 }
 
-/// Gives a catalog the label that it lacks.
+/// Gives a catalog its missing label.
 fn label(catalog: &mut Value) {
     let Some(metadata) = catalog.get_mut("metadata") else { return };
     let Some(name) = name_to_carry(metadata).map(str::to_owned) else { return };

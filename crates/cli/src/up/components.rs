@@ -1,4 +1,4 @@
-//! What runs besides the API, and the objects that it needs.
+//! The components that run besides the API, and the objects that they need.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -25,15 +25,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Apis, Options};
 
-/// How long a CRD may take to be served.
+/// Limit for a CRD to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// How often content that no catalog refers to is removed.
+/// Interval at which content that no catalog refers to is removed.
 const GARBAGE: Duration = Duration::from_secs(600);
 
 /// A component that this version has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// What kube-controller-manager does.
+    /// The controllers of kube-controller-manager.
     Controllers,
     /// Binds pods to nodes.
     Scheduler,
@@ -61,7 +61,7 @@ impl Components {
         Self(ALL.iter().map(|(_, component)| *component).collect())
     }
 
-    /// Whether it is to run.
+    /// Returns true if the component is to run.
     pub fn has(&self, component: Component) -> bool {
         self.0.contains(&component)
     }
@@ -101,7 +101,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Ends them.
+    /// Stops the components.
     pub async fn end(mut self, patience: Duration) {
         self.stop.cancel();
         let ended = tokio::time::timeout(patience, async { while self.tasks.join_next().await.is_some() {} }).await;
@@ -137,7 +137,7 @@ pub fn client(apis: &Apis) -> Result<kube::Client, Failure> {
     apis.in_process(administrator).client().map_err(|error| Failure::failed("cluster", &error))
 }
 
-/// Starts them, and applies the objects of `--manifests`.
+/// Starts the components, and applies the objects of `--manifests`.
 pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &str, Duration)) -> Result<Running, Failure> {
     let cluster = apis.in_process(administrator);
     let client = client(apis)?;
@@ -145,7 +145,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let chosen = &options.components;
-    // New with each start: what ran before is not on the page any more.
+    // New with each start: the components that ran before are no longer on the page.
     let env = Env::system();
     apis.metrics.show(env.metrics().clone());
 
@@ -180,7 +180,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::OlmV1) {
         let begun = Instant::now();
         olm_v1_objects(&writer).await?;
-        // Whoever plans a change has to know them, and nothing else on the cluster tells.
+        // A user who plans a change has to know them, and nothing else on the cluster tells them.
         apply(&writer, &settings::published(&options.gates)).await?;
         let setup = Setup {
             catalogd: apis.in_process(catalogd),
@@ -195,7 +195,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             gc_interval: GARBAGE,
             ignore_service_account: false,
         };
-        // Read anew before each pull (OLM1-GEN-12).
+        // Read again before each pull (OLM1-GEN-12).
         let around = Surroundings { files: Some(images::settings()), ..Surroundings::default() };
         let mut ready = setup.open_in(around).map_err(|error| Failure::failed("olm-v1", &error))?;
         apis.serve_catalogs(std::mem::take(&mut ready.router));
@@ -204,7 +204,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         for object in cluster_operator::manifests(SYSTEM_NAMESPACE) {
             apply(&writer, &object).await?;
         }
-        // It does nothing until somebody brings OpenShift's kinds.
+        // It does nothing until OpenShift's kinds are installed.
         let config = cluster_operator::Config { system_namespace: SYSTEM_NAMESPACE.to_owned(), catalogs: openshift() };
         let (of, around, until) = (apis.in_process(cluster_olm_operator), env.clone(), stop.clone());
         tasks.spawn(async move {
@@ -213,7 +213,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             }
         });
         tell("olm-v1", "catalogs and extensions", begun.elapsed());
-        // Webhooks of bundles need certificates, so it comes with what installs them.
+        // Webhooks of bundles need certificates, so it starts with the component that installs them.
         let begun = Instant::now();
         for object in mainstay_service_ca::manifests() {
             apply(&writer, &object).await?;

@@ -1,4 +1,4 @@
-//! How the simulated nodes behave: what goes wrong on purpose, and which images exist (KAPI-WL-03).
+//! The behaviour of the simulated nodes: intended failures, and the images that exist (KAPI-WL-03).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +36,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// How pods behave.
+    /// The behaviour of pods.
     pub fn script(&self) -> Script {
         Script { start_delay: self.start_delay, faults: self.faults.clone() }
     }
 
-    /// Who is asked for images.
+    /// The registries that are asked for images.
     ///
     /// # Errors
     /// The user's credentials or mirrors cannot be read.

@@ -1,4 +1,4 @@
-//! Where an embedded cluster stores its objects, and what servers that share a store have in common (KAPI-STORE-03).
+//! The store of an embedded cluster, and the shared settings of servers on one store (KAPI-STORE-03).
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use mainstay_apiserver::inflight::Limits;
 use mainstay_store::etcd::{self, Prefix, Tls};
 use mainstay_terminal::errors::{Exit, Failure};
 
-/// What keys of the API begin with.
+/// The prefix of the API's keys.
 const ROOT: &str = "/registry";
 
 /// The flags of storage, of servers that share it, and of how much they take on.
@@ -44,21 +44,21 @@ pub struct Arguments {
     max_mutating_requests_inflight: usize,
 }
 
-/// The same, read.
+/// The arguments after reading.
 #[derive(Debug, Clone, Default)]
 pub struct Sharing {
-    /// Where objects are stored.
+    /// The store of objects.
     pub storage: Storage,
-    /// What servers have in common.
+    /// The directory of the keys and certificates that servers share.
     pub pki_dir: Option<PathBuf>,
-    /// Whether components wait for the Lease.
+    /// True if components wait for the Lease.
     pub leader_elect: bool,
-    /// How many requests may be in flight.
+    /// Limits on requests in flight.
     pub limits: Limits,
 }
 
 impl Arguments {
-    /// Reads them, and the files that they name.
+    /// Reads the arguments, and the files that they name.
     pub fn read(&self) -> Result<Sharing, Failure> {
         let storage = self.storage()?;
         let shared = matches!(storage, Storage::Etcd(_));

@@ -1,4 +1,4 @@
-//! `mainstay bundle diff`: what an upgrade from one bundle to the next brings.
+//! `mainstay bundle diff`: the changes of an upgrade from one bundle to the next.
 
 use clap::Args;
 use mainstay_bundle::diff::{Sort, diff};
@@ -33,7 +33,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Runs it.
+/// Prints the changes.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
     let diff = diff(&old, &new);

@@ -1,4 +1,4 @@
-//! `mainstay bundle images`: what a mirror and an air-gapped cluster need of a bundle.
+//! `mainstay bundle images`: the images of a bundle that a mirror and an air-gapped cluster need.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Runs it.
+/// Prints the images.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bundle = read(&arguments.bundle)?;
     let own = (!Path::new(&arguments.bundle).exists()).then_some(arguments.bundle.as_str());
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bundle at a place. One that can be read but not be installed has images and differences all the same, and the reader is told.
+/// The bundle at a place. A bundle that can be read but not installed has images and differences all the same, and a note says so.
 pub fn read(place: &str) -> Result<Bundle, Failure> {
     let subject = format!("bundle {place}");
     let bundle = bundles::read_for_catalog(&subject, &bundles::whole(place)?)?;

@@ -1,4 +1,4 @@
-//! `mainstay bundle validate` (SDK-BUNDLE-20 to SDK-BUNDLE-24 as far as the library goes): upstream's validators, with file, line and fix.
+//! `mainstay bundle validate` (SDK-BUNDLE-20 to SDK-BUNDLE-24, in the scope of the library): upstream's validators, with file, line and fix.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ enum Form {
     JsonAlpha1,
 }
 
-/// Runs it.
+/// Validates the bundle.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list_optional {
         return list_optional();
@@ -103,8 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::silent(Exit::Failed))
 }
 
-/// What keeps the bundle from being built and installed, in the words of who would install it: upstream's validators look at other things, and
-/// a bundle that passes here is one that `bundle build`, `catalog from-bundles` and an extension take.
+/// Problems that keep the bundle from being built and installed, as the installer puts them: upstream's validators check other things, and a bundle
+/// that passes here is one that `bundle build`, `catalog from-bundles` and an extension accept.
 fn installation(files: &Files, found: &[Outcome]) -> Vec<Outcome> {
     let outcome = |validator: &str, rule: &str, message: String| Outcome {
         level: Level::Error,
@@ -154,7 +154,7 @@ fn values(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     pairs.iter().map(pair).collect()
 }
 
-/// The categories of the file that the environment names.
+/// The categories of the file that the environment variable names.
 fn categories() -> Option<Result<Vec<String>, String>> {
     #[derive(Deserialize)]
     struct File {
@@ -178,7 +178,7 @@ fn index_file(values: &BTreeMap<String, String>) -> Option<Result<String, IndexF
     })
 }
 
-/// The system's words, as Go shows them.
+/// The system's message, as Go shows it.
 pub fn os_words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -201,7 +201,7 @@ fn platforms(client: &Client, image: &str) -> Result<Vec<ImagePlatform>, String>
     Ok(known.map(|platform| ImagePlatform { os: platform.os, architecture: platform.architecture }).collect())
 }
 
-/// A finding, ours or an external program's.
+/// A finding, of this program or of an external one.
 struct Outcome {
     level: Level,
     validator: String,
@@ -247,7 +247,7 @@ impl Outcome {
     }
 }
 
-/// What several validators say alike is told once, except in operator-sdk's forms.
+/// Outcomes without repetitions: a finding that several validators share is reported once, except in operator-sdk's forms.
 fn distinct(outcomes: &[Outcome]) -> Vec<&Outcome> {
     let mut seen: Vec<&Outcome> = Vec::new();
     for outcome in outcomes {
@@ -282,7 +282,7 @@ fn write(form: Form, passed: bool, all: &[Outcome]) -> Result<(), Failure> {
     }
 }
 
-/// operator-sdk's form: four blanks, `passed` first, nothing found is `null`.
+/// operator-sdk's form: four blanks, `passed` first, no findings are `null`.
 fn json_alpha1(passed: bool, outcomes: &[Outcome]) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     let entry = |outcome: &Outcome| {
@@ -300,7 +300,7 @@ fn log_line(outcome: &Outcome) -> String {
     format!("time=\"{now}\" level={level} msg={}\n", Value::from(outcome.text.as_str()))
 }
 
-/// What an external validator prints (SDK-BUNDLE-24); members that upstream does not know are refused.
+/// The output of an external validator (SDK-BUNDLE-24); members that upstream does not know are refused.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 struct External {

@@ -15,9 +15,9 @@ use mainstay_terminal::images::{self, CATALOG_LABEL, Foundation, Target};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::{output, runtime};
 
-/// Where the catalog is in the image (CATLG-31).
+/// The path of the catalog in the image (CATLG-31).
 const CONFIGS: &str = "/configs";
-/// Where opm's cache of it is.
+/// The path of opm's cache of it.
 const CACHE: &str = "/tmp/cache";
 
 /// Arguments.
@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::line(reference)
 }
 
-/// Has opm of the base serve the catalog, with the cache that it would make itself (CATLG-31). What the base has of both is hidden.
+/// Lets opm of the base image serve the catalog, with the cache that it would make itself (CATLG-31). The base's own catalog and cache are hidden.
 fn serving(builder: ImageBuilder, directory: &Path) -> Result<ImageBuilder, Failure> {
     let subject = format!("catalog {}", directory.display());
     let source = DirectorySource::of_user(directory).map_err(|error| Failure::failed(&subject, &error))?;
@@ -127,7 +127,7 @@ fn serving(builder: ImageBuilder, directory: &Path) -> Result<ImageBuilder, Fail
     Ok(cached.emptied(CONFIGS).entrypoint(["/bin/opm"]).command(["serve".to_owned(), CONFIGS.to_owned(), format!("--cache-dir={CACHE}")]))
 }
 
-/// Puts opm's cache of a catalog's files into the image, in place of what the base has there.
+/// Puts opm's cache of a catalog's files into the image, in place of the base's cache.
 pub fn with_cache(builder: ImageBuilder, subject: &str, files: &BTreeMap<String, Vec<u8>>, folder: &str) -> Result<ImageBuilder, Failure> {
     let scratch = tempfile::tempdir().map_err(|error| Failure::failed(subject, &error))?;
     let source = files.iter().fold(MemorySource::new(), |source, (path, bytes)| source.with(path, bytes.clone()));
@@ -152,7 +152,7 @@ impl Output {
     }
 }
 
-/// `key=value`.
+/// Parses a label as `key=value`.
 fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -13,7 +13,7 @@ use mainstay_terminal::{images as registry, runtime};
 
 use super::content;
 
-/// How many images are asked for at the same time.
+/// Images that are requested at the same time.
 const AT_ONCE: usize = 8;
 
 /// Arguments.
@@ -48,7 +48,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Checks, prints and judges.
+/// Checks the change, prints the findings, and fails if they are errors.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (content::open_placed(&arguments.old)?, content::open_placed(&arguments.new)?);
     let allowed = (!arguments.allowed.is_empty()).then_some(arguments.allowed.as_slice());

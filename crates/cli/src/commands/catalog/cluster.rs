@@ -135,7 +135,7 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
         })
         .await;
         drop(progress);
-        // What can never serve is not left behind, where this command made it.
+        // A catalog that can never serve is removed if this command created it.
         if let Err(failure) = &waited
             && failure.exit == Exit::Impossible
             && created
@@ -279,7 +279,7 @@ pub fn remove(arguments: &Remove) -> Result<(), Failure> {
     })
 }
 
-/// What there is, a value a package.
+/// The packages of a catalog that match, one value each.
 fn packages(snapshot: &CatalogSnapshot, text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     for catalog in snapshot.catalogs() {

@@ -18,7 +18,7 @@ use mainstay_terminal::{catalogs, output, runtime};
 use super::build;
 use super::filter::FileFormat;
 
-/// How many references are opened at the same time.
+/// References that are opened at the same time.
 const AT_ONCE: usize = 4;
 
 /// Arguments.
@@ -61,7 +61,7 @@ pub struct Arguments {
     builder_image: String,
 }
 
-/// Composes, writes, and pushes if asked.
+/// Composes the catalog, writes it, and pushes it if asked to.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let composition = read(&arguments.config)?;
     let image = match (arguments.push, composition.image()) {
@@ -106,7 +106,7 @@ fn several(subject: &str, message: &str, problems: &[impl ToString]) -> Failure 
     }
 }
 
-/// The catalogs of all references, or why some can not be opened; one reason a cause, however many references have it.
+/// The catalogs of all references, or the reasons why some cannot be opened; one reason per cause, even if several references have it.
 fn open(composition: &Composition) -> Result<Vec<Catalog>, Failure> {
     let opened = runtime::block_on(async {
         let open = |part: Part| async move {
@@ -187,7 +187,7 @@ fn write(directory: &Path, composition: &Composition, parts: &[Catalog], argumen
     std::fs::write(&docker, text).map_err(|error| Failure::failed(docker.display().to_string(), &error))
 }
 
-/// Whether a directory holds nothing but what compose writes: folders with one index each.
+/// Returns true if a directory holds only what compose writes: folders with one index each.
 fn is_composed(directory: &Path) -> std::io::Result<bool> {
     if !directory.is_dir() {
         return Ok(false);

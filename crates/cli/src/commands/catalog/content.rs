@@ -1,4 +1,4 @@
-//! Catalogs as models, for the commands that look at them as a curator does.
+//! Catalogs as models, for the curators' commands.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn model(opened: Opened, place: &str) -> Result<Catalog, Failure> {
     opened.into_catalog(&Limits::default()).map_err(|error| catalogs::failure(&format!("catalog {place}"), &error))
 }
 
-/// Refuses packages that none of the catalogs has: nothing found about them would look like nothing to find.
+/// Refuses packages that none of the catalogs has: no finding about them would look like no problem.
 pub fn known_packages(places: &[&str], catalogs: &[&Catalog], wanted: &[String]) -> Result<(), Failure> {
     let names: BTreeSet<&str> = catalogs.iter().flat_map(|catalog| &catalog.packages).map(|package| package.name.as_str()).collect();
     match wanted.iter().find(|wanted| !names.contains(wanted.as_str())) {

@@ -1,4 +1,4 @@
-//! `mainstay catalog diff`: what changed between two catalogs, and whom it strands.
+//! `mainstay catalog diff`: the changes between two catalogs, and the users whom they strand.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// What makes a difference a failure.
+/// The criterion that makes a difference a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Criterion {
     Any,
@@ -71,7 +71,7 @@ impl Criterion {
     }
 }
 
-/// Compares, prints and judges.
+/// Compares the catalogs, prints the difference, and applies the criterion.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (content::open(&arguments.old)?, content::open(&arguments.new)?);
     content::known_packages(&[&arguments.old, &arguments.new], &[&old, &new], &arguments.packages)?;
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.fail_on.iter().any(|criterion| criterion.meets(&difference)) { Err(Failure::no()) } else { Ok(()) }
 }
 
-/// The difference for people.
+/// The difference as text.
 fn text(difference: &Diff) -> String {
     if difference.is_empty() {
         return "The catalogs say the same.\n".to_owned();
@@ -107,7 +107,7 @@ fn text(difference: &Diff) -> String {
     out
 }
 
-/// Findings, one a line with its hint below; used by `catalog ci` too.
+/// Findings, one per line with its hint below; used by `catalog ci`, too.
 pub fn findings(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {

@@ -113,7 +113,7 @@ fn selection(arguments: &Arguments) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// A failure with the exit code and the hint that its kind deserves.
+/// A failure with the exit code and the hint for its kind.
 pub fn failure(place: &str, error: &FilterError) -> Failure {
     let (exit, hint) = match error {
         FilterError::NoPackage { .. } => (Exit::NotFound, Some(format!("mainstay catalog search --catalog {place} shows the packages"))),

@@ -1,4 +1,4 @@
-//! `mainstay catalog from-bundles`: bundle directories become images and a catalog that refers to them.
+//! `mainstay catalog from-bundles`: builds images of bundle directories and a catalog that refers to them.
 
 mod sources;
 
@@ -79,7 +79,7 @@ impl From<Edges> for Mode {
     }
 }
 
-/// Builds, pushes, composes, writes.
+/// Builds, pushes, composes and writes.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = Request {
         directory: &arguments.directory,
@@ -98,28 +98,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     table.print()
 }
 
-/// What becomes of what cannot be listed.
+/// The treatment of bundles that cannot be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
-    /// All of it is told, and nothing is made.
+    /// All of them are reported, and nothing is made.
     Refused,
-    /// It is told and left out.
+    /// They are reported and left out.
     LeftOut,
 }
 
-/// What is to be made.
+/// A request for a catalog.
 pub struct Request<'a> {
     /// The tree of bundles.
     pub directory: &'a Path,
     /// The registry, and what precedes the repositories' names.
     pub registry: &'a str,
-    /// Where all edges come from; without it, where each package's `ci.yaml` says.
+    /// The source of all edges; without it, each package's `ci.yaml` names the source.
     pub mode: Option<Mode>,
     /// The channel of bundles that name none.
     pub fallback_channel: Option<String>,
-    /// Whether images are pushed.
+    /// True if images are pushed.
     pub push: bool,
-    /// What becomes of what cannot be listed.
+    /// The treatment of bundles that cannot be listed.
     pub invalid: Invalid,
 }
 
@@ -131,7 +131,7 @@ pub struct Made {
     pub images: Vec<Pushed>,
 }
 
-/// A bundle that was built.
+/// A bundle whose image was built.
 pub struct Pushed {
     /// Its package.
     pub package: String,
@@ -150,7 +150,7 @@ pub async fn make(request: &Request<'_>, progress: &mut Progress) -> Result<Made
     if sources.bundles.is_empty() && sources.faults.is_empty() {
         return Err(Failure::new(Exit::Failed, subject, "there is no directory with manifests and metadata below it"));
     }
-    // What makes no catalog is not pushed. The tags stand in for the digests, which are known after the push.
+    // Nothing is pushed unless it makes a catalog. The tags stand in for the digests, which are known after the push.
     sources.compose(request, |source| tagged(&repository(request.registry, &source.input), &source.input));
     sources.judge(&subject, request.invalid)?;
     let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
@@ -179,7 +179,7 @@ pub async fn make(request: &Request<'_>, progress: &mut Progress) -> Result<Made
 }
 
 impl Sources {
-    /// The catalog of all packages that make a valid one; what does not becomes a fault, and its bundles are listed no more.
+    /// The catalog of all packages that make a valid one; any other package becomes a fault, and its bundles are no longer listed.
     fn compose(&mut self, request: &Request<'_>, image: impl Fn(&Source) -> String) -> Catalog {
         let mut packages: BTreeMap<String, Vec<Source>> = BTreeMap::new();
         for source in std::mem::take(&mut self.bundles) {
@@ -217,7 +217,7 @@ impl Sources {
         catalog
     }
 
-    /// The blobs of the files with deprecations; a file that is none is a fault.
+    /// The blobs of the files with deprecations; a file that is not valid becomes a fault.
     fn deprecations_by_package(&mut self) -> BTreeMap<String, Vec<(PathBuf, Deprecations)>> {
         let mut found: BTreeMap<String, Vec<(PathBuf, Deprecations)>> = BTreeMap::new();
         for path in std::mem::take(&mut self.deprecations) {
@@ -234,7 +234,7 @@ impl Sources {
         found
     }
 
-    /// Tells every fault; they end it unless they are to be left out.
+    /// Reports every fault; faults end the command unless they are to be left out.
     fn judge(&mut self, subject: &str, invalid: Invalid) -> Result<(), Failure> {
         if self.faults.is_empty() {
             return Ok(());
@@ -270,16 +270,16 @@ fn repository(registry: &str, input: &BundleInput) -> String {
     format!("{}/{}-bundle", registry.trim_end_matches('/'), input.package)
 }
 
-/// The image of a bundle by its version; a tag has no place for build metadata's plus sign.
+/// The image of a bundle, tagged with its version; a tag cannot contain the plus sign of build metadata.
 fn tagged(repository: &str, input: &BundleInput) -> String {
     format!("{repository}:v{}", input.version.replace('+', "_"))
 }
 
-/// The catalog of the bundles of one package; a valid one.
+/// The valid catalog of the bundles of one package.
 fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecations: Vec<Deprecations>) -> Result<Catalog, Failure> {
     let mut catalog = compose(options, inputs).map_err(|error| Failure::failed(subject, &error))?;
     catalog.deprecations.extend(deprecations);
-    // What is written is checked, and not what it is written from: some rules are about the text.
+    // The written text is checked, and not its source: some rules are about the text.
     let mut text = Vec::new();
     render(&catalog, Format::JsonLines, &mut text).map_err(|error| Failure::failed(subject, &error))?;
     let limits = Limits::default();
@@ -288,7 +288,7 @@ fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecat
     Ok(catalog)
 }
 
-/// Why the bundles make no catalog; bundles that do not say what they replace do where their versions order them.
+/// The failure of bundles that make no catalog; for bundles that do not say what they replace, it advises the order of versions.
 fn invalid(subject: &str, mode: Mode, problem: &NotValid) -> Failure {
     let failure = Failure::new(Exit::Failed, subject, problem.to_string());
     let findings = if let NotValid::Rules(validation) = problem { validation.findings() } else { &[] };
@@ -300,7 +300,7 @@ fn invalid(subject: &str, mode: Mode, problem: &NotValid) -> Failure {
     }
 }
 
-/// Writes one file a package; what was there of these packages is replaced.
+/// Writes one file per package; existing files of these packages are replaced.
 pub fn write(catalog: &Catalog, out: &Path) -> Result<(), Failure> {
     for (package, part) in by_package(catalog) {
         let directory = out.join(&package);
@@ -332,7 +332,7 @@ fn by_package(catalog: &Catalog) -> BTreeMap<String, Catalog> {
     parts
 }
 
-/// The same with its image, which is one of those that it needs.
+/// The same bundle with its image, which is also one of the images that it needs.
 fn with_image(input: &BundleInput, image: String) -> BundleInput {
     let mut input = BundleInput { image, ..input.clone() };
     if !input.related_images.iter().any(|related| related.image == input.image) {
@@ -342,7 +342,7 @@ fn with_image(input: &BundleInput, image: String) -> BundleInput {
     input
 }
 
-/// What the catalog says of a bundle whose image is not known yet.
+/// The catalog's input for a bundle whose image is not known yet.
 fn input(place: &Path, bundle: &Bundle) -> Result<BundleInput, Failure> {
     /// Stands in for the image.
     const UNKNOWN: &str = "unknown.invalid/bundle";

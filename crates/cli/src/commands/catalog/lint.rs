@@ -67,7 +67,7 @@ fn rule(text: &str) -> Result<Rule, String> {
     Rule::named(text).ok_or_else(|| "no such rule; mainstay catalog lint --list-rules shows them".to_owned())
 }
 
-/// Looks at the catalog, prints and judges.
+/// Checks the catalog, prints the findings and fails if they are severe enough.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list_rules {
         return list_rules();
@@ -114,7 +114,7 @@ fn explain(rule: Rule) -> String {
     format!("{} ({})\n\n{}.\n{}\nhint: {}", rule.id(), rule.level().name(), rule.title(), rule.why(), rule.fix())
 }
 
-/// The findings as machines get them; `catalog ci` has the same shape.
+/// The findings for programs; `catalog ci` has the same form.
 pub fn value(findings: &[Finding]) -> Result<Value, Failure> {
     let list = serde_json::to_value(findings).map_err(|error| Failure::failed("findings", &error))?;
     let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
@@ -130,7 +130,7 @@ fn root(place: &str) -> PathBuf {
     if path.is_dir() { path.to_owned() } else { path.parent().filter(|_| path.is_file()).map(Path::to_owned).unwrap_or_default() }
 }
 
-/// The findings for people: `FILE:LINE: level: rule: subject: message` by rule, each with what to do once.
+/// The findings as text: `FILE:LINE: level: rule: subject: message` by rule, each rule's fix once.
 fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
     let mut out = String::new();
     let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
@@ -142,7 +142,7 @@ fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
     );
     let all = findings.len();
     findings.retain(|finding| finding.level <= least);
-    // By rule, so that what to do stands once; by place inside.
+    // By rule, so that each fix is printed once; by place inside.
     findings.sort_by_key(|finding| (finding.level, finding.rule, finding.fix));
     for (i, finding) in findings.iter().enumerate() {
         let place =

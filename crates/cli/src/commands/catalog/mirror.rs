@@ -1,4 +1,4 @@
-//! `mainstay catalog mirror`: a catalog and all that it names to another registry, directly or through a directory (CATLG-71..74,
+//! `mainstay catalog mirror`: copies a catalog and all that it names to another registry, directly or through a directory (CATLG-71..74,
 //! OLM1-DISC-02, OLM1-DISC-03).
 //!
 //! ```text
@@ -26,7 +26,7 @@ use self::act::{Done, Outcome};
 use self::open::Opened;
 use self::place::Place;
 
-/// What is written before the path of a directory.
+/// The prefix of the path of a directory.
 const FILE: &str = "file://";
 
 /// Arguments.
@@ -85,7 +85,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Where everything goes.
+/// The destination of all images.
 enum Target {
     Registry(Destination),
     Directory(PathBuf),
@@ -95,7 +95,7 @@ fn selection(text: &str) -> Result<Choice, String> {
     text.parse().map_err(|error: mainstay_catalog::filter::FilterError| error.to_string())
 }
 
-/// Runs it.
+/// Mirrors the catalog.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(runtime::until_interrupt(mirror(arguments), || {
         vec!["the same command goes on where this one stopped; what was copied is not copied again".to_owned()]
@@ -118,7 +118,7 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
     for skipped in &opened.skipped {
         warn(&format!("catalog {}", arguments.source), skipped);
     }
-    // In a directory images keep their names; the destination only decides where they would go in a registry.
+    // In a directory images keep their names; the destination only decides their names in a registry.
     let destination = match &target {
         Target::Registry(destination) => Some(destination),
         Target::Directory(_) => None,
@@ -171,7 +171,7 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// What was done, or would be.
+/// Prints what was done, or would be.
 fn show(
     arguments: &Arguments,
     opened: &Opened,

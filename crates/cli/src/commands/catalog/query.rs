@@ -1,4 +1,4 @@
-//! `mainstay catalog query`: what is in a catalog, blob by blob or package by package.
+//! `mainstay catalog query`: the content of a catalog, blob by blob or package by package.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl InstallMode {
     }
 }
 
-/// Asks and prints.
+/// Answers the query and prints the result.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.install_mode {
         Some(mode) => by_install_mode(arguments, mode),
@@ -122,7 +122,7 @@ fn fields_table(hits: &[Hit], fields: &[String]) -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// Packages by name, each with its fitting bundles and what is known of their webhooks.
+/// Prints packages by name, each with its matching bundles and the facts about their webhooks.
 fn by_install_mode(arguments: &Arguments, mode: InstallMode) -> Result<(), Failure> {
     let catalog = content::open(&arguments.catalog)?;
     let mut packages: BTreeMap<&str, Vec<(&str, Webhooks)>> = BTreeMap::new();
@@ -159,7 +159,7 @@ fn by_install_mode(arguments: &Arguments, mode: InstallMode) -> Result<(), Failu
     }
 }
 
-/// What is known of several bundles: the same of all, or that it differs.
+/// The facts about the webhooks of several bundles: those that all share, or that they differ.
 fn known(bundles: &[(&str, Webhooks)]) -> &'static str {
     match bundles.split_first() {
         Some(((_, first), rest)) if rest.iter().all(|(_, webhooks)| webhooks == first) => first.name(),

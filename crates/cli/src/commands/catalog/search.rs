@@ -1,5 +1,5 @@
-//! `mainstay catalog search`: packages by what they are called, say and provide; in the cluster's catalogs or, with `--catalog`, in
-//! catalogs as files and images.
+//! `mainstay catalog search`: packages by their names, descriptions and provided APIs; in the cluster's catalogs or, with `--catalog`, in catalogs as
+//! files and images.
 
 use clap::Args;
 use mainstay_catalog::parts::Parts;
@@ -39,7 +39,7 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// Searches.
+/// Searches the catalogs.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (places, names): (Vec<&String>, Vec<&String>) = arguments.catalogs.iter().partition(|text| is_place(text));
     match (places.as_slice(), names.as_slice()) {
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     table(&found, arguments.text.is_empty()).print()
 }
 
-/// Checks if a text names a file or an image. The names of a cluster's catalogs have neither slash nor colon, nor do they end as files do.
+/// Checks if a text names a file or an image. The names of a cluster's catalogs contain neither slash nor colon, nor do they end as files do.
 fn is_place(text: &str) -> bool {
     let ends = [".json", ".yaml", ".yml", ".gz", ".zst", ".db", ".tar"].iter().any(|ending| text.ends_with(ending));
     ends || text.starts_with(['.', '~']) || text.contains(['/', ':']) || std::path::Path::new(text).exists()

@@ -1,4 +1,4 @@
-//! `mainstay catalog why`: whether and how one bundle updates to another.
+//! `mainstay catalog why`: the update path from one bundle to another, or the reason why there is none.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Answers.
+/// Prints the answer.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let catalog = content::open(&arguments.catalog)?;
     let question =

@@ -1,4 +1,4 @@
-//! Serving certificates of `mainstay deploy`: made anew each time, by an authority whose key nobody keeps.
+//! Serving certificates of `mainstay deploy`: made again each time, by an authority whose key is not kept.
 
 use mainstay_olm_v1::deployment::{Certificates, Pair, Serving};
 use mainstay_terminal::errors::Failure;
@@ -7,12 +7,12 @@ use rcgen::{
     date_time_ymd,
 };
 
-/// How long they are valid.
+/// The validity of the certificates, in years.
 const YEARS: i32 = 1;
 const END: &str = "-----END CERTIFICATE-----";
 
-/// An authority and what it signs for `serving`. The newest of the authorities that are `trusted` so far stays trusted, until the new certificates have
-/// reached everybody.
+/// Makes an authority and the certificates that it signs for `serving`. The newest of the authorities that are `trusted` so far stays trusted, until
+/// the new certificates are in use everywhere.
 pub fn make(namespace: &str, serving: &[Serving], trusted: Option<&str>) -> Result<Certificates, Failure> {
     let failed = |error: rcgen::Error| Failure::failed("serving certificates", &error);
     let key = KeyPair::generate().map_err(failed)?;
@@ -46,7 +46,7 @@ fn params(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Er
     // Clocks differ: valid since yesterday.
     let from = today.yesterday().unwrap_or(today);
     let date = |date: jiff::civil::Date, years: i32| {
-        // No year has a 29th of February after every one of them.
+        // The 29th of February does not exist in every year.
         date_time_ymd(i32::from(date.year()) + years, date.month().unsigned_abs(), date.day().unsigned_abs().min(28))
     };
     (params.not_before, params.not_after) = (date(from, 0), date(today, YEARS));

@@ -1,4 +1,4 @@
-//! What can be deployed: whatever `mainstay run` runs, each in a namespace of its own.
+//! The components that can be deployed: those of `mainstay run`, each in a namespace of its own.
 
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS, OlmV1, Program, Serving, labelled, lease_rights};
@@ -7,31 +7,31 @@ use serde_json::Value;
 
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
 
-/// A part that is deployed and removed by itself. In the order in which they come; they go the other way round.
+/// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// Serving certificates for Services: others may want one.
+    /// Serving certificates for Services: other components may need one.
     ServiceCa,
     /// Catalogs and extensions.
     OlmV1,
-    /// What OpenShift adds to them.
+    /// The additions of OpenShift.
     ClusterOlmOperator,
 }
 
-/// What the flags say of all of them.
+/// The settings of the flags for all components.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// The namespace of both controllers of OLM v1.
     pub system_namespace: String,
-    /// How these are deployed.
+    /// The deployment of these controllers.
     pub olm_v1: OlmV1,
 }
 
 impl Component {
-    /// All of them.
+    /// All components.
     pub const ALL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
 
-    /// As `mainstay run` calls it.
+    /// The name that `mainstay run` uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::ServiceCa => "service-ca",
@@ -67,7 +67,7 @@ impl Component {
         }
     }
 
-    /// Everything but CRDs, in the order in which it is applied.
+    /// All objects except CRDs, in the order in which they are applied.
     pub fn objects(self, shape: &Shape, frame: &Frame) -> Vec<Value> {
         match self {
             Self::ServiceCa => {
@@ -82,7 +82,7 @@ impl Component {
         }
     }
 
-    /// Everything that it may consist of, but for what lies beside the global pull secret.
+    /// All objects that it may consist of, except those that lie beside the global pull secret.
     pub fn everything(self, system_namespace: &str) -> Vec<Value> {
         let mut all: Vec<Value> = Vec::new();
         for combined in [true, false] {

@@ -1,4 +1,4 @@
-//! Where OLM v1 is deployed already, and whose accounts its controller may act as.
+//! The namespace where OLM v1 is deployed already, and the accounts that its controller may act as.
 
 use kube::api::GroupVersionKind;
 use mainstay_apply::Writer;
@@ -13,10 +13,10 @@ use super::components::Shape;
 use super::{place, remove};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
-/// The bindings that give the controllers their cluster-wide permissions, which there are once in a cluster.
+/// The bindings that give the controllers their cluster-wide permissions; they exist once in a cluster.
 const BINDINGS: [&str; 2] = ["operator-controller-manager-rolebinding", "catalogd-manager-rolebinding"];
 
-/// Refuses where OLM v1 is deployed in another namespace: its cluster-wide permissions would go over to the new one, or half of it would stay.
+/// Refuses if OLM v1 is deployed in another namespace: its cluster-wide permissions would move to the new one, or half of it would stay.
 pub async fn check(writer: &Writer, namespace: &str, uninstall: bool) -> Result<(), Failure> {
     for name in BINDINGS {
         let found = writer.get(&place(RBAC, "ClusterRoleBinding", name, "")).await.map_err(|error| not_written(&error))?;
@@ -35,19 +35,20 @@ pub async fn check(writer: &Writer, namespace: &str, uninstall: bool) -> Result<
     Ok(())
 }
 
-/// The namespace of the subject of a binding, where none is in `namespace`.
+/// The namespace of the first subject of a binding, if none is in `namespace`.
 fn elsewhere<'b>(binding: &'b Value, namespace: &str) -> Option<&'b str> {
     let subjects = binding["subjects"].as_array()?.iter().filter_map(|subject| subject["namespace"].as_str());
     let homes: Vec<&str> = subjects.collect();
     homes.first().copied().filter(|_| !homes.contains(&namespace))
 }
 
-/// The extensions whose accounts the controller may not act as yet, with these accounts: what was made by `mainstay install` is left as it is.
+/// The extensions whose accounts the controller may not act as yet, with these accounts: permissions that `mainstay install` made are left as they
+/// are.
 pub async fn not_lent(writer: &Writer, shape: &Shape) -> Result<Vec<(String, (String, String))>, Failure> {
     let gvk = GroupVersionKind::gvk("olm.operatorframework.io", "v1", "ClusterExtension");
     let all = match writer.list(&gvk, usize::MAX).await {
         Ok(all) => all,
-        // A dry run makes no definitions.
+        // A dry run creates no CRDs.
         Err(error) if remove::not_served(&error) => return Ok(Vec::new()),
         Err(error) => return Err(not_written(&error).into()),
     };
@@ -64,7 +65,7 @@ pub async fn not_lent(writer: &Writer, shape: &Shape) -> Result<Vec<(String, (St
         for (object, field) in [(&role, "rules"), (&binding, "subjects")] {
             let target = ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))?;
             let live = writer.get(&target).await.map_err(|error| not_written(&error))?;
-            // What this command made itself is wanted again.
+            // Objects that this command made itself are still needed.
             stands &= live.is_some_and(|live| live[field] == object[field] && !remove::is_made(&live));
         }
         if !stands {

@@ -1,4 +1,4 @@
-//! `mainstay deploy --uninstall`: what was made goes, in the opposite order; what users made stays unless they say otherwise.
+//! `mainstay deploy --uninstall`: removes what was made, in the opposite order; objects of users stay unless they say otherwise.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use serde_json::Value;
 
 use super::components::{Component, Shape};
 
-/// How long a Deployment, a catalog or a definition may take to go.
+/// Limit for a Deployment, a catalog or a CRD to go.
 const GONE: Duration = Duration::from_secs(120);
 /// Names that a refusal lists.
 const NAMES: usize = 10;
 
-/// Removes these components; the last to come go first.
+/// Removes these components; the last to be deployed goes first.
 pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_namespace: &str, delete_crds: bool) -> Result<(), Failure> {
     let has_olm_v1 = components.contains(&Component::OlmV1);
     let extensions = if has_olm_v1 { names(writer, "ClusterExtension").await? } else { Vec::new() };
@@ -33,7 +33,7 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
     }
     for component in components.iter().rev() {
         if *component == Component::OlmV1 && delete_crds {
-            // While catalogd is there: it has to let them go. Its webhook must not keep it from that.
+            // While catalogd is there: it has to release them. Its webhook must not keep it from that.
             let webhook = place("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", catalog_webhook::CONFIGURATION);
             delete_made(writer, &webhook).await?;
             for name in names(writer, "ClusterCatalog").await? {
@@ -63,14 +63,14 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
     Ok(())
 }
 
-/// What the namespace of the service CA holds while there is its key: whoever trusts what it signed would trust nothing any more.
+/// The content that keeps the namespace of the service CA, while its key exists: clients that trust what it signed would trust nothing any more.
 async fn signing_key(writer: &Writer, namespace: &str) -> Result<Option<String>, Failure> {
     let key = writer.get(&place("v1", "Secret", namespace, "signing-key")).await.map_err(|error| not_written(&error))?;
     let held = format!("the key that signed certificates of Services; kubectl delete namespace {namespace} removes it");
     Ok(key.map(|_| held))
 }
 
-/// Removes a namespace that was made by us, unless it holds something.
+/// Removes a namespace that this program made, unless it holds something.
 async fn remove_namespace(writer: &Writer, name: &str, holds: Option<String>) -> Result<(), Failure> {
     let home = place("v1", "Namespace", "", name);
     let live = writer.get(&home).await.map_err(|error| not_written(&error))?;
@@ -84,9 +84,8 @@ async fn remove_namespace(writer: &Writer, name: &str, holds: Option<String>) ->
     Ok(())
 }
 
-/// Removes what an earlier run made of a component and `wanted` does not have: the other shape, or a right that is no longer asked for. The
-/// webhook goes first, since nobody may be locked out; then the Deployments, which are waited for: they give their Leases back while they
-/// still may.
+/// Removes what an earlier run made of a component and `wanted` does not have: the other shape, or a permission that is no longer requested. The
+/// webhook goes first, so that it does not block writes; then the Deployments, which are waited for: they release their Leases while they still may.
 pub async fn remove_made(writer: &Writer, component: Component, system_namespace: &str, wanted: &[Value]) -> Result<(), Failure> {
     let wanted = places(wanted)?;
     let mut made: Vec<ObjectRef> = Vec::new();
@@ -112,7 +111,7 @@ pub async fn remove_made(writer: &Writer, component: Component, system_namespace
     Ok(())
 }
 
-/// Removes an object that was made by us; false where there is one of somebody else.
+/// Removes an object that this program made; returns false if there is one that it did not make.
 async fn delete_made(writer: &Writer, place: &ObjectRef) -> Result<bool, Failure> {
     let live = match writer.get(place).await {
         Ok(live) => live,
@@ -123,18 +122,18 @@ async fn delete_made(writer: &Writer, place: &ObjectRef) -> Result<bool, Failure
     if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
         return Ok(false);
     }
-    // Whoever works must have ended before its rights go.
+    // The pods must have stopped before their permissions go.
     delete(writer, place, place.kind == "Deployment").await?;
     Ok(true)
 }
 
-/// Whether an object was made by us.
+/// Returns true if this program made the object.
 pub fn is_made(live: &Value) -> bool {
     live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
 }
 
-/// The permission to read the global pull secret lies beside that secret, and those to act as accounts of extensions beside these, in
-/// namespaces that only the live objects tell.
+/// The permission to read the global pull secret lies beside that secret, and those to act as accounts of extensions lie beside these, in namespaces
+/// that only the live objects tell.
 async fn rights_elsewhere(writer: &Writer, namespace: &str) -> Result<Vec<ObjectRef>, Failure> {
     let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "RoleBinding");
     let all = writer.list(&gvk, usize::MAX).await.map_err(|error| not_written(&error))?;
@@ -167,7 +166,7 @@ async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Whether the server does not know the kind.
+/// Returns true if the server does not know the kind.
 pub fn not_served(error: &WriteError) -> bool {
     matches!(error, WriteError::Kind { source: KindError::NotServed { .. }, .. })
 }

@@ -1,5 +1,5 @@
-//! Every command that an explanation advises is one that this program, or kubectl, takes. The situations are those of olm-v1's recorded
-//! explanations, so that a new situation there is looked at here by itself.
+//! A check that every command that an explanation advises is accepted by this program or kubectl. The situations are those of olm-v1's recorded
+//! explanations, so that a new situation there is checked here, too.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args;
 
-/// Verbs of kubectl, with how many words have to follow them.
+/// Verbs of kubectl, each with the number of words that have to follow it.
 const KUBECTL: [(&str, usize); 10] = [
     ("annotate", 3),
     ("api-resources", 0),
@@ -40,7 +40,7 @@ fn advised() -> BTreeSet<String> {
     commands
 }
 
-/// A line as a shell splits it into programs and their words; quotes are single ones.
+/// The programs and their words as a shell splits a line; quotes are single ones.
 fn words(line: &str) -> Vec<Vec<String>> {
     let (mut programs, mut word, mut quoted) = (vec![Vec::new()], String::new(), false);
     for character in line.chars().chain([' ']) {
@@ -58,12 +58,12 @@ fn words(line: &str) -> Vec<Vec<String>> {
     programs
 }
 
-/// Why a program would not take its words.
+/// The reason why a program would not accept its words.
 fn problem(words: &[String]) -> Option<String> {
     let (program, rest) = words.split_first()?;
     match program.as_str() {
         "mainstay" => {
-            // A word in capitals stands for a name of the user's.
+            // A word in capitals stands for a name that the user fills in.
             let named = words
                 .iter()
                 .map(|word| if word.chars().all(|letter| letter.is_ascii_uppercase()) { word.to_lowercase() } else { word.clone() });

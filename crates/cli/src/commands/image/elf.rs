@@ -1,8 +1,8 @@
-//! What a program for Linux needs of the system that it runs on: its architecture, its loader, its libraries.
+//! The requirements of a Linux program on its system: architecture, loader, libraries.
 
 use std::collections::BTreeSet;
 
-/// What a program needs.
+/// The requirements of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Needs {
     /// The architecture, as images name it.
@@ -10,12 +10,12 @@ pub struct Needs {
     /// The loader; none for a static program.
     loader: Option<String>,
     libraries: BTreeSet<String>,
-    /// The newest version of glibc that is asked for.
+    /// The newest version of glibc that is required.
     glibc: Option<(u32, u32)>,
 }
 
 impl Needs {
-    /// What a base image has to have; nothing for a static program.
+    /// The requirements on a base image; `None` for a static program.
     pub fn base(&self) -> Option<String> {
         let loader = self.loader.as_ref()?;
         let glibc = self.glibc.map(|(major, minor)| format!(", glibc {major}.{minor} or newer")).unwrap_or_default();
@@ -31,7 +31,7 @@ const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_VERNEED: u64 = 0x6fff_fffe;
 const DT_VERNEEDNUM: u64 = 0x6fff_ffff;
-/// Libraries and versions of any sane program.
+/// The largest accepted number of libraries and versions.
 const MOST: usize = 4096;
 
 struct Segment {
@@ -104,7 +104,7 @@ fn dynamic_entries(file: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, St
     Ok(entries)
 }
 
-/// The versions of libraries that are asked for.
+/// The versions of libraries that are required.
 fn versions(file: &[u8], table: u64, count: u64, strings: u64) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut library = table;
@@ -122,7 +122,7 @@ fn versions(file: &[u8], table: u64, count: u64, strings: u64) -> Result<Vec<Str
     Ok(found)
 }
 
-/// Where in the file an address of memory comes from.
+/// The offset in the file of an address in memory.
 fn located(segments: &[Segment], address: u64) -> Result<u64, String> {
     let holder =
         segments.iter().find(|segment| segment.kind == PT_LOAD && address >= segment.address && address - segment.address < segment.size);

@@ -1,4 +1,4 @@
-//! `mainstay image extract`: files of an image, with the limits that hold wherever layers are unpacked.
+//! `mainstay image extract`: extracts files of an image, with the limits that hold wherever layers are unpacked.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -51,7 +51,7 @@ fn platform(text: &str) -> Result<Platform, String> {
     }
 }
 
-/// Runs it.
+/// Extracts the paths.
 pub fn run(arguments: &Extract) -> Result<(), Failure> {
     let subject = format!("image {}", arguments.image);
     let failed = |error: mainstay_oci::Error| images::failure(&subject, &error);
@@ -78,7 +78,7 @@ pub fn run(arguments: &Extract) -> Result<(), Failure> {
     output::line(format!("{subject}: {written} {} extracted", if written == 1 { "file" } else { "files" }))
 }
 
-/// Extracts one path; gives the number of files and links.
+/// Extracts one path; returns the number of files and links.
 fn one(subject: &str, layers: &[Layer], source: &str, target: &Path, force: bool) -> Result<u64, Failure> {
     let at = |path: &Path| {
         let place = format!("directory {}", path.display());
@@ -114,7 +114,7 @@ fn one(subject: &str, layers: &[Layer], source: &str, target: &Path, force: bool
     Ok(written)
 }
 
-/// Removes links below `folder` that lead out of `top`: at another place they would lead to whatever lies there.
+/// Removes links below `folder` that lead out of `top`: elsewhere they would lead to other files.
 fn drop_links_outside(top: &Path, folder: &Path) -> Result<(), Failure> {
     let at = |error: std::io::Error| Failure::failed(format!("directory {}", folder.display()), &error);
     for entry in fs::read_dir(folder).map_err(at)? {
@@ -131,7 +131,7 @@ fn drop_links_outside(top: &Path, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a link leads to something below `top`, by its text and on the way.
+/// Returns true if a link leads to something below `top`, by its text and when followed.
 fn stays(top: &Path, link: &Path) -> std::io::Result<bool> {
     let target = fs::read_link(link)?;
     let mut depth = link.strip_prefix(top).map_or(0, |inside| inside.components().count()).saturating_sub(1);
@@ -151,7 +151,7 @@ fn stays(top: &Path, link: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Moves a file, a link, or a folder with what is in it.
+/// Moves a file, a link, or a folder with its content.
 fn place(from: &Path, to: &Path, force: bool, written: &mut u64) -> Result<(), Failure> {
     let at = |error: std::io::Error| Failure::failed(format!("file {}", to.display()), &error);
     let moving = fs::symlink_metadata(from).map_err(at)?;

@@ -1,4 +1,4 @@
-//! What another version would need more, and less.
+//! The permissions that another version would need in addition, and those that it would no longer need.
 
 use std::fmt::Write as _;
 

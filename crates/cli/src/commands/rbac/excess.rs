@@ -1,4 +1,4 @@
-//! What an account may do beyond what is installed needs (MS-POL-02).
+//! The permissions of an account beyond those that the installed content needs (MS-POL-02).
 
 use mainstay_operations::Session;
 use mainstay_operations::permissions::{Excess, excess};

@@ -1,4 +1,4 @@
-//! `mainstay registry login|logout`: what is kept in the auth files that container tools share.
+//! `mainstay registry login|logout`: passwords in the auth files that container tools share.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{images, output, runtime};
 
-/// A password is shorter, in bytes.
+/// The largest password, in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;
 
 /// Arguments of `registry login`.
@@ -50,7 +50,7 @@ pub struct Logout {
     auth_file: Option<PathBuf>,
 }
 
-/// Shows a password to a registry and keeps it.
+/// Verifies a password with a registry and saves it.
 pub fn login(arguments: &Login) -> Result<(), Failure> {
     let registry = host(&arguments.registry)?;
     let subject = format!("registry {registry}");
@@ -77,7 +77,7 @@ pub fn login(arguments: &Login) -> Result<(), Failure> {
     })
 }
 
-/// Forgets a registry's password.
+/// Removes a registry's password.
 pub fn logout(arguments: &Logout) -> Result<(), Failure> {
     let registry = host(&arguments.registry)?;
     let subject = format!("registry {registry}");
@@ -99,7 +99,7 @@ pub fn logout(arguments: &Logout) -> Result<(), Failure> {
     })
 }
 
-/// The registry alone, as references have it.
+/// The registry alone, in the form of references.
 fn host(text: &str) -> Result<String, Failure> {
     let plain = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or(text).trim_end_matches('/');
     let parsed = mainstay_oci::Reference::parse(&format!("{plain}/any")).ok().filter(|reference| reference.repository() == "any");
@@ -108,7 +108,7 @@ fn host(text: &str) -> Result<String, Failure> {
     })
 }
 
-/// From standard input: the whole of it, or a line that is not shown on a terminal.
+/// The password from standard input: all of it, or a line that is not shown on a terminal.
 fn password(arguments: &Login) -> Result<String, Failure> {
     let failed = |error: std::io::Error| Failure::failed("password", &error);
     if !arguments.password_stdin && !std::io::stdin().is_terminal() {
@@ -130,7 +130,7 @@ fn password(arguments: &Login) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// A line of the terminal, which does not show it.
+/// Reads a line from the terminal without showing it.
 fn unseen(prompt: &str) -> std::io::Result<String> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let stdin = std::io::stdin();
@@ -141,7 +141,7 @@ fn unseen(prompt: &str) -> std::io::Result<String> {
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
     let mut line = String::new();
     let read = stdin.read_line(&mut line);
-    // Shown again, whatever came.
+    // Echo is restored after any outcome.
     tcsetattr(&stdin, OptionalActions::Flush, &before)?;
     screen::err("\n", Kind::Text);
     read.map(|_| line)

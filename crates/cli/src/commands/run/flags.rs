@@ -1,4 +1,4 @@
-//! What the flags of `mainstay run` come to (OLM1-GEN-09): a mistake is told before anything starts.
+//! The plan that the flags of `mainstay run` make (OLM1-GEN-09): a mistake is reported before anything starts.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,7 +23,7 @@ const EXTERNAL: &str = "catalogd-service.olmv1-system.svc";
 const WEBHOOK: u16 = 9443;
 const GC_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
-/// What can be run.
+/// The components that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// ClusterCatalogs.
@@ -32,23 +32,23 @@ pub enum Component {
     OperatorController,
     /// Serving certificates.
     ServiceCa,
-    /// What OpenShift adds.
+    /// The additions of OpenShift.
     ClusterOlmOperator,
 }
 
 /// The webhook of catalogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Where it is served.
+    /// The address on which it is served.
     pub address: SocketAddr,
-    /// Certificate and key, where they are not those of everything else.
+    /// Certificate and key, unless they are those of everything else.
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
 impl Component {
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
 
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Catalogd => "catalogd",
@@ -58,7 +58,7 @@ impl Component {
         }
     }
 
-    /// The Lease of those who run it; upstream's names, so that ours and theirs do not work at the same time.
+    /// The Lease of the component; upstream's name, so that this program and upstream's do not work at the same time.
     pub fn lease(self) -> &'static str {
         match self {
             Self::Catalogd => CATALOGD_LEASE,
@@ -69,7 +69,7 @@ impl Component {
     }
 }
 
-/// Everything that is known before the cluster is asked.
+/// The settings that are known before the first request to the cluster.
 #[derive(Debug)]
 pub struct Plan {
     pub components: BTreeSet<Component>,
@@ -79,10 +79,10 @@ pub struct Plan {
     pub webhook: Option<Webhook>,
     /// Certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// With its scheme.
+    /// The address with its scheme.
     pub external_address: String,
     pub system_namespace: String,
-    /// In the order of their names; none without `--leader-elect`.
+    /// The Leases in the order of their names; none without `--leader-elect`.
     pub leases: Vec<&'static str>,
     pub times: Times,
     pub gc_interval: Duration,
@@ -92,12 +92,12 @@ pub struct Plan {
     pub catalogd_cas: Option<PathBuf>,
     pub pull_cas: Option<PathBuf>,
     pub use_own_service_account: bool,
-    /// What was asked for and is not there.
+    /// Notes on requested settings that are not available.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Which controllers of OLM v1 there are.
+    /// The controllers of OLM v1 that run.
     pub fn olm_v1(&self) -> Option<Parts> {
         let has = |component| self.components.contains(&component);
         match (has(Component::Catalogd), has(Component::OperatorController)) {
@@ -208,7 +208,7 @@ fn pair(flags: &str, cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Op
     }
 }
 
-/// The webhook of catalogs: an API server asks nobody without a certificate.
+/// The webhook of catalogs: API servers call no webhook without a certificate.
 fn webhook(given: &Arguments, has_usual: bool) -> Result<Option<Webhook>, Failure> {
     let tls = pair("--webhook-tls-cert, --webhook-tls-key", given.webhook_tls_cert.as_ref(), given.webhook_tls_key.as_ref())?;
     let has_certificate = tls.is_some() || has_usual;
@@ -267,7 +267,7 @@ fn pull_secret(text: &str) -> Result<Key, Failure> {
     }
 }
 
-/// An address as Go's programs write it: `HOST:PORT`, `:PORT` for all interfaces, `0` or nothing for none.
+/// Parses an address as Go's programs write it: `HOST:PORT`, `:PORT` for all interfaces, `0` or nothing for none.
 fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
     if text.is_empty() || text == "0" {
         return Ok(None);
@@ -283,7 +283,7 @@ fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
     Ok(Some(SocketAddr::new(host, port)))
 }
 
-/// A duration as Go writes it: `12h`, `1m30s`, `500ms`.
+/// Parses a duration as Go writes it: `12h`, `1m30s`, `500ms`.
 fn duration(flag: &str, text: &str) -> Result<Duration, Failure> {
     let wrong = || usage(flag, format!("expected a duration such as 90s or 1h30m, found {text:?}"));
     durations::go(text).ok_or_else(wrong)

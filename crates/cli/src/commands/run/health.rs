@@ -1,4 +1,4 @@
-//! What `/healthz` and `/readyz` answer.
+//! The answers of `/healthz` and `/readyz`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,32 +7,32 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 
-/// Where a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing is open yet.
     Starting = 0,
     /// Ready to take over.
     Following = 1,
-    /// It leads, but its listener of catalogs is not open yet.
+    /// Leading, but its listener of catalogs is not open yet.
     TakingOver = 2,
-    /// At work.
+    /// Leading and working.
     Leading = 3,
-    /// On its way out.
+    /// Stopping.
     Ending = 4,
 }
 
-/// Where this process stands.
+/// The state of this process.
 #[derive(Debug, Default)]
 pub struct Health(AtomicU8);
 
 impl Health {
-    /// Says where it stands now.
+    /// Sets the present state.
     pub fn set(&self, state: State) {
         self.0.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Whether it is of use, as a leader or as one that can become it.
+    /// The readiness of the process, as a leader or as one that can become it.
     fn ready(&self) -> Result<&'static str, &'static str> {
         let now = self.0.load(Ordering::Relaxed);
         let known = [State::Starting, State::Following, State::TakingOver, State::Leading];

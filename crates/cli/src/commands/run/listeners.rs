@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::flags::Webhook;
 use super::health::{self, Health};
 
-/// How often certificate files are looked at.
+/// Interval at which certificate files are checked.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long the head of a request for a catalog, or to the webhook, may take to arrive (OLM1-CAT-18).
+/// Limit for the head of a request for a catalog, or to the webhook, to arrive (OLM1-CAT-18).
 const READ: Duration = Duration::from_secs(5);
-/// How long an answer to a probe or to Prometheus may wait for somebody to read it.
+/// Limit for the reader of an answer to a probe or to Prometheus to accept it.
 const WRITE: Duration = Duration::from_secs(10);
-/// How many may talk to the webhook at once: API servers, and whoever else finds it.
+/// Connections to the webhook at once: API servers, and any other client that finds it.
 const CALLERS: usize = 128;
 
 /// A serving certificate, read again when its files change.
@@ -49,7 +49,7 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
     Ok(())
 }
 
-/// Serves what administrators of this process ask for: metrics, and log levels.
+/// Serves the pages for administrators of this process: metrics, and log levels.
 pub async fn operations(
     address: Option<&SocketAddr>,
     certificates: Option<Certificates>,
@@ -81,7 +81,7 @@ pub async fn catalogs(address: SocketAddr, certificates: Option<&Certificates>) 
     Ok(secured(server, certificates)?.limits(reading()))
 }
 
-/// For a few small requests of probes and of Prometheus: who is slow, large or many costs little.
+/// Limits for a few small requests of probes and of Prometheus: slow, large or many requests cost little.
 fn few() -> Limits {
     Limits { connections: 64, handshake: READ, header_read: READ, write_stall: WRITE, buffer_bytes: 16 * 1024, ..Limits::default() }
 }
@@ -96,7 +96,7 @@ fn secured(server: Server, certificates: Option<&Certificates>) -> Result<Server
     Ok(server.tls(tls))
 }
 
-/// Binds; where a machine has no IPv6, all interfaces are those of IPv4.
+/// Binds the address; if a machine has no IPv6, all interfaces are those of IPv4.
 async fn bind(flag: &str, address: SocketAddr) -> Result<Server, Failure> {
     let server = match Server::bind(address).await {
         Err(mainstay_serve::Error::Bind { source, .. })

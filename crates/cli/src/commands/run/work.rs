@@ -18,14 +18,14 @@ use super::flags::{Component, Plan};
 use super::health::{Health, State};
 use super::listeners;
 
-/// What a leader does.
+/// The work of a leader.
 pub struct Work {
     cluster: Cluster,
     env: Env,
     olm_v1: Option<Ready>,
 }
 
-/// Opens the caches and makes the clients.
+/// Opens the caches and creates the clients.
 pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> {
     let olm_v1 = plan.olm_v1().map(|parts| {
         let setup = Setup {
@@ -56,7 +56,7 @@ pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> 
 }
 
 impl Work {
-    /// Works until told to end, or until a part fails.
+    /// Works until told to stop, or until a part fails.
     pub async fn run(
         self,
         plan: &Plan,
@@ -94,7 +94,7 @@ impl Work {
         }
         health.set(State::Leading);
         let mut outcome = Ok(());
-        // One that ends unasked takes the others with it.
+        // A component that stops by itself stops the others, too.
         while let Some(ended) = tasks.join_next().await {
             let failure = match ended {
                 Ok(Ok(_)) if stop.is_cancelled() => continue,
@@ -140,7 +140,7 @@ async fn serve_catalogs(
     Ok(())
 }
 
-/// Where the Service of the external address is to lead, in a pod with leader election.
+/// The endpoint to which the Service of the external address is to lead, in a pod with leader election.
 fn endpoint(plan: &Plan, port: u16) -> Result<Option<Endpoint>, Failure> {
     let Some(text) = std::env::var("POD_IP").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
     let ip: IpAddr = text.parse().map_err(|_| Failure::new(Exit::Usage, "POD_IP", format!("{text:?} is no address")))?;

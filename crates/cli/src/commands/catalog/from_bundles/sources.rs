@@ -22,27 +22,27 @@ use crate::commands::bundle;
 
 /// The file of a package's deprecations, beside its bundles.
 pub const DEPRECATIONS: &str = "deprecations.yaml";
-/// The file in which community catalogs say where a package's edges come from.
+/// The file in which community catalogs name the source of a package's edges.
 const SETTINGS: &str = "ci.yaml";
-/// How the files of packages in the older layout end.
+/// Suffixes of the package files of the older layout.
 const PACKAGE_FILES: [&str; 2] = [".package.yaml", ".package.yml"];
-/// What a package in the older layout may hold.
+/// Limits of a package in the older layout.
 const LIMITS: FolderLimits = FolderLimits { entries: 20_000, depth: 2, file_bytes: 32 << 20, total_bytes: 512 << 20 };
 
-/// A bundle to list. What it holds is read again when its turn comes: a tree has thousands of them.
+/// A bundle to list. Its content is read again when it is needed: a tree has thousands of bundles.
 pub struct Source {
-    /// Where it is.
+    /// Its path.
     pub place: PathBuf,
-    /// What the catalog says of it, but for its image.
+    /// The catalog's input for it, without its image.
     pub input: BundleInput,
     layout: Layout,
 }
 
-/// How a bundle lies in its folder.
+/// The layout of a bundle in its folder.
 enum Layout {
-    /// In `manifests` and `metadata`.
+    /// Folders `manifests` and `metadata`.
     Bundle,
-    /// As a folder of manifests, whose annotations are these.
+    /// A folder of manifests, with these annotations.
     Manifests(String),
 }
 
@@ -81,23 +81,23 @@ fn files(folder: &Folder) -> Result<Files, FolderError> {
     folder.read_all(found.map(|(path, _)| path))
 }
 
-/// What keeps something in the tree from being listed.
+/// A problem that keeps a part of the tree from being listed.
 pub struct Fault {
-    /// Where it is.
+    /// The path of the part.
     pub place: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What would help.
+    /// Hints on how to solve it.
     pub hints: Vec<String>,
 }
 
 impl Fault {
-    /// A fault that has no hint.
+    /// A fault without a hint.
     pub fn new(place: PathBuf, problem: String) -> Self {
         Self { place, problem, hints: Vec::new() }
     }
 
-    /// What a failure says.
+    /// The fault that a failure describes.
     pub fn of(place: &Path, failure: &Failure) -> Self {
         let hints = failure.hints().iter().map(|hint| hint.as_str().to_owned()).collect();
         Self { place: place.to_owned(), problem: failure.to_line(), hints }
@@ -110,22 +110,22 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What a tree holds.
+/// The content of a tree.
 #[derive(Default)]
 pub struct Sources {
-    /// What can be listed.
+    /// The bundles that can be listed.
     pub bundles: Vec<Source>,
-    /// What cannot.
+    /// The problems of the parts that cannot be listed.
     pub faults: Vec<Fault>,
     /// Files with deprecations.
     pub deprecations: Vec<PathBuf>,
-    /// Packages of which nothing can be listed, as a fault says.
+    /// Packages of which nothing can be listed, each with a fault.
     pub without: BTreeSet<String>,
-    /// Where the edges of a package come from, as its `ci.yaml` says.
+    /// The source of the edges of each package, from its `ci.yaml`.
     pub modes: BTreeMap<String, Mode>,
 }
 
-/// Reads all of a tree; `doing` is told how far it is.
+/// Reads all of a tree; `doing` gets the progress.
 pub fn read(root: &Path, mut doing: impl FnMut(&str)) -> Result<Sources, Failure> {
     let found = bundles::find(root)?;
     let mut sources = Sources::default();
@@ -164,7 +164,7 @@ pub fn read(root: &Path, mut doing: impl FnMut(&str)) -> Result<Sources, Failure
 }
 
 impl Sources {
-    /// Two bundles of one name, or of one version of a package, which would get one image: both places are named, neither is listed twice.
+    /// Refuses two bundles of one name, or of one version of a package, which would get one image: both places are named, neither is listed.
     fn refuse_doubles(&mut self) {
         let mut names: BTreeMap<(String, String), PathBuf> = BTreeMap::new();
         let mut versions: BTreeMap<(String, String), PathBuf> = BTreeMap::new();
@@ -189,7 +189,7 @@ impl Sources {
     }
 }
 
-/// What `updateGraph` of a `ci.yaml` says.
+/// The value of `updateGraph` of a `ci.yaml`.
 fn mode(file: &Path) -> Result<Option<Mode>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
     let document = mainstay_yaml::stream(&text).next().transpose().map_err(|error| error.to_string())?;
@@ -207,7 +207,7 @@ fn is_package_file(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| PACKAGE_FILES.iter().any(|ending| name.ends_with(ending)))
 }
 
-/// The folders of a package in the older layout that a channel leads to, with the annotations that they get.
+/// The folders of a package in the older layout that a channel leads to, with their generated annotations.
 fn versions(directory: &Path) -> Result<Vec<(PathBuf, Layout)>, String> {
     let folder = Folder::open(directory, Links::Anywhere, LIMITS).map_err(|error| error.to_string())?;
     let mut beside = Files::new();
@@ -228,7 +228,7 @@ fn versions(directory: &Path) -> Result<Vec<(PathBuf, Layout)>, String> {
     for (version, files) in folders {
         let csv = csv_of(&format!("{shown}/{version}"), &files)?;
         let channels = package.channels_of(csv["metadata"]["name"].as_str().unwrap_or_default()).join(",");
-        // What no channel leads to was never served.
+        // A version that no channel leads to was never served.
         if !channels.is_empty() {
             let description = Description {
                 media_type: "registry+v1".to_owned(),

@@ -1,4 +1,4 @@
-//! Copying what was planned, and deleting what vanished. Nothing is decided here.
+//! Copying of the planned images, and deletion of those that vanished. Nothing is decided here.
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
 use mainstay_oci::mirror::{Copy, Mirrored, Record};
@@ -10,26 +10,26 @@ use mainstay_terminal::progress::Progress;
 use super::open::{Opened, Rebuilt, Source};
 use super::place::{Place, directory_name};
 
-/// What became of one image.
+/// The result of one image.
 pub struct Done {
-    /// In one word, or why not.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is there now.
+    /// The mirrored image, if there is one.
     pub mirrored: Option<Mirrored>,
 }
 
-/// What became of one image.
+/// The outcome of one image.
 pub enum Outcome {
     /// It was copied, at least in part.
     Copied,
-    /// It was there.
+    /// It was there already.
     There,
     /// It was not copied.
     Failed(Failure),
 }
 
 impl Outcome {
-    /// For tables and programs.
+    /// One word for tables and programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Copied => "copied",
@@ -84,7 +84,7 @@ async fn copy_one(client: &Client, opened: &Opened, copy: &Copy, place: &Place) 
     }
 }
 
-/// The image by digest, where it is read from.
+/// The image by digest, at its source.
 async fn source_of(client: &Client, opened: &Opened, copy: &Copy, is_catalog: bool) -> Result<Reference, Error> {
     if is_catalog {
         return Ok(opened.fixed.clone());
@@ -184,8 +184,8 @@ fn digests(tree: &Tree) -> Vec<Digest> {
     tree.manifests.iter().map(|manifest| manifest.digest.clone()).collect()
 }
 
-/// Records what is there now; deletes what vanished, if that is wanted, and says what that was. What is not deleted stays in the record, so that
-/// a later run can.
+/// Records the present images; deletes those that vanished, if requested, and returns their names. Images that are not deleted stay in the record, so
+/// that a later run can delete them.
 pub async fn keep_record(opened: &Opened, done: &[Done], place: &Place, prune: bool) -> Result<Vec<String>, Failure> {
     let images: Vec<Mirrored> = done.iter().filter_map(|done| recorded(done, place.before())).collect();
     let mut record = Record::new(opened.catalog().to_string(), images);
@@ -216,7 +216,7 @@ pub async fn keep_record(opened: &Opened, done: &[Done], place: &Place, prune: b
     Ok(deleted)
 }
 
-/// What is kept in mind of an image: one that was there, and that no earlier run put there, is somebody else's.
+/// The record of an image; none if it was there already and no earlier run put it there: then it is not ours.
 fn recorded(done: &Done, before: Option<&Record>) -> Option<Mirrored> {
     let image = done.mirrored.clone()?;
     let ours = match done.outcome {
@@ -238,7 +238,7 @@ async fn delete(place: &Place, image: &Mirrored, digests: &[&Digest]) -> Result<
             let repository = Reference::parse(&image.place).map_err(failed)?;
             for digest in digests {
                 match client.delete(&repository.at((*digest).clone())).await {
-                    // Somebody else deleted it, or the registry did with its index.
+                    // Another client deleted it, or the registry did with its index.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     other => other.map_err(failed)?,
                 }

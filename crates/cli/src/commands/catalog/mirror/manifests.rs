@@ -1,4 +1,4 @@
-//! What a cluster needs to use a mirror: files of one run in one directory (CATLG-72, OLM1-DISC-03).
+//! The files that a cluster needs to use a mirror: those of one run in one directory (CATLG-72, OLM1-DISC-03).
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::open::Opened;
 
-/// The namespace where clusters look for their catalogs; to be changed where it is another.
+/// The namespace in which clusters look for their catalogs; the user changes it if theirs is another.
 const NAMESPACE: &str = "openshift-marketplace";
 
-/// Writes the directory `manifests-<index name>-<number>`, whose number is the second of the run, and gives its path.
+/// Writes the directory `manifests-<index name>-<number>`, whose number is the second of the run, and returns its path.
 pub fn write(parent: &Path, opened: &Opened, copies: &[Copy], now: SystemTime) -> Result<PathBuf, Failure> {
     let catalog = opened.catalog();
     let name = index_name(catalog);
-    // A clock before 1970 is no reason not to write what is needed.
+    // A clock before 1970 must not prevent the files from being written.
     let number = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let folder = parent.join(format!("manifests-{name}-{number}"));
     let failed = |path: &Path, error: &std::io::Error| Failure::failed(format!("file {}", path.display()), error);
@@ -60,7 +60,7 @@ fn yaml(object: &Value) -> String {
     format!("---\n{}", mainstay_yaml::to_string(object))
 }
 
-/// A starting point; who uses it will want a display name and an update strategy (OLM0-ADMIN-34).
+/// A CatalogSource as a starting point; its user will want a display name and an update strategy (OLM0-ADMIN-34).
 fn catalog_source(opened: &Opened, target: &Reference) -> Value {
     let mut object = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -91,7 +91,7 @@ fn cluster_catalog_name(catalog: &Reference) -> String {
     object_name(&format!("cc-{}-{short}", last(catalog)))
 }
 
-/// The last part of the catalog's repository; nothing in it that a name of an object does not have (OLM0-ADMIN-41).
+/// The last part of the catalog's repository, without characters that an object's name cannot have (OLM0-ADMIN-41).
 fn index_name(catalog: &Reference) -> String {
     object_name(last(catalog))
 }

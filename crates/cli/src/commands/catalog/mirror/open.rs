@@ -1,4 +1,4 @@
-//! The catalog that is mirrored: from its image, with the packages that are wanted, or from a directory of an earlier run.
+//! The catalog that is mirrored: from its image, with the selected packages, or from a directory of an earlier run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,40 +15,40 @@ use mainstay_terminal::images::{self, CATALOG_LABEL, data_platform};
 use super::super::build::with_cache;
 use super::{Arguments, FILE};
 
-/// The file that says what a directory holds.
+/// The file that describes the content of a directory.
 pub const RECORD: &str = "mirror.json";
-/// The folder of a catalog's files where the label does not say another.
+/// The folder of a catalog's files, unless the label names another.
 const CONFIGS: &str = "/configs";
 
 /// A catalog and the images it names.
 pub struct Opened {
     /// The catalog's own image first, then all others.
     pub images: Vec<Reference>,
-    /// Where they are.
+    /// The source of the images.
     pub source: Source,
     /// The catalog's image by digest, as it was read; its tag may move meanwhile.
     pub fixed: Reference,
-    /// The catalog's image, where it was built anew because packages were chosen.
+    /// The catalog's image, if it was rebuilt because packages were selected.
     pub rebuilt: Option<Rebuilt>,
-    /// The folder of the catalog's files, where the image has no program that could serve them.
+    /// The folder of the catalog's files, if the image has no program that could serve them.
     pub content_only: Option<String>,
-    /// What the catalog names that is no image, in words.
+    /// References in the catalog that are no image, in words.
     pub skipped: Vec<String>,
 }
 
-/// Where images are.
+/// The source of images.
 pub enum Source {
-    /// In the registries that their names say.
+    /// The registries in their names.
     Registries,
-    /// In a directory, by their names.
+    /// A directory, by their names.
     Directory(Layout),
 }
 
-/// A catalog's image with a part of its packages.
+/// A catalog's image with only some of its packages.
 pub struct Rebuilt {
     /// The image or index.
     pub root: Descriptor,
-    /// The store, which has all of it but the base's layers.
+    /// The store, which has all of it except the base's layers.
     pub workspace: Workspace,
 }
 
@@ -106,7 +106,7 @@ impl Opened {
             return Err(Failure::new(Exit::Failed, subject, "no such file or directory"));
         }
         let named = client.reference(&arguments.source).map_err(failed)?;
-        // From here on the tag may move; what is mirrored is what it stands for now.
+        // From here on the tag may move; the digest that it has now is mirrored.
         let fixed = client.resolve(&named).await.map_err(failed)?.reference;
         let Read { catalog, folder, content_only } = read(client, &subject, &fixed).await?;
         let (catalog, rebuilt) = if arguments.packages.is_empty() {
@@ -152,7 +152,7 @@ fn exit(error: &mainstay_catalog::filter::FilterError) -> Exit {
     }
 }
 
-/// What a catalog's image holds.
+/// The content of a catalog's image.
 struct Read {
     catalog: Catalog,
     folder: String,
@@ -193,7 +193,7 @@ async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<R
     Ok(Read { catalog, folder, content_only })
 }
 
-/// Builds the catalog's image anew for each of its platforms, with other content in place of its own.
+/// Rebuilds the catalog's image for each of its platforms, with other content in place of its own.
 async fn rebuild(client: &Client, subject: &str, reference: &Reference, catalog: &Catalog, folder: &str) -> Result<Rebuilt, Failure> {
     let failed = |error: mainstay_oci::Error| images::failure(subject, &error);
     let workspace = client.workspace().map_err(failed)?;
@@ -214,7 +214,7 @@ async fn rebuild(client: &Client, subject: &str, reference: &Reference, catalog:
             .files(files.iter().map(|(path, bytes)| (format!("{inside}/{path}"), bytes.clone())))
             .label(CATALOG_LABEL, format!("/{inside}"));
         if let Some(cache) = cache {
-            // The image's own cache is of the whole catalog, and opm refuses one that does not fit.
+            // The image's own cache is of the whole catalog, and opm refuses one that does not match.
             builder = with_cache(builder, subject, &files, &cache)?;
         }
         images.push(builder.build(store).map_err(failed)?);

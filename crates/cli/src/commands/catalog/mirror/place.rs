@@ -1,7 +1,7 @@
-//! Where images are put, and what is known of earlier runs there (CATLG-74).
+//! The destination of images, and the records of earlier runs there (CATLG-74).
 //!
-//! A registry keeps the record of each catalog in a repository of its own, as a small image; a directory keeps it in a file. So whoever runs
-//! the command next, from whatever machine, knows what may be deleted.
+//! A registry keeps the record of each catalog in a repository of its own, as a small image; a directory keeps it in a file. So the next run of the
+//! command, on whatever machine, knows what may be deleted.
 
 use std::path::PathBuf;
 
@@ -19,17 +19,17 @@ const RECORDS: &str = "mainstay-mirror";
 /// The largest number of catalogs in one mirror.
 const MAX_RECORDS: usize = 1000;
 
-/// Where images are put.
+/// The destination of images.
 pub enum Place {
     /// A registry.
     Registry {
         /// Its client.
         client: Client,
-        /// Where the record of this catalog is.
+        /// The reference of this catalog's record.
         at: Reference,
-        /// What an earlier run of this catalog put there.
+        /// The images that an earlier run of this catalog put there.
         before: Option<Record>,
-        /// What runs of other catalogs put there.
+        /// The images that runs of other catalogs put there.
         others: Vec<Record>,
     },
     /// A directory.
@@ -40,13 +40,13 @@ pub enum Place {
         list: Mutex<()>,
         /// The record's file.
         at: PathBuf,
-        /// What an earlier run put there.
+        /// The images that an earlier run put there.
         before: Option<Record>,
     },
 }
 
 impl Place {
-    /// Looks at what is there.
+    /// Opens the destination and reads its records.
     pub async fn open(client: &Client, target: &Target, catalog: &Reference) -> Result<Self, Failure> {
         match target {
             Target::Registry(destination) => Self::registry(client, destination, catalog).await,
@@ -93,14 +93,14 @@ impl Place {
         Ok(Self::Registry { client, at, before, others })
     }
 
-    /// What an earlier run of this catalog put there.
+    /// The images that an earlier run of this catalog put there.
     pub fn before(&self) -> Option<&Record> {
         match self {
             Self::Registry { before, .. } | Self::Directory { before, .. } => before.as_ref(),
         }
     }
 
-    /// Keeps what this run put there.
+    /// Saves the record of this run.
     pub async fn keep(&self, record: &Record) -> Result<(), Failure> {
         let bytes = record.write().map_err(|error| images::failure("record of the mirror", &error))?;
         match self {
@@ -138,7 +138,7 @@ async fn read(client: &Client, reference: &Reference) -> Result<Record, Failure>
     Record::read(&subject, bytes).map_err(failed)
 }
 
-/// One catalog, whatever it holds: its repository, and its tag if it has one.
+/// The identity of a catalog, independent of its content: its repository, and its tag if it has one.
 fn key(catalog: &Reference) -> String {
     let tag = if catalog.digest().is_some() { None } else { catalog.tag() };
     let name = catalog.repository().rsplit('/').next().unwrap_or_default();
