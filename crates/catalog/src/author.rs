@@ -1,7 +1,7 @@
-//! Making a catalog from facts about bundles (`mainstay catalog from-bundles`).
+//! Composition of a catalog from facts about bundles (`mainstay catalog from-bundles`).
 //!
-//! A bundle says in its annotations which channels it belongs to. The update edges come from what the bundles say
-//! ([`Mode::Replaces`]) or from the order of their versions. The result is an ordinary [`Catalog`]: validate it, render it, serve it.
+//! A bundle names its channels in its annotations. The update edges come from the bundles' own fields ([`Mode::Replaces`]) or from the
+//! order of their versions. The result is an ordinary [`Catalog`]: validate it, render it, serve it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,10 +9,10 @@ use mainstay_versions::Version;
 
 use crate::model::{Bundle, BundleName, Catalog, Channel, ChannelName, Entry, Icon, Package, PackageName, Property, RelatedImage};
 
-/// Where update edges come from.
+/// Source of the update edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// `replaces`, `skips` and `skipRange` as each bundle says.
+    /// `replaces`, `skips` and `skipRange` of each bundle.
     #[default]
     Replaces,
     /// Each version replaces the one before it in the channel.
@@ -21,18 +21,18 @@ pub enum Mode {
     SemverSkipPatch,
 }
 
-/// How to compose a catalog.
+/// Options for composing a catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where update edges come from.
+    /// Source of the update edges.
     pub mode: Mode,
-    /// Channel of bundles that name none.
+    /// Channel of bundles without channels.
     pub fallback_channel: Option<String>,
-    /// Default channel of every package, instead of what the bundles say.
+    /// Default channel of every package, instead of the one that the bundles name.
     pub default_channel: Option<String>,
 }
 
-/// What is known of one bundle.
+/// Facts about one bundle.
 #[derive(Debug, Clone, Default)]
 pub struct BundleInput {
     /// Package of the bundle.
@@ -63,10 +63,10 @@ pub struct BundleInput {
     pub icon: Option<Icon>,
 }
 
-/// Why no catalog can be made of the bundles.
+/// Reason why no catalog can be composed from the bundles.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AuthorError {
-    /// Nothing to do.
+    /// No bundles were given.
     #[error("no bundles given; name at least one bundle directory or image")]
     NoBundles,
     /// A part of the facts is missing.
@@ -74,20 +74,20 @@ pub enum AuthorError {
     Missing {
         /// Name or image of the bundle.
         bundle: String,
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
-    /// A version can not be read.
+    /// A version cannot be parsed.
     #[error("bundle {bundle}: version {version:?} is not a semantic version: {reason}")]
     Version {
         /// Name of the bundle.
         bundle: String,
         /// Its version.
         version: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// One name twice.
+    /// A bundle is given twice.
     #[error("package {package}: bundle {bundle} is given twice")]
     Duplicate {
         /// The package.
@@ -125,7 +125,7 @@ pub enum AuthorError {
     },
 }
 
-/// Makes the blobs of all packages that the bundles belong to.
+/// Composes the blobs of all packages that the bundles belong to.
 pub fn compose(options: &Options, bundles: Vec<BundleInput>) -> Result<Catalog, AuthorError> {
     if bundles.is_empty() {
         return Err(AuthorError::NoBundles);
@@ -222,7 +222,7 @@ fn compose_package(options: &Options, package: &str, mut bundles: Vec<Versioned>
     Ok(())
 }
 
-/// The channel asked for; else what the newest bundle names, if it exists; else the first channel of the newest bundle.
+/// The requested channel; else the one that the newest bundle names, if it exists; else the first channel of the newest bundle.
 fn default_channel(
     options: &Options,
     package: &str,
@@ -258,7 +258,7 @@ fn as_said(bundles: &[&Versioned]) -> Vec<Entry> {
     entries.collect()
 }
 
-/// What the bundles say about `replaces` and `skips` is left out: it could cut the chain and strand older versions.
+/// Creates entries by version. The bundles' own `replaces` and `skips` are left out: they could cut the chain and strand older versions.
 fn by_version(bundles: &[&Versioned]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(bundles.len());
     for bundle in bundles {

@@ -1,4 +1,4 @@
-//! What a resolver needs to know of one package, borrowed from an index or from the model.
+//! The facts of one package that a resolver needs, borrowed from an index or from the model.
 
 use crate::decode::{Fields, Shape};
 use crate::model::{Catalog, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
@@ -47,7 +47,7 @@ pub struct EntryFacts<'a> {
 pub struct BundleFacts<'a> {
     /// Name of the bundle.
     pub name: &'a str,
-    /// Version of its `olm.package` property as written, when it has exactly one such property.
+    /// Version of its `olm.package` property as written, if it has exactly one such property.
     pub version: Option<&'a str>,
     /// Pull spec.
     pub image: &'a str,
@@ -68,7 +68,7 @@ pub struct PropertyFacts<'a> {
     pub value: &'a str,
 }
 
-/// Property types that carry the content of a bundle rather than facts about it; a registry's lists leave them out, too.
+/// Property types that carry the content of a bundle rather than facts about it; a registry's lists also leave them out.
 pub const CONTENT_TYPES: [&str; 2] = ["olm.bundle.object", "olm.csv.metadata"];
 
 /// Property types that declare a dependency (OLM1-INST-04).
@@ -91,8 +91,8 @@ pub(crate) fn version_of<'p>(properties: impl Iterator<Item = (&'p str, &'p str)
 }
 
 impl Catalog {
-    /// The facts of one package, or nothing if no blob of the catalog belongs to it. `versions` keeps the texts that are not in the
-    /// model as such; it comes from [`Catalog::versions`].
+    /// The facts of one package; `None` if no blob of the catalog belongs to it. `versions` holds the texts that the model lacks; it comes from
+    /// [`Catalog::versions`].
     pub fn package_facts<'a>(&'a self, name: &str, versions: &'a [Option<String>]) -> Option<PackageFacts<'a>> {
         let package = self.packages.iter().find(|p| p.name.as_str() == name);
         let mut facts = PackageFacts::default();

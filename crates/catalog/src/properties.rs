@@ -1,4 +1,4 @@
-//! What a bundle's properties say: the APIs it provides, what it needs, and the facts that consoles show (CATLG-21, OLM0-BUNDLE-11).
+//! Facts in a bundle's properties: provided APIs, requirements, and texts for consoles (CATLG-21, OLM0-BUNDLE-11).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use crate::decode::{Fields, Shape};
 use crate::model::Bundle;
 use crate::validate::decode_base64;
 
-/// How deep constraints may be nested.
+/// Maximum nesting depth of constraints.
 const MAX_DEPTH: usize = 32;
 
-/// Property types that this catalog knows how to read; `olm.*` is reserved for such (CATLG-20).
+/// Known property types; `olm.*` is reserved for them (CATLG-20).
 pub const KNOWN_PROPERTIES: [&str; 14] = [
     "olm.package",
     "olm.gvk",
@@ -49,7 +49,7 @@ impl fmt::Display for Api {
     }
 }
 
-/// What a bundle needs beside itself.
+/// A requirement of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A package in a range of versions.
@@ -59,7 +59,7 @@ pub enum Need {
         /// The range as written, in the catalogs' dialect.
         range: String,
     },
-    /// Somebody who provides an API.
+    /// A provider of an API.
     Api(Api),
     /// All of these.
     All(Vec<Need>),
@@ -67,7 +67,7 @@ pub enum Need {
     Any(Vec<Need>),
     /// None of these.
     Not(Vec<Need>),
-    /// An expression that only a cluster can decide.
+    /// An expression that only a cluster can evaluate.
     Expression(String),
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// The APIs that a bundle provides, in order, each once. A property of another shape is left to validation.
+/// The APIs that a bundle provides, in order, each once. Properties of the wrong shape are left to validation.
 pub fn provided(bundle: &Bundle) -> Vec<Api> {
     let mut apis: Vec<Api> = values(bundle, "olm.gvk").filter_map(|json| api(&Fields::read(json, "value").ok()?).ok()).collect();
     apis.sort();
@@ -99,7 +99,7 @@ pub fn provided(bundle: &Bundle) -> Vec<Api> {
     apis
 }
 
-/// What a bundle needs, in order, each once. A property of another shape is left to validation.
+/// The requirements of a bundle, in order, each once. Properties of the wrong shape are left to validation.
 pub fn needs(bundle: &Bundle) -> Vec<Need> {
     let read = |property: &crate::model::Property| {
         let json = property.value.get();
@@ -130,7 +130,7 @@ fn api(fields: &Fields<'_>) -> Result<Api, Shape> {
 }
 
 fn package(fields: &Fields<'_>) -> Result<Need, Shape> {
-    // A constraint of OLM classic may call the range `versionRange` or, in old catalogs, `version`.
+    // A constraint of OLM classic may name the range `versionRange` or, in old catalogs, `version`.
     let mut range = fields.text("versionRange")?;
     if range.is_empty() {
         range = fields.text("version")?;
@@ -159,34 +159,34 @@ fn constraint(fields: &Fields<'_>, depth: usize) -> Option<Need> {
     list("all").map(Need::All).or_else(|| list("any").map(Need::Any)).or_else(|| list("not").map(Need::Not))
 }
 
-/// What consoles show of a bundle.
+/// Facts of a bundle that consoles show.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Facts {
-    /// What the operator is called.
+    /// The operator's display name.
     #[serde(deserialize_with = "nullable")]
     pub display_name: String,
     /// Its description, Markdown.
     #[serde(deserialize_with = "nullable")]
     pub description: String,
-    /// Who provides it.
+    /// The operator's provider.
     #[serde(deserialize_with = "nullable")]
     pub provider: Provider,
-    /// Words to find it by.
+    /// Search keywords.
     #[serde(deserialize_with = "nullable")]
     pub keywords: Vec<String>,
-    /// The least Kubernetes version.
+    /// The minimum Kubernetes version.
     #[serde(deserialize_with = "nullable")]
     pub min_kube_version: String,
     /// Annotations of the CSV.
     #[serde(deserialize_with = "nullable")]
     pub annotations: BTreeMap<String, Value>,
-    /// Where it can be installed.
+    /// The install modes.
     #[serde(deserialize_with = "nullable")]
     pub install_modes: Vec<InstallMode>,
 }
 
-/// Who provides an operator.
+/// The provider of an operator.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Provider {
@@ -202,18 +202,18 @@ pub struct InstallMode {
     /// Its name.
     #[serde(rename = "type", deserialize_with = "nullable")]
     pub kind: String,
-    /// Whether it is supported.
+    /// True if it is supported.
     #[serde(deserialize_with = "nullable")]
     pub supported: bool,
 }
 
-/// Null is the same as absent, as Go reads it.
+/// Reads null as absent, like Go.
 fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Facts {
-    /// The facts in a bundle's metadata or, where it has none, in the CSV among its objects. `Err` is what is wrong with them.
+    /// The facts in a bundle's metadata or, if it has none, in the CSV among its objects. `Err` is the problem with them.
     pub fn of(bundle: &Bundle) -> Result<Option<Self>, String> {
         if let Some(json) = values(bundle, "olm.csv.metadata").next() {
             return serde_json::from_str(json).map(Some).map_err(|error| format!("olm.csv.metadata: {error}"));
@@ -235,7 +235,7 @@ impl Facts {
     }
 }
 
-/// The manifest of an `olm.bundle.object` property; nothing when it refers to a file.
+/// The manifest of an `olm.bundle.object` property; `None` if it refers to a file.
 pub fn object(json: &str) -> Result<Option<Value>, String> {
     let wrong = |error: &dyn fmt::Display| format!("olm.bundle.object: {error}");
     let fields = Fields::read(json, "value").map_err(|shape| wrong(&shape))?;

@@ -1,8 +1,7 @@
-//! The updates that a channel offers: one step from a bundle, and everything that can be reached by steps.
+//! The updates that a channel offers: single steps from a bundle, and all bundles that can be reached by steps.
 //!
-//! An entry updates a bundle when it replaces it, skips it, or has its version in the skip range. That is what the resolvers of OLM
-//! classic and v1 go by; whether `opm validate` accepts the graph is another question, which asks about `replaces` and `skips` alone:
-//! [`Edges`] says which of the two is meant.
+//! An entry updates a bundle if it replaces it, skips it, or has its version in the skip range. The resolvers of OLM classic and v1 follow
+//! these edges. `opm validate` accepts a graph by `replaces` and `skips` alone. [`Edges`] selects one of the two.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +12,7 @@ use crate::graph::{self, EdgeKind};
 use crate::model::{BundleName, Channel, Entry};
 use crate::parts::Versions;
 
-/// Why an entry updates a bundle.
+/// Reason why an entry updates a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Edge {
@@ -28,7 +27,7 @@ pub enum Edge {
     },
 }
 
-/// Which edges count.
+/// Selection of the edges that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edges {
     /// All that a resolver follows.
@@ -40,7 +39,7 @@ pub enum Edges {
 /// A bundle that is, or may be, installed.
 #[derive(Debug, Clone, Copy)]
 pub struct Installed<'v> {
-    /// Its name; empty when only the version is known.
+    /// Its name; empty if only the version is known.
     pub name: &'v str,
     /// Its version, if known.
     pub version: Option<&'v Version>,
@@ -55,7 +54,7 @@ pub struct Updates<'a> {
     positions: HashMap<&'a str, usize>,
     /// The entries that name a bundle in `replaces` or `skips`, in their order.
     naming: HashMap<&'a str, Vec<usize>>,
-    /// The entries with a skip range that can be read.
+    /// The entries with a valid skip range.
     ranged: Vec<usize>,
 }
 
@@ -68,12 +67,12 @@ struct Step<'a> {
 }
 
 impl<'a> Updates<'a> {
-    /// The updates of a channel whose package has these bundles.
+    /// Builds the updates of a channel whose package has these bundles.
     pub fn of(channel: &'a Channel, versions: &Versions<'_>) -> Self {
         let step = |entry: &'a Entry| Step {
             entry,
             version: versions.get(entry.name.as_str()).cloned().flatten(),
-            // A range that can not be read contains nothing (OLM1-UPG-07); validation reports it.
+            // An invalid range contains nothing (OLM1-UPG-07); validation reports it.
             range: entry.skip_range.as_deref().and_then(|range| CatalogRange::parse(range).ok()),
             exists: versions.contains_key(entry.name.as_str()),
         };
@@ -89,12 +88,12 @@ impl<'a> Updates<'a> {
         Self { channel, steps, positions, naming, ranged }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -114,7 +113,7 @@ impl<'a> Updates<'a> {
         self.steps[at].version.as_ref()
     }
 
-    /// The skip range of the entry at a place, if it has one that can be read.
+    /// The skip range of the entry at a place, if it has a valid one.
     pub fn range(&self, at: usize) -> Option<&CatalogRange> {
         self.steps[at].range.as_ref()
     }
@@ -124,19 +123,19 @@ impl<'a> Updates<'a> {
         Installed { name: self.steps[at].entry.name.as_str(), version: self.version(at) }
     }
 
-    /// Whether the catalog has the bundle of the entry at a place.
+    /// Returns true if the catalog has the bundle of the entry at a place.
     pub fn exists(&self, at: usize) -> bool {
         self.steps[at].exists
     }
 
-    /// The entries that no entry replaces or skips, in their order (CATLG-26). A sound channel has one.
+    /// The entries that no entry replaces or skips, in their order (CATLG-26). A valid channel has one.
     pub fn heads(&self) -> Vec<usize> {
         let named: HashSet<&str> =
             self.steps.iter().flat_map(|step| step.entry.replaces.iter().chain(&step.entry.skips)).map(BundleName::as_str).collect();
         (0..self.steps.len()).filter(|at| !named.contains(self.steps[*at].entry.name.as_str())).collect()
     }
 
-    /// The head, when there is exactly one.
+    /// The head, if there is exactly one.
     pub fn head(&self) -> Option<usize> {
         match self.heads().as_slice() {
             [head] => Some(*head),
@@ -144,7 +143,7 @@ impl<'a> Updates<'a> {
         }
     }
 
-    /// Whether and why the entry at `to` updates a bundle.
+    /// Returns the reason why the entry at `to` updates a bundle; `None` if it does not.
     pub fn edge(&self, from: Installed<'_>, to: usize, edges: Edges) -> Option<Edge> {
         let step = &self.steps[to];
         let entry = step.entry;
@@ -163,11 +162,11 @@ impl<'a> Updates<'a> {
         })
     }
 
-    /// The entries that update a bundle, and why.
+    /// The entries that update a bundle, with the reason of each.
     pub fn next(&self, from: Installed<'_>, edges: Edges) -> Vec<(usize, Edge)> {
         let named = self.naming.get(from.name).map(Vec::as_slice).unwrap_or_default();
         let ranged = if edges == Edges::Resolver { self.ranged.as_slice() } else { &[] };
-        // Only these can update it: channels may have thousands of entries, and ways are asked for step by step.
+        // Only these can update it: channels may have thousands of entries, and paths are searched step by step.
         let mut candidates = [named, ranged].concat();
         candidates.sort_unstable();
         candidates.dedup();
@@ -175,7 +174,7 @@ impl<'a> Updates<'a> {
         candidates.into_iter().filter(|to| self.steps[*to].exists).filter_map(next).collect()
     }
 
-    /// For each entry, whether the entry at `target` can be reached from it; it can from itself. Steps lead over bundles that exist.
+    /// One flag for each entry, true if the entry at `target` can be reached from it; the target reaches itself. Steps lead through bundles that exist.
     pub fn reaching(&self, target: usize, edges: Edges) -> Vec<bool> {
         let mut reached = vec![false; self.steps.len()];
         reached[target] = true;
@@ -208,7 +207,7 @@ impl<'a> Updates<'a> {
         reached
     }
 
-    /// Whether a bundle, in this channel or not, gets to one of the entries for which `reaching` says so (of [`Updates::reaching`]).
+    /// Returns true if a bundle, in this channel or not, updates to one of the entries marked in `reaching` (of [`Updates::reaching`]).
     pub fn joins(&self, from: Installed<'_>, reaching: &[bool]) -> bool {
         match self.position(from.name) {
             Some(at) => reaching[at],
@@ -222,7 +221,7 @@ impl<'a> Updates<'a> {
         entry.replaces.iter().chain(&entry.skips).filter_map(|name| self.position(name.as_str()))
     }
 
-    /// Whether the entry at one place skips the one at another.
+    /// Returns true if the entry at one place skips the one at another.
     pub fn skips(&self, at: usize, other: usize) -> bool {
         self.steps[at].entry.skips.contains(&self.steps[other].entry.name)
     }
@@ -243,8 +242,8 @@ impl<'a> Updates<'a> {
         (0..self.len()).filter(present).filter(|at| !met.contains(at) && !skipped.contains(self.entry(*at).name.as_str())).collect()
     }
 
-    /// A shortest way from a bundle, in this channel or not, to the entry at `target`: each step with its reason. The way from the
-    /// target itself is empty. Among equally short ways the one over the highest versions is taken.
+    /// A shortest path from a bundle, in this channel or not, to the entry at `target`: each step with its reason. The path from the
+    /// target itself is empty. Among equally short paths the one through the highest versions is taken.
     pub fn path(&self, from: Installed<'_>, target: usize, edges: Edges) -> Option<Vec<(usize, Edge)>> {
         if self.position(from.name) == Some(target) {
             return Some(Vec::new());

@@ -1,4 +1,4 @@
-//! Whether and how one bundle updates to another, and if not, what is missing (OLM1-QUERY-02, OLM1-UPG-05).
+//! Explanation of an update from one bundle to another: its path, or the reasons why there is none (OLM1-QUERY-02, OLM1-UPG-05).
 //!
 //! The JSON shape (`mainstay catalog why -o json`); members that do not apply are left out:
 //!
@@ -10,7 +10,7 @@
 //!  "hints": ["..."]}
 //! ```
 //!
-//! A hint names a way that was tried and found, never one that might exist.
+//! A hint names a path that was tried and found, never one that might exist.
 
 use std::collections::HashSet;
 
@@ -29,9 +29,9 @@ pub struct Question<'q> {
     pub package: &'q str,
     /// The bundle or version that is installed.
     pub from: &'q str,
-    /// The bundle or version to get to; the head of each channel when there is none.
+    /// The target bundle or version; the head of each channel if `None`.
     pub to: Option<&'q str>,
-    /// Only these channels; all when empty.
+    /// Only these channels; all if empty.
     pub channels: &'q [String],
 }
 
@@ -51,7 +51,7 @@ impl Named {
         Self { bundle: updates.entry(at).name.to_string(), version: updates.version(at).map(ToString::to_string) }
     }
 
-    /// What people call it.
+    /// The name for messages.
     pub fn shown(&self) -> &str {
         if self.bundle.is_empty() { self.version.as_deref().unwrap_or_default() } else { &self.bundle }
     }
@@ -62,13 +62,13 @@ impl Named {
 pub struct Answer {
     /// The package.
     pub package: String,
-    /// What is installed.
+    /// The installed bundle.
     pub from: Named,
-    /// Whether there is a way in any of the channels.
+    /// True if there is a path in any of the channels.
     pub reached: bool,
-    /// The answer of each channel that has to do with the question.
+    /// The answer of each channel that is relevant to the question.
     pub channels: Vec<InChannel>,
-    /// Ways around, each of them tried.
+    /// Alternatives, each of them tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
 }
@@ -78,15 +78,15 @@ pub struct Answer {
 pub struct InChannel {
     /// The channel.
     pub channel: String,
-    /// Where to; nothing when the channel does not have it.
+    /// The target; `None` if the channel does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Named>,
-    /// Whether there is a way.
+    /// True if there is a path.
     pub reached: bool,
-    /// The way, a step each; empty when there is nothing to do.
+    /// The steps of the path; empty if there is nothing to do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<Step>,
-    /// Why there is none.
+    /// The reasons why there is no path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// The highest version that can be reached instead.
@@ -97,14 +97,14 @@ pub struct InChannel {
 /// One update.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What it updates to.
+    /// The target of the update.
     #[serde(flatten)]
     pub to: Named,
-    /// Why that updates what came before.
+    /// The edge from the bundle before.
     pub edge: Edge,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyError {
     /// The catalog does not have the package.
@@ -112,7 +112,7 @@ pub enum WhyError {
     NoPackage {
         /// The package.
         package: String,
-        /// One that is called nearly so.
+        /// A package with a similar name.
         near: Option<String>,
     },
     /// The package does not have the channel.
@@ -122,17 +122,17 @@ pub enum WhyError {
         package: String,
         /// The channel.
         channel: String,
-        /// Those that exist.
+        /// The channels that exist.
         channels: String,
     },
-    /// The package does not have the bundle, and the text is no version.
+    /// The package does not have the bundle, and the text is not a version.
     #[error("package {package} has no bundle {bundle}")]
     NoBundle {
         /// The package.
         package: String,
         /// The bundle.
         bundle: String,
-        /// One that is called nearly so.
+        /// A bundle with a similar name.
         near: Option<String>,
     },
 }
@@ -159,7 +159,7 @@ pub fn why(question: &Question<'_>, packages: &std::collections::BTreeMap<&str, 
     let asked =
         |updates: &&Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
     let mut answers: Vec<InChannel> = all.iter().filter(asked).map(|updates| in_channel(updates, &from, to.as_ref())).collect();
-    // Channels that know neither end say nothing, unless nobody says anything.
+    // Channels without either end are left out, unless all channels are.
     let knows =
         |answer: &InChannel| answer.to.is_some() && (answer.reached || from.in_channel(&all, &answer.channel) || answer.farthest.is_some());
     if question.channels.is_empty() && answers.iter().any(knows) {
@@ -244,7 +244,7 @@ fn in_channel(updates: &Updates<'_>, from: &End, to: Option<&End>) -> InChannel 
     answer
 }
 
-/// Why an entry can not be reached: what it updates, and where the ways from the other end stop.
+/// Reasons why an entry cannot be reached: the bundles that it updates, and the ends of the paths from the other end.
 fn reasons(updates: &Updates<'_>, from: &End, to: usize, reachable: &[usize]) -> Vec<String> {
     let entry = updates.entry(to);
     let name = entry.name.as_str();
@@ -292,7 +292,7 @@ fn fate(updates: &Updates<'_>, name: &str, reachable: &[usize]) -> &'static str 
     }
 }
 
-/// Ways around: other channels, a change of channels on the way, or other ends.
+/// Alternatives: other channels, a change of channels on the path, or other ends.
 fn hints(question: &Question<'_>, all: &[Updates<'_>], from: &End, to: Option<&End>) -> Vec<String> {
     let mut hints = Vec::new();
     let asked =
@@ -321,7 +321,7 @@ fn hints(question: &Question<'_>, all: &[Updates<'_>], from: &End, to: Option<&E
     hints
 }
 
-/// A way that begins in one channel and ends in another: from the first, a bundle that both have or that the other updates by a range.
+/// A path that begins in one channel and ends in another: through a bundle of the first that both have or that the other updates by a range.
 fn change_of_channels(all: &[Updates<'_>], from: &End, to: Option<&End>) -> Option<String> {
     let ends: Vec<(&Updates<'_>, usize, Vec<bool>)> = all
         .iter()
@@ -330,7 +330,7 @@ fn change_of_channels(all: &[Updates<'_>], from: &End, to: Option<&End>) -> Opti
             Some((updates, end, updates.reaching(end, Edges::Resolver)))
         })
         .collect();
-    // Channels have most bundles in common: those that lead nowhere are asked once.
+    // Channels have most bundles in common: those that lead nowhere are tried once.
     let mut dead_ends: HashSet<(&str, &str)> = HashSet::new();
     for first in all {
         for at in first.reachable(from.installed(), Edges::Resolver) {
