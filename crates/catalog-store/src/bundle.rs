@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::folder::{Folder, FolderError, FolderLimits, Found, Links};
 
-/// What a bundle may hold: the limits of `mainstay_bundle::Limits`, met before a file is read.
+/// Limits of a bundle: those of `mainstay_bundle::Limits`, met before a file is read.
 const LIMITS: FolderLimits = FolderLimits { entries: 10_000, depth: 20, file_bytes: 32 << 20, total_bytes: 256 << 20 };
-/// What a bundle consists of; the rest of an image or of a tree (licences, tests) is none of it.
+/// Folders of a bundle; the rest of an image or of a tree (licences, tests) is not part of it.
 const PARTS: [&str; 2] = ["manifests", "metadata"];
 
-/// The files below `manifests` and `metadata` by path.
+/// Returns the files below `manifests` and `metadata` by path.
 pub fn bundle_files(root: &Path, links: Links) -> Result<Vec<(String, Vec<u8>)>, FolderError> {
     let folder = Folder::open(root, links, LIMITS)?;
     let mut paths = Vec::new();
@@ -19,11 +19,11 @@ pub fn bundle_files(root: &Path, links: Links) -> Result<Vec<(String, Vec<u8>)>,
     folder.read_all(paths)
 }
 
-/// The same with everything that lies beside them, for validators count that too. What a version control system keeps is no part of a bundle.
+/// Returns all files including those beside these folders, since validators count them too. Files of version control systems are left out.
 pub fn whole_bundle(root: &Path, links: Links) -> Result<Vec<(String, Vec<u8>)>, FolderError> {
     let folder = Folder::open(root, links, LIMITS)?.without(|name| name.starts_with('.'));
     let mut found = folder.walk()?;
-    // What is a bundle's own is gone through as above, also where it is a link.
+    // Folders of the bundle are walked as above, even if they are links.
     let linked = |part: &&str| found.iter().any(|(path, kind)| path == *part && *kind == Found::FolderLink);
     let linked: Vec<&str> = PARTS.into_iter().filter(|part| linked(part)).collect();
     for part in linked {
@@ -32,7 +32,7 @@ pub fn whole_bundle(root: &Path, links: Links) -> Result<Vec<(String, Vec<u8>)>,
     folder.read_all(found.into_iter().filter(|(path, found)| counts(path, *found)).map(|(path, _)| path))
 }
 
-/// Whether upstream would read the file: of links to folders only those among the manifests, where reading fails.
+/// Returns true if upstream would read the file: of links to folders only those among the manifests, where reading fails.
 fn counts(path: &str, found: Found) -> bool {
     found == Found::File || path.starts_with("manifests/")
 }

@@ -12,16 +12,16 @@ const PIECE: usize = 1 << 20;
 /// Most threads that hash.
 const THREADS: usize = 4;
 
-/// Which files of a source count.
+/// The files of a source that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Those that belong to the catalog, that is, which no `.indexignore` hides.
+    /// Files that belong to the catalog, that is, files that no `.indexignore` hides.
     Visible,
     /// Every file.
     All,
 }
 
-/// Digest over paths and bytes of the files of several sources. The same files give the same digest, wherever they lie; any other byte,
+/// Computes a digest over paths and bytes of the files of several sources. The same files give the same digest, wherever they lie; any other byte,
 /// name, length or order of sources gives another one.
 pub fn digest(sources: &[(&dyn Source, Counted)]) -> Result<CatalogDigest, LoadError> {
     let mut files = Vec::new();

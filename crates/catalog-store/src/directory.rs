@@ -9,26 +9,26 @@ use mainstay_catalog::{Source, SourceError, SourceFile};
 
 use crate::folder::{Folder, FolderLimits, Links};
 
-/// What a catalog may hold. It is read file by file, so that the user's own has no limit for all of them together.
+/// Limits of a catalog. It is read file by file, so the user's own has no limit for all files together.
 const OF_USER: FolderLimits = FolderLimits { entries: 200_000, depth: 64, file_bytes: 1 << 30, total_bytes: u64::MAX };
-/// An image holds a GiB at most; links in it may say some of that again, but not a thousand times.
+/// Limits of an image's catalog. An image holds a GiB at most; links may repeat some of that, but not a thousand times.
 const OF_IMAGE: FolderLimits = FolderLimits { total_bytes: 2 << 30, ..OF_USER };
 
-/// The files below a directory. Links to folders are not gone through: as in Go, one that `.indexignore` does not take out is an error when
-/// it is read.
+/// The files below a directory. Links to folders are not followed: as in Go, such a link is an error when it is read, unless `.indexignore`
+/// excludes it.
 #[derive(Debug, Clone)]
 pub struct DirectorySource {
     folder: Folder,
 }
 
 impl DirectorySource {
-    /// A catalog in a directory that came from an image: a link that leads out of it is an error, for the image must not be able to read
+    /// Opens a catalog in a directory that came from an image: a link that leads out of it is an error, since the image must not be able to read
     /// files of its host.
     pub fn of_image(root: &Path) -> Result<Self, SourceError> {
         Ok(Self { folder: Folder::open(root, Links::Inside, OF_IMAGE)? })
     }
 
-    /// A catalog in a directory that the user names: links to files are followed wherever they lead, as `opm` does.
+    /// Opens a catalog in a directory that the user names: links to files are followed wherever they lead, as `opm` does.
     pub fn of_user(root: &Path) -> Result<Self, SourceError> {
         Ok(Self { folder: Folder::open(root, Links::Anywhere, OF_USER)? })
     }
@@ -53,7 +53,7 @@ impl Source for DirectorySource {
     }
 }
 
-/// A file that is read where it is asked for, so that only the pieces in use are in memory.
+/// A file that is read on demand, so that only the pieces in use are in memory.
 struct Pieces(File);
 
 impl SourceFile for Pieces {

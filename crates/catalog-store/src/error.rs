@@ -1,10 +1,10 @@
-//! What can go wrong with the store.
+//! Errors of the store.
 
 use std::path::{Path, PathBuf};
 
 use mainstay_catalog::{IndexError, LoadError};
 
-/// Why the store could not do what it was asked.
+/// The reason for which the store could not complete an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The text is no digest.
@@ -16,17 +16,17 @@ pub enum StoreError {
     /// The file system refused.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On what.
+        /// Its file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The catalog could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// An index that was just built can not be opened.
+    /// An index that was just built cannot be opened.
     #[error("index of {}: {source}", path.display())]
     Index {
         /// The file.

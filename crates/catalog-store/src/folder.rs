@@ -1,9 +1,9 @@
-//! The files below a folder whose content others may have shaped: an author's tree, an unpacked image.
+//! The files below a folder whose content may come from others: an author's tree, an unpacked image.
 //!
-//! A walk visits each entry once and never goes through a link to a folder, so that it ends after as many steps as there are entries. Links
-//! to files are followed: anywhere for a folder that the user names (build tools make such trees, and `opm` follows them), and only to files
-//! inside of the folder for what came from an image, which must not be able to read its host's files. Entries, depth and bytes have limits,
-//! and a file that several paths lead to is read once.
+//! A walk visits each entry once and never follows a link to a folder, so it ends after as many steps as there are entries. Links to files
+//! are followed: anywhere for a folder that the user names (build tools make such trees, and `opm` follows them), and only to files inside of
+//! the folder for content of an image, which must not be able to read its host's files. Entries, depth and bytes have limits, and a file that
+//! several paths lead to is read once.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use mainstay_catalog::SourceError;
 
-/// Where links to files may lead.
+/// Permitted targets of links to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Anywhere: the user named the folder, and could have named the file.
@@ -22,12 +22,12 @@ pub enum Links {
     Inside,
 }
 
-/// How much a folder may hold.
+/// Limits on the content of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderLimits {
-    /// Files and folders that are looked at.
+    /// Files and folders that are visited.
     pub entries: usize,
-    /// Folders in one another.
+    /// Depth of nested folders.
     pub depth: usize,
     /// Bytes of one file that is read.
     pub file_bytes: u64,
@@ -35,7 +35,7 @@ pub struct FolderLimits {
     pub total_bytes: u64,
 }
 
-/// Why a folder was not read. Paths are those below the folder.
+/// The reason for which a folder was not read. Paths are those below the folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The system's own error.
@@ -43,10 +43,10 @@ pub enum FolderError {
     Io {
         /// The file or folder.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A link of an image's content that leads out of it.
+    /// A link of an image's content that leads out of the folder.
     #[error("{path}: symbolic link leads out of the folder that it came with")]
     Outside {
         /// The link.
@@ -55,7 +55,7 @@ pub enum FolderError {
     /// A name that is not UTF-8.
     #[error("{path}: the name is not UTF-8")]
     Name {
-        /// The name, as far as it can be shown.
+        /// The name, with characters replaced that cannot be shown.
         path: String,
     },
     /// More than may be read.
@@ -63,11 +63,11 @@ pub enum FolderError {
     Limit {
         /// The file or folder at which the limit was met.
         path: String,
-        /// What is counted.
+        /// The quantity that is counted.
         what: &'static str,
-        /// How much there is, at least.
+        /// The amount found, at least.
         found: u64,
-        /// How much there may be.
+        /// The permitted amount.
         limit: u64,
     },
 }
@@ -85,12 +85,12 @@ impl From<FolderError> for SourceError {
     }
 }
 
-/// What a path below a folder leads to.
+/// The target of a path below a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// A regular file.
     File,
-    /// A link to a folder. It is not gone through; reading it as a file fails, as it does in Go.
+    /// A link to a folder. It is not followed; reading it as a file fails, as it does in Go.
     FolderLink,
 }
 
@@ -104,7 +104,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder at `root`; the error says when that is none.
+    /// Opens the folder at `root`; an error if that is not a folder.
     pub fn open(root: &Path, links: Links, limits: FolderLimits) -> Result<Self, FolderError> {
         let failed = |source| FolderError::Io { path: root.display().to_string(), source };
         let canonical = root.canonicalize().map_err(failed)?;
@@ -114,23 +114,23 @@ impl Folder {
         Ok(Self { root: canonical, links, limits, passed_over: |_| false })
     }
 
-    /// Passes over folders with such names.
+    /// Passes over folders whose names match.
     #[must_use]
     pub fn without(self, passed_over: fn(&str) -> bool) -> Self {
         Self { passed_over, ..self }
     }
 
-    /// Where a path below the folder is on this machine.
+    /// Returns the place of a path below the folder on this machine.
     pub fn place(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// Everything below the folder that can be read, folder by folder, sorted by name.
+    /// Lists everything below the folder that can be read, folder by folder, sorted by name.
     pub fn walk(&self) -> Result<Vec<(String, Found)>, FolderError> {
         self.walk_below("")
     }
 
-    /// The same below one folder in it, which may be a link; nothing where it is absent or a file. Paths are those below the whole.
+    /// Lists everything below one folder in it, which may be a link; nothing if it is absent or a file. Paths are those below the whole.
     pub fn walk_below(&self, inner: &str) -> Result<Vec<(String, Found)>, FolderError> {
         let failed = |source| FolderError::Io { path: shown(inner), source };
         match fs::metadata(self.place(inner)) {
@@ -142,7 +142,7 @@ impl Folder {
         self.inside(inner)?;
         let mut found = Vec::new();
         let mut seen = 0;
-        // Folders that wait, the next one last.
+        // Folders still to be walked, the next one last.
         let mut waiting = vec![(inner.to_owned(), 0)];
         while let Some((folder, depth)) = waiting.pop() {
             let mut folders = Vec::new();
@@ -171,7 +171,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// The entries of one folder by path, sorted.
+    /// Returns the entries of one folder by path, sorted.
     fn entries(&self, folder: &str, seen: &mut usize) -> Result<Vec<(String, fs::FileType)>, FolderError> {
         let failed = |source| FolderError::Io { path: shown(folder), source };
         let mut entries = Vec::new();
@@ -197,7 +197,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// What a link leads to; nothing where that is neither file nor folder.
+    /// Returns the target of a link; `None` if that is neither file nor folder.
     fn link(&self, path: &str) -> Result<Option<Found>, FolderError> {
         self.inside(path)?;
         let metadata = fs::metadata(self.place(path)).map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
@@ -210,7 +210,7 @@ impl Folder {
         })
     }
 
-    /// Refuses a path that leads out, where it must not.
+    /// Refuses a path that leads out of an image's folder.
     fn inside(&self, path: &str) -> Result<(), FolderError> {
         if self.links == Links::Anywhere {
             return Ok(());
@@ -219,7 +219,7 @@ impl Folder {
         if target.starts_with(&self.root) { Ok(()) } else { Err(FolderError::Outside { path: shown(path) }) }
     }
 
-    /// Refuses files that have more bytes together than the limit, before anything of them is read.
+    /// Refuses files that together have more bytes than the limit, before any of them is read.
     pub fn weigh(&self, found: &[(String, Found)]) -> Result<(), FolderError> {
         let limit = self.limits.total_bytes;
         if limit == u64::MAX {
@@ -236,12 +236,12 @@ impl Folder {
         Ok(())
     }
 
-    /// One file.
+    /// Reads one file.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FolderError> {
         self.read_with(path, self.limits.total_bytes, None).map(|(bytes, _)| bytes)
     }
 
-    /// Several files by path. What several paths lead to is read once, but counts for each of them.
+    /// Reads several files by path. A file that several paths lead to is read once, but counts for each of them.
     pub fn read_all(&self, paths: impl IntoIterator<Item = String>) -> Result<Vec<(String, Vec<u8>)>, FolderError> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         let mut known: HashMap<(u64, u64), usize> = HashMap::new();
@@ -255,7 +255,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// The bytes of a file and its identity, unless they are known already.
+    /// Reads the bytes of a file and its identity, unless they are known already.
     #[allow(clippy::type_complexity, reason = "what is known, by identity, and where it is")]
     fn read_with(
         &self,
@@ -277,7 +277,7 @@ impl Folder {
                 Ok(())
             }
         };
-        // What has no size of its own, as files of /proc, is measured as it is read.
+        // A file without a size of its own, such as one in /proc, is measured as it is read.
         fits(metadata.len())?;
         let file = (metadata.dev(), metadata.ino());
         if let Some((known, files)) = known

@@ -1,4 +1,4 @@
-//! Catalogs on disk by the digest of the image they came from, mapped into memory.
+//! Catalogs on disk by the digest of their image, mapped into memory.
 //!
 //! ```text
 //!   <root>/sha256-<hex>/all.jsonl     content as it is served (OLM1-CAT-07)
@@ -7,7 +7,7 @@
 //!   <root>/.new-<pid>-<n>/            being written; renamed when complete, removed at the next start
 //! ```
 //!
-//! Content never changes once it has its name, so a map of it stays valid; removing an entry leaves maps that are in use alone. The store
+//! Content never changes once it has its name, so a map of it stays valid; removing an entry does not affect maps that are in use. The store
 //! owns everything inside its root and touches nothing beside it (OLM1-GEN-09).
 
 mod bundle;

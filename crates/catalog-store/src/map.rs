@@ -1,4 +1,4 @@
-//! Files mapped into memory: why this crate may use `unsafe`.
+//! Files mapped into memory: the reason for which this crate may use `unsafe`.
 //!
 //! A catalog is tens of megabytes and is read in small pieces, by ranges. Mapping gives those pieces without copying the file into the
 //! heap, shares them between processes, and opens in the time of one system call.
@@ -13,7 +13,7 @@ use crate::error::StoreError;
 pub struct Map(Option<memmap2::Mmap>);
 
 impl Map {
-    /// Maps a whole file. It must be one that nobody changes in place; see the safety comment.
+    /// Maps a whole file. It must be a file that never changes in place; see the safety comment.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::of(&File::open(path).map_err(StoreError::io("opening", path))?, path)
     }
@@ -21,7 +21,7 @@ impl Map {
     /// Maps a whole file that is open; `path` is for messages.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
         let length = file.metadata().map_err(StoreError::io("reading the size of", path))?.len();
-        // The length of an empty file can not be mapped.
+        // An empty file cannot be mapped.
         if length == 0 {
             return Ok(Self(None));
         }

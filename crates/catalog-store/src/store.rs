@@ -57,7 +57,7 @@ impl CatalogDigest {
         Self { algorithm: "sha256".to_owned(), hex: lower_hex(bytes) }
     }
 
-    /// The part after the colon.
+    /// Returns the part after the colon.
     pub fn hex(&self) -> &str {
         &self.hex
     }
@@ -76,7 +76,7 @@ fn lower_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// What is written beside the content.
+/// The file that is written beside the content.
 #[derive(Serialize, Deserialize)]
 struct EntryFile {
     /// SHA-256 of the content, hex.
@@ -92,10 +92,10 @@ pub struct CatalogStore {
     counter: AtomicU64,
 }
 
-/// How much a store holds.
+/// Size of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// How many catalogs.
+    /// Number of catalogs.
     pub catalogs: u64,
     /// Bytes of their contents.
     pub content_bytes: u64,
@@ -117,35 +117,35 @@ struct Stored {
 }
 
 impl StoredCatalog {
-    /// Digest of the image it came from.
+    /// Returns the digest of the image that the catalog came from.
     pub fn digest(&self) -> &CatalogDigest {
         &self.0.digest
     }
 
-    /// The whole content, JSON lines.
+    /// Returns the whole content as JSON lines.
     pub fn content(&self) -> &[u8] {
         self.0.content.as_ref()
     }
 
-    /// Its index.
+    /// Returns its index.
     pub fn index(&self) -> &Index<Map> {
         &self.0.index
     }
 
-    /// The bytes of a blob, without its line end; empty for a range that is not of this catalog.
+    /// Returns the bytes of a blob, without its line end; empty for a range that is not of this catalog.
     pub fn blob(&self, range: Range<u64>) -> &[u8] {
         self.content().get(range.start as usize..range.end as usize).unwrap_or(&[])
     }
 
-    /// Number of bytes of the content.
+    /// Returns the length of the content in bytes.
     pub fn content_len(&self) -> u64 {
         self.content().len() as u64
     }
 
-    /// Reads bytes of the content into `into` and says how many there were: fewer than asked for at the end of the content only.
+    /// Reads bytes of the content into `into` and returns their number: fewer than requested at the end of the content only.
     ///
-    /// What is read so costs no memory beside the buffer, while pages of the map that were touched count as this process's own: a server
-    /// that hands out the whole content again and again reads, whoever looks at a blob here and there takes [`StoredCatalog::blob`].
+    /// These reads cost no memory beside the buffer, while pages of the map that were touched count as this process's own. A server that sends the
+    /// whole content again and again uses this; for single blobs [`StoredCatalog::blob`] is enough.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < into.len() {
@@ -159,7 +159,7 @@ impl StoredCatalog {
         Ok(read)
     }
 
-    /// The text of a blob, read from its file; an error for a range that is not of this catalog.
+    /// Reads the text of a blob from its file; an error for a range that is not of this catalog.
     pub fn read_blob(&self, range: Range<u64>) -> io::Result<String> {
         let outside = || io::Error::new(io::ErrorKind::InvalidInput, "the range is not of this catalog");
         let length = range.end.checked_sub(range.start).filter(|_| range.end <= self.content_len()).ok_or_else(outside)?;
@@ -170,15 +170,15 @@ impl StoredCatalog {
         String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// When it was stored.
+    /// Returns the time when it was stored.
     pub fn modified(&self) -> SystemTime {
         self.0.modified
     }
 }
 
 impl CatalogStore {
-    /// Opens the store in `root` and checks what is there (OLM1-GEN-09): complete entries whose content agrees with what was written
-    /// down stay; incomplete, damaged and foreign ones are removed with one log line each. A check that can not be done is an error.
+    /// Opens the store in `root` and checks its entries (OLM1-GEN-09): complete entries whose content agrees with its recorded digest
+    /// stay; incomplete, damaged and foreign ones are removed with one log line each. A check that cannot be done is an error.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(root).map_err(StoreError::io("creating", root))?;
         let opened = Self { root: root.to_owned(), counter: AtomicU64::new(0) };
@@ -193,12 +193,12 @@ impl CatalogStore {
         Ok(opened)
     }
 
-    /// Opens the store in `root` without looking at what is there: for who knows by other means whether it is sound. Nothing is written.
+    /// Opens the store in `root` without checks, for callers that know by other means that it is sound. Nothing is written.
     pub fn unchecked(root: &Path) -> Self {
         Self { root: root.to_owned(), counter: AtomicU64::new(0) }
     }
 
-    /// Why an entry of the root is not to be used.
+    /// Returns the reason for which an entry of the root cannot be used.
     fn unfit(&self, entry: &fs::DirEntry) -> Result<Option<&'static str>, StoreError> {
         let path = entry.path();
         let kind = entry.file_type().map_err(StoreError::io("reading the type of", &path))?;
@@ -225,12 +225,12 @@ impl CatalogStore {
         self.open_entry(&digest).map(|_| None)
     }
 
-    /// Whether a catalog is stored.
+    /// Returns true if a catalog is stored.
     pub fn contains(&self, digest: &CatalogDigest) -> bool {
         self.folder(digest).join(ENTRY).is_file()
     }
 
-    /// Opens a stored catalog; nothing if there is none.
+    /// Opens a stored catalog; `None` if there is none.
     pub fn get(&self, digest: &CatalogDigest) -> Result<Option<StoredCatalog>, StoreError> {
         if self.contains(digest) { self.open_entry(digest).map(Some) } else { Ok(None) }
     }
@@ -256,7 +256,7 @@ impl CatalogStore {
         sync_folder(new)?;
         let folder = self.folder(digest);
         if let Err(error) = fs::rename(new, &folder) {
-            // Somebody else stored the same catalog meanwhile; theirs is as good.
+            // Another process stored the same catalog meanwhile; its entry is as good.
             if !self.contains(digest) {
                 return Err(StoreError::io("renaming to", &folder)(error));
             }
@@ -265,7 +265,7 @@ impl CatalogStore {
         self.open_entry(digest)
     }
 
-    /// Removes all catalogs but the referenced ones; returns what was removed.
+    /// Removes all catalogs but the referenced ones; returns the removed ones.
     pub fn retain(&self, referenced: &BTreeSet<CatalogDigest>) -> Result<Vec<CatalogDigest>, StoreError> {
         let mut removed = Vec::new();
         for digest in self.digests()? {
@@ -277,7 +277,7 @@ impl CatalogStore {
         Ok(removed)
     }
 
-    /// Digests of all stored catalogs, sorted.
+    /// Returns the digests of all stored catalogs, sorted.
     pub fn digests(&self) -> Result<Vec<CatalogDigest>, StoreError> {
         let mut digests = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(StoreError::io("listing", &self.root))? {
@@ -288,7 +288,7 @@ impl CatalogStore {
         Ok(digests)
     }
 
-    /// How much is stored; a catalog that goes meanwhile is not counted.
+    /// Returns the size of the store; a catalog that is removed meanwhile is not counted.
     pub fn sizes(&self) -> Result<Sizes, StoreError> {
         let mut sizes = Sizes::default();
         for folder in self.digests()?.iter().map(|digest| self.folder(digest)) {
@@ -321,7 +321,7 @@ impl CatalogStore {
         Ok(StoredCatalog(Arc::new(Stored { digest: digest.clone(), content, file, index, modified })))
     }
 
-    /// Builds the index of the content again and puts it into place.
+    /// Rebuilds the index of the content and puts it into place.
     fn rebuild_index(&self, content: &Map, index_path: &Path) -> Result<Index<Map>, StoreError> {
         tracing::warn!(path = %index_path.display(), "catalog store: index is missing, damaged or of another format, built again");
         let bytes = store(&Lines(content), &Limits::default(), &mut io::sink())?;
@@ -334,7 +334,7 @@ impl CatalogStore {
     }
 }
 
-/// Stored content as a source of its own, for building the index again.
+/// Stored content as a source of its own, for rebuilding the index.
 struct Lines<'m>(&'m Map);
 
 impl Source for Lines<'_> {
@@ -347,7 +347,7 @@ impl Source for Lines<'_> {
     }
 }
 
-/// Counts and hashes what is written.
+/// A writer that counts and hashes its bytes.
 struct Hashing<W> {
     inner: W,
     hasher: Sha256,
@@ -373,7 +373,7 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// Removes what was not renamed.
+/// A temporary folder, removed unless it was renamed.
 struct Temporary {
     path: PathBuf,
 }
@@ -388,7 +388,7 @@ impl Drop for Temporary {
     }
 }
 
-/// What was written down about an entry; nothing when it is missing or unreadable as such.
+/// Reads the record of an entry; `None` when it is missing or unreadable as such.
 fn read_entry(path: &Path) -> Result<Option<EntryFile>, StoreError> {
     match fs::read(path) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

@@ -1,4 +1,4 @@
-//! Which images a policy lets in: `policy.json`, `registries.d`, and the signatures that they ask for, as container tools have them
+//! The policy about images: `policy.json`, `registries.d`, and the signatures that they ask for, as in container tools
 //! (containers-policy.json(5), containers-registries.d(5); OLM1-GEN-12).
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!        openpgp │ sigstore (keys, rekor, certificate) ── payload ── identity
 //! ```
 //!
-//! What decides is a function of bytes, times and names; `files` reads what the policy names, and `client::signatures` fetches signatures. All
-//! files are read anew for each image, so that a change counts from the next pull on. The sentences of refusals are those of container tools.
+//! The decision is a function of bytes, times and names; `files` reads the files that the policy names, and `client::signatures` fetches
+//! signatures. All files are read again for each image, so a change counts from the next pull on. Refusals have the sentences of container tools.
 
 mod certificate;
 mod evaluate;
@@ -35,5 +35,5 @@ pub(crate) use stored::{SIGSTORE_SIGNATURE, Signature};
 
 /// The most signatures of one image in one place.
 pub(crate) const MAX_SIGNATURES: usize = 128;
-/// The largest signature or payload, in bytes. Real ones have a few thousand; all of an image are held in memory at once.
+/// The largest signature or payload, in bytes. Real ones have a few thousand; all signatures of an image are held in memory at once.
 pub(crate) const MAX_SIGNATURE: usize = 256 << 10;

@@ -27,14 +27,14 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// What the bytes are, by their own word before the registry's.
+    /// Returns the descriptor of the bytes. Their own media type takes precedence over the registry's.
     pub fn descriptor(&self, own: Option<&str>) -> Descriptor {
         Descriptor { digest: self.digest.clone(), ..Descriptor::of(own.unwrap_or(&self.media_type), &self.bytes) }
     }
 }
 
 impl Client {
-    /// What the reference stands for now, without pulling it.
+    /// Returns the digest that the reference stands for now, without pulling it.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
         self.within(reference, 0, self.resolve_anywhere(reference)).await
     }
@@ -62,7 +62,7 @@ impl Client {
         Err(attempts.into_error(reference))
     }
 
-    /// Reads the image's manifest and configuration, without its layers: enough to look at labels, and to build on it.
+    /// Reads the image's manifest and configuration, without its layers: enough to read labels, and to build on it.
     pub async fn inspect(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
         self.within(reference, 0, self.inspect_anywhere(reference, store)).await
     }
@@ -134,7 +134,7 @@ impl Client {
             manifest.check_layers(&subject)?;
             check_config(&subject, &manifest)?;
             self.pull_blob(reference, source, store, &manifest.config).await?;
-            // What is no configuration is refused before gigabytes are fetched.
+            // An invalid configuration is refused before gigabytes are fetched.
             let config = read_config(&subject, store, &manifest)?;
             Ok((digest, descriptor, manifest, config))
         };
@@ -151,7 +151,7 @@ impl Client {
         Ok(Image { digest, descriptor, manifest: *manifest, config })
     }
 
-    /// The manifest for our platform, in the store, and the digest that the reference stands for.
+    /// Returns the manifest for our platform, in the store, and the digest that the reference stands for.
     async fn chosen(
         &self,
         reference: &Reference,
@@ -175,7 +175,7 @@ impl Client {
                 let inner = self.manifest_by_digest(reference, source, store, &chosen.digest).await?;
                 match parse(&subject, &inner.bytes)? {
                     Document::Image(manifest) => {
-                        // Of an index it is the chosen image that has to be signed, as with container tools.
+                        // In an index, the chosen image is the one that must be signed, as with container tools.
                         self.permit(reference, source, &inner.bytes).await?;
                         store.write(&inner.bytes)?;
                         Ok((fetched.digest, inner.descriptor(manifest.media_type.as_deref()), manifest))
@@ -186,7 +186,7 @@ impl Client {
         }
     }
 
-    /// A manifest or index by its digest: from the store where it is there, for what has a digest does not change.
+    /// Reads a manifest or index by its digest: from the store if it is there, since content with a digest does not change.
     async fn manifest_by_digest(
         &self,
         reference: &Reference,
@@ -198,7 +198,7 @@ impl Client {
             return self.manifest(reference, source, digest.as_str(), Some(digest)).await;
         }
         let bytes = store.read(digest, MAX_MANIFEST as u64)?;
-        // Only OCI's own may leave out what they are.
+        // Only OCI documents may leave out their media type.
         let media_type = match parse(&reference.to_string(), &bytes)? {
             Document::Image(_) => media_type::OCI_MANIFEST,
             Document::Index(_) => media_type::OCI_INDEX,
@@ -229,7 +229,7 @@ impl Client {
         Ok((fetched.digest, fetched.media_type))
     }
 
-    /// A manifest or index, checked against the digest if one is known.
+    /// Reads a manifest or index, and checks it against the digest if one is known.
     pub(super) async fn manifest(
         &self,
         reference: &Reference,
@@ -278,7 +278,7 @@ impl Client {
         self.within(reference, size, futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect()).await
     }
 
-    /// Fetches a blob. What an earlier attempt got is not fetched again.
+    /// Fetches a blob. Bytes from an earlier attempt are not fetched again.
     pub(super) async fn pull_blob(
         &self,
         reference: &Reference,
@@ -297,7 +297,7 @@ impl Client {
         let resumed = store.resume(&blob.digest.to_string(), &blob.digest)?.size() > 0;
         let fetch = || self.pull_blob_once(reference, source, store, blob).boxed();
         match self.config.retry.run(fetch).await {
-            // What an earlier attempt left, perhaps of a mirror, was of something else; by now it is gone.
+            // The rest of an earlier attempt, perhaps from a mirror, belonged to other content; it has been removed by now.
             Err(Error::DigestMismatch { .. }) if resumed => self.config.retry.run(fetch).await,
             outcome => outcome,
         }
@@ -334,7 +334,7 @@ impl Client {
             headers.insert(RANGE, header(&format!("bytes={offset}-"))?);
         }
         let mut response = match self.send(reference, source, Method::GET, &path, headers, Payload::None).await {
-            // The registry has another opinion about how long the blob is, or about ranges.
+            // The registry assumes another length of the blob, or does not support ranges.
             Err(Error::Status { status: 416, .. }) if offset > 0 => {
                 self.send(reference, source, Method::GET, &path, HeaderMap::new(), Payload::None).await?
             }
@@ -376,22 +376,22 @@ impl Client {
     }
 }
 
-/// How a transfer ended that did not break off.
+/// The end of a transfer that did not break off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// With as much as the registry said the blob has: what is missing now will never come, the content is another one.
+    /// At the length that the registry announced: missing bytes will never come, so the content is another one.
     Whole,
-    /// Perhaps before its end; the rest can be asked for.
+    /// Possibly before its end; the rest can be requested.
     Early,
 }
 
-/// Whether `Content-Range: bytes 6-10/11` begins at the offset.
+/// Returns true if `Content-Range: bytes 6-10/11` begins at the offset.
 fn starts_at(value: Option<&HeaderValue>, offset: u64) -> bool {
     let text = value.and_then(|value| value.to_str().ok()).and_then(|text| text.strip_prefix("bytes "));
     text.and_then(|text| text.split_once('-')).is_some_and(|(start, _)| start.parse() == Ok(offset))
 }
 
-/// The next page of a list.
+/// Returns the address of the next page of a list.
 fn next_link(response: &reqwest::Response) -> Option<String> {
     let link = response.headers().get(http::header::LINK)?.to_str().ok()?;
     let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;

@@ -1,4 +1,4 @@
-//! Certificates of sigstore signatures: issued by Fulcio for somebody who logged in, or by an authority of one's own.
+//! Certificates of sigstore signatures: issued by Fulcio after a login, or by an authority of one's own.
 
 use rustls_pki_types::{CertificateDer, DnsName, ServerName, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
@@ -11,17 +11,17 @@ use super::keys::PublicKey;
 
 /// Signing of code, the one purpose that counts (1.3.6.1.5.5.7.3.3).
 const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
-/// Where Fulcio writes who vouched for the subject: as plain bytes in the older, as UTF8String in the newer form.
+/// Extension with the identity provider of the subject in Fulcio's certificates: plain bytes in the older form, a UTF8String in the newer one.
 const ISSUER_V1: &str = "1.3.6.1.4.1.57264.1.1";
 const ISSUER_V2: &str = "1.3.6.1.4.1.57264.1.8";
 const MAX_CERTIFICATES: usize = 64;
 
-/// Whom a certificate has to be for.
+/// The required subject of a certificate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Subject<'a> {
     pub email: Option<&'a str>,
     pub hostname: Option<&'a str>,
-    /// Who vouched for the subject, of Fulcio's certificates.
+    /// The identity provider of the subject, in Fulcio's certificates.
     pub issuer: Option<&'a str>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn read_leaf(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What may lie between, as it comes with a signature: without the last, which would be the root and is nobody's to bring along.
+/// The intermediate certificates that come with a signature, without the last one: that would be the root, which a signature cannot bring along.
 pub(super) fn untrusted_chain(text: Option<&str>) -> Result<Vec<Vec<u8>>, String> {
     let mut found = read(text.unwrap_or_default().as_bytes()).map_err(|problem| format!("loading certificate chain: {problem}"))?;
     found.pop();
@@ -63,7 +63,7 @@ fn read(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Whether an authority stands behind the certificate, and it is for the subject; gives its key. `time` is in seconds since 1970.
+/// Checks that an authority issued the certificate, and that it is for the subject; returns its key. `time` is in seconds since 1970.
 pub(super) fn verify(
     leaf: &[u8],
     between: &[Vec<u8>],
@@ -106,7 +106,7 @@ pub(super) fn verify(
     PublicKey::from_der(facts.public_key().raw)
 }
 
-/// Those of the authorities that are valid at the time: nothing stands below one that has expired. webpki leaves that to who trusts them.
+/// Returns the authorities that are valid at the time: an expired authority is no anchor. webpki leaves this check to its caller.
 fn valid_at(authorities: &[Vec<u8>], time: u64) -> Result<Vec<CertificateDer<'_>>, String> {
     let time = i64::try_from(time).ok().and_then(|time| ASN1Time::from_timestamp(time).ok()).ok_or("the time is none of a certificate")?;
     let mut valid = Vec::new();
@@ -137,7 +137,7 @@ fn emails<'a>(certificate: &'a X509Certificate<'_>) -> Vec<&'a str> {
         .collect()
 }
 
-/// Who vouched for the subject; the two forms may not contradict each other.
+/// Returns the identity provider of the subject; the two forms may not contradict each other.
 fn issuer(certificate: &X509Certificate<'_>) -> Result<String, String> {
     let mut found: Option<String> = None;
     for extension in certificate.extensions() {
@@ -159,7 +159,7 @@ fn issuer(certificate: &X509Certificate<'_>) -> Result<String, String> {
     found.ok_or_else(|| "Fulcio certificate is missing the issuer extension".to_owned())
 }
 
-/// A DER value of type UTF8String and nothing after it.
+/// Reads a DER value of type UTF8String with nothing after it.
 fn utf8_string(der: &[u8]) -> Option<String> {
     let (rest, text) = x509_parser::der_parser::der::parse_der_utf8string(der).ok()?;
     rest.is_empty().then(|| text.as_str().ok().map(str::to_owned))?

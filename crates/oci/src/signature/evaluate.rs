@@ -1,4 +1,4 @@
-//! Whether an image meets a requirement.
+//! Evaluation of an image against a requirement.
 
 use super::identity::SignedIdentity;
 use super::openpgp::Keyring;
@@ -9,17 +9,17 @@ use super::stored::Signature;
 use crate::digest::Digest;
 use crate::reference::Reference;
 
-/// An image that is to be let in.
+/// An image to be evaluated.
 #[derive(Debug)]
 pub(crate) struct Candidate<'a> {
-    /// Its name as it was asked for, with a tag or a digest.
+    /// The name that was requested, with a tag or a digest.
     pub intended: Reference,
     /// Its manifest.
     pub manifest: &'a [u8],
 }
 
 impl Requirement {
-    /// Whether it is about signatures.
+    /// Returns true if the requirement is about signatures.
     pub(crate) fn needs_signatures(&self) -> bool {
         matches!(self, Self::SignedBy(_) | Self::SigstoreSigned(_))
     }
@@ -38,7 +38,7 @@ impl Requirement {
     }
 }
 
-/// Whether the image meets the requirement; the reason why not is container tools' own. `now` is in seconds since 1970.
+/// Checks that the image meets the requirement; the reason of a refusal is that of container tools. `now` is in seconds since 1970.
 pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
     match requirement {
         Requirement::AcceptAnything => Ok(()),
@@ -49,15 +49,15 @@ pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures
     }
 }
 
-/// What the requirements ask of images with this name, with all that they name as it is right now, as one digest; nothing where they are met
-/// by whatever there is.
+/// Returns one digest of the requirements of images with this name, with all that they name in its current state; `None` if any image meets
+/// them.
 pub(crate) fn conditions(name: &Reference, requirements: &[Requirement]) -> Option<Digest> {
     if requirements.iter().all(|requirement| *requirement == Requirement::AcceptAnything) {
         return None;
     }
     let mut text = format!("{name}\n{requirements:?}\n");
     for material in requirements.iter().flat_map(Requirement::materials) {
-        // What cannot be read now makes other conditions than what can.
+        // A file that cannot be read now makes other conditions than its content.
         text.push_str(&material.read().map_or_else(|problem| problem, |bytes| Digest::of(&bytes).to_string()));
         text.push('\n');
     }
@@ -115,7 +115,7 @@ fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signature
 
 const NONE: &str = "A signature was required, but no signature exists";
 
-/// One good signature is enough.
+/// Succeeds if one signature is good.
 fn one_of(outcomes: impl Iterator<Item = Result<(), String>>) -> Result<(), String> {
     let mut reasons = Vec::new();
     for outcome in outcomes {
@@ -130,7 +130,7 @@ fn one_of(outcomes: impl Iterator<Item = Result<(), String>>) -> Result<(), Stri
     })
 }
 
-/// Whether what was signed is this image under this name.
+/// Checks that the signed payload is about this image under this name.
 fn accept(payload: &Payload, identity: &SignedIdentity, image: &Candidate<'_>) -> Result<(), String> {
     if payload.digest.of_same_kind(image.manifest) != payload.digest {
         return Err(format!("Signature for digest {} does not match", payload.digest));

@@ -1,4 +1,4 @@
-//! The files that decide which images are let in; read anew each time.
+//! The files that decide which images are let in; they are read again each time.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,23 +9,23 @@ use super::policy::Policy;
 use super::requirement::Material;
 use crate::error::Error;
 
-/// Policies, keys and certificates are small.
+/// The largest policy, key or certificate file, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 const MAX_FILES: usize = 1024;
 
-/// Where the policy about signatures is, and what tells where signatures lie. By default nowhere: every image is let in.
+/// Places of the policy about signatures, and of the settings for signature stores. By default there are none: every image is let in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignatureFiles {
-    /// Where a `policy.json` may be; the first that is there counts. Without any, every image is let in.
+    /// Possible places of a `policy.json`; the first existing one counts. Without any, every image is let in.
     pub policies: Vec<PathBuf>,
-    /// Where a folder `registries.d` may be; the first that is there counts.
+    /// Possible places of a folder `registries.d`; the first existing one counts.
     pub places: Vec<PathBuf>,
-    /// The folder of signatures that counts where `registries.d` names no other.
+    /// The folder of signatures that is used if `registries.d` names no other.
     pub lookaside: Option<PathBuf>,
 }
 
 impl SignatureFiles {
-    /// The places of container tools, for a user with this home; `system` stands for `/etc`.
+    /// Returns the places of container tools, for a user with this home; `system` stands for `/etc`.
     pub fn of(home: Option<&Path>, system: &Path) -> Self {
         let own = |path: &str| home.map(|home| home.join(path));
         let lookaside = if rustix::process::geteuid().is_root() {
@@ -40,12 +40,12 @@ impl SignatureFiles {
         }
     }
 
-    /// Whether there is a policy at all.
+    /// Returns true if there is a policy.
     pub fn has_policy(&self) -> bool {
         self.policies.iter().any(|path| path.exists())
     }
 
-    /// The policy as it is right now. One that cannot be read lets nothing in.
+    /// Reads the current policy. A policy that cannot be read lets nothing in.
     pub(crate) fn policy(&self) -> Result<Option<Policy>, Error> {
         for path in &self.policies {
             if let Some(text) = read_if_there(path)? {
@@ -55,7 +55,7 @@ impl SignatureFiles {
         Ok(None)
     }
 
-    /// What `registries.d` says right now.
+    /// Reads the current `registries.d`.
     pub(crate) fn places(&self) -> Result<Places, Error> {
         let mut places = Places::default();
         for folder in &self.places {
@@ -71,7 +71,7 @@ impl SignatureFiles {
                 return Err(Error::Limit { subject: folder.display().to_string(), what: "number of files", limit: MAX_FILES as u64 });
             }
             for path in paths {
-                // A file that was removed after it was listed says nothing.
+                // A file that was removed after it was listed has no entries.
                 if let Some(text) = read_if_there(&path)? {
                     let subject = path.display().to_string();
                     let text = String::from_utf8(text)
@@ -86,7 +86,7 @@ impl SignatureFiles {
 }
 
 impl Material {
-    /// The keys or certificates.
+    /// Reads the keys or certificates.
     pub(super) fn read(&self) -> Result<Vec<u8>, String> {
         match self {
             Self::Inline(bytes) => Ok(bytes.clone()),
@@ -98,7 +98,7 @@ impl Material {
         }
     }
 
-    /// Where they are, to be added to an error.
+    /// Returns their place, to be added to an error.
     pub(super) fn place(&self) -> String {
         match self {
             Self::Inline(_) => String::new(),
@@ -107,7 +107,7 @@ impl Material {
     }
 }
 
-/// A file's content; nothing where there is none.
+/// Reads a file's content; `None` if there is none.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let file = match fs::File::open(path) {
         Ok(file) => file,

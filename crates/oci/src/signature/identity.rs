@@ -1,14 +1,14 @@
-//! Whether the name that a signature was made for is good for the image that was asked for (`signedIdentity`).
+//! Comparison of a signature's name with the requested image (`signedIdentity`).
 
 use serde_json::value::RawValue;
 
 use super::strict::Object;
 use crate::reference::Reference;
 
-/// How the name in a signature is compared. The image's name is what was asked for, whatever mirror it came from.
+/// Comparison of the name in a signature. The image's name is the requested one, whatever mirror it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignedIdentity {
-    /// The same repository with the same tag; of an image that was asked for by digest the repository alone.
+    /// The same repository with the same tag; the repository alone for an image that was requested by digest.
     MatchRepoDigestOrExact,
     /// The same repository with the same tag or digest.
     MatchExact,
@@ -18,11 +18,11 @@ pub(super) enum SignedIdentity {
     ExactReference(Reference),
     /// This repository and no other.
     ExactRepository(Reference),
-    /// As the first, after a part of the name was replaced.
+    /// Like the first, after a part of the name was replaced.
     RemapIdentity {
-        /// What the image's name begins with.
+        /// Beginning of the image's name.
         prefix: String,
-        /// What the name in the signature begins with instead.
+        /// Beginning of the name in the signature instead.
         signed_prefix: String,
     },
 }
@@ -53,7 +53,7 @@ impl SignedIdentity {
         Ok(found)
     }
 
-    /// Whether a signature for the name `signed` is good for the image.
+    /// Returns true if a signature for the name `signed` is good for the image.
     pub(super) fn accepts(&self, intended: &Reference, signed: &str) -> bool {
         let Ok(signed) = Reference::parse_familiar(signed) else { return false };
         match self {
@@ -70,7 +70,7 @@ impl SignedIdentity {
 }
 
 fn matches_repo_digest_or_exact(intended: &Reference, signed: &Reference) -> bool {
-    // Which digest it is was compared already: the signature names that of the manifest.
+    // The digest was compared already: the signature names that of the manifest.
     match (is_name_only(signed), intended.tag(), intended.digest()) {
         (false, Some(_), _) => intended == signed,
         (false, None, Some(_)) => intended.name() == signed.name(),
@@ -78,7 +78,7 @@ fn matches_repo_digest_or_exact(intended: &Reference, signed: &Reference) -> boo
     }
 }
 
-/// The name after the prefix was replaced; as it is where the prefix is another.
+/// Returns the name with the prefix replaced; unchanged if it has another prefix.
 fn remapped(intended: &Reference, prefix: &str, signed_prefix: &str) -> Option<Reference> {
     match intended.name().strip_prefix(prefix) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -96,7 +96,7 @@ fn familiar(key: &str, text: &str) -> Result<Reference, String> {
     Reference::parse_familiar(text).map_err(|error| format!("Invalid format of {key} \"{text}\": {error}"))
 }
 
-/// A host, or a host with the beginning of a path.
+/// Checks a host, or a host with the beginning of a path.
 fn prefix(text: String) -> Result<String, String> {
     let probe = if text.contains('/') { text.clone() } else { format!("{text}/a") };
     let sound = Reference::parse(&probe).is_ok_and(|reference| is_name_only(&reference));

@@ -7,13 +7,13 @@ use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// A key that signatures are verified with; what is signed is hashed by SHA-256, except with Ed25519, which takes it whole.
+/// A key that signatures are verified with. The message is hashed by SHA-256, except with Ed25519, which takes it whole.
 #[derive(Clone)]
 pub(super) struct PublicKey {
     algorithm: &'static dyn VerificationAlgorithm,
-    /// As ring wants it.
+    /// The form that ring expects.
     bytes: Vec<u8>,
-    /// The whole as it stands in certificates and PEM files.
+    /// The whole key as in certificates and PEM files.
     der: Vec<u8>,
     kind: Kind,
 }
@@ -57,7 +57,7 @@ impl PublicKey {
         Ok(Self { algorithm, bytes: info.subject_public_key.data.to_vec(), der: der.to_vec(), kind })
     }
 
-    /// Whether it made the signature over the message.
+    /// Returns true if the key made the signature over the message.
     pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(self.algorithm, &self.bytes).verify(message, signature).is_ok()
     }

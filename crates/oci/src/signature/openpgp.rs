@@ -1,7 +1,7 @@
 //! `signedBy`: signed OpenPGP messages, and the keys that may have signed them.
 //!
-//! A key counts while it is what gpg calls valid for signing: bound by a signature of its own primary key, meant for signing, neither revoked nor
-//! expired. Who owns a key is no question here: the policy names it.
+//! A key counts while gpg calls it valid for signing: bound by a signature of its own primary key, meant for signing, neither revoked nor
+//! expired. The owner of a key does not matter here: the policy names the key.
 
 use std::io::Read as _;
 
@@ -10,11 +10,11 @@ use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{Signature, SignatureType, SubpacketData};
 use pgp::types::{Duration, KeyDetails, Tag, Timestamp};
 
-/// What is signed is a few hundred bytes of JSON; a message may be compressed.
+/// The largest content of a message, in bytes. Signed content has a few hundred bytes of JSON; a message may be compressed.
 const MAX_CONTENT: u64 = 1 << 20;
 const MAX_KEYS: usize = 1024;
 const ARMOR: &[u8] = b"-----BEGIN PGP PUBLIC KEY BLOCK-----";
-/// Clocks that differ by less, in seconds, do not make a signature one of the future.
+/// Clock difference, in seconds, up to which a signature does not count as one of the future.
 const CLOCK_SKEW: u64 = 300;
 
 /// Public keys.
@@ -22,7 +22,7 @@ const CLOCK_SKEW: u64 = 300;
 pub(super) struct Keyring(Vec<SignedPublicKey>);
 
 impl Keyring {
-    /// Takes in the keys of a file, armoured or binary. What is no key, or of a sort that is not known, is passed over, as gpg does.
+    /// Adds the keys of a file, armoured or binary. Other content, and keys of unknown kinds, are passed over, as in gpg.
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
         let blocks: Vec<&[u8]> = match armored_blocks(bytes) {
             blocks if blocks.is_empty() => vec![bytes],
@@ -47,7 +47,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Copies of one key are one key with all that any of them says: one file may know of a later date of expiry, or of a revocation.
+    /// Merges the copies of one key: one file may know of a later date of expiry, or of a revocation.
     fn take_in(&mut self, key: SignedPublicKey) {
         let Some(known) = self.0.iter_mut().find(|known| known.primary_key == key.primary_key) else {
             self.0.push(key);
@@ -69,12 +69,12 @@ impl Keyring {
         }
     }
 
-    /// Whether there is no key.
+    /// Returns true if there is no key.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What one of the keys signed. `now` is in seconds since 1970.
+    /// Returns the content that one of the keys signed. `now` is in seconds since 1970.
     pub(super) fn open(&self, message: &[u8], now: u64) -> Result<Vec<u8>, String> {
         let (content, signature) = take_apart(message).map_err(invalid)?;
         for key in &self.0 {
@@ -108,7 +108,7 @@ fn armored_blocks(bytes: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(ends).map(|(start, end)| &bytes[*start..end]).collect()
 }
 
-/// The content of a message with exactly one signature over it, and the signature.
+/// Returns the content of a message with exactly one signature over it, and the signature.
 fn take_apart(bytes: &[u8]) -> Result<(Vec<u8>, Signature), String> {
     let text = |error: pgp::errors::Error| error.to_string();
     let mut message = Message::from_bytes(bytes).map_err(text)?;
@@ -133,7 +133,7 @@ fn take_apart(bytes: &[u8]) -> Result<(Vec<u8>, Signature), String> {
     Ok((content, signature.clone()))
 }
 
-/// Whether the signature itself may count: what it is over, how it was hashed, when it was made.
+/// Checks the signature itself: its type, its hash, and the time when it was made.
 fn check_made(signature: &Signature, key_created: Timestamp, now: u64) -> Result<(), String> {
     let Some(SignatureType::Binary | SignatureType::Text) = signature.typ() else {
         return Err("it is no signature over data".to_owned());
@@ -154,7 +154,7 @@ fn check_made(signature: &Signature, key_created: Timestamp, now: u64) -> Result
     Ok(())
 }
 
-/// The newest self-signature of the primary key, if the key is neither revoked nor expired.
+/// Returns the newest self-signature of the primary key, if the key is neither revoked nor expired.
 fn check_primary(key: &SignedPublicKey, now: u64) -> Result<&Signature, String> {
     let (primary, name) = (&key.primary_key, key.primary_key.fingerprint());
     if key.details.revocation_signatures.iter().any(|signature| signature.verify_key(primary).is_ok()) {
@@ -176,14 +176,14 @@ fn check_primary(key: &SignedPublicKey, now: u64) -> Result<&Signature, String> 
     Ok(newest)
 }
 
-/// Whether the key may sign data: what says nothing of its use may be used for everything.
+/// Checks that the key may sign data: a key without usage flags may be used for everything.
 fn check_usage(key: &impl KeyDetails, own: &Signature) -> Result<(), String> {
     let says =
         own.config().is_some_and(|config| config.hashed_subpackets().any(|packet| matches!(packet.data, SubpacketData::KeyFlags(_))));
     if says && !own.key_flags().sign() { Err(format!("key {} is not meant for signing", key.fingerprint())) } else { Ok(()) }
 }
 
-/// Whether the subkey belongs to the key, is meant for signing, and is neither revoked nor expired.
+/// Checks that the subkey belongs to the key, is meant for signing, and is neither revoked nor expired.
 fn check_subkey(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: u64) -> Result<(), String> {
     let (primary, name) = (&key.primary_key, subkey.key.fingerprint());
     let good = |signature: &&Signature| signature.verify_subkey_binding(primary, &subkey.key).is_ok();
@@ -197,7 +197,7 @@ fn check_subkey(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: u64) ->
     if !newest.key_flags().sign() {
         return Err(format!("subkey {name} is not meant for signing"));
     }
-    // Without the subkey's own consent somebody could claim another's key as a subkey of his.
+    // Without the subkey's own consent, an attacker could claim another user's key as a subkey of their own.
     let consent = newest.embedded_signature().is_some_and(|back| back.verify_primary_key_binding(&subkey.key, primary).is_ok());
     if !consent {
         return Err(format!("subkey {name} is not bound to its key by a signature of its own"));
@@ -208,7 +208,7 @@ fn check_subkey(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: u64) ->
     Ok(())
 }
 
-/// Whether what lasts that long is over; zero or nothing means for ever.
+/// Returns true if a validity period has ended; zero or `None` means for ever.
 fn has_ended(begun: Timestamp, lasts: Option<Duration>, now: u64) -> bool {
     lasts.is_some_and(|lasts| lasts.as_secs() > 0 && seconds(begun) + u64::from(lasts.as_secs()) <= now)
 }

@@ -1,11 +1,11 @@
-//! What a signature says: of which manifest, under which name.
+//! The content of a signature: the manifest it is about, and the name it is for.
 
 use serde_json::value::RawValue;
 
 use super::strict::Object;
 use crate::digest::Digest;
 
-/// Which sort of signature the payload belongs to.
+/// The kind of signature that the payload belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// OpenPGP.
@@ -14,7 +14,7 @@ pub(super) enum Form {
     Sigstore,
 }
 
-/// What was signed. It may be read only after the signature was verified.
+/// A signed payload. It may be read only after the signature was verified.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Payload {
     /// The digest of the manifest.
@@ -24,13 +24,13 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Reads it; whatever is unexpected is refused.
+    /// Parses the payload; unexpected content is refused.
     pub(super) fn parse(form: Form, text: &[u8]) -> Result<Self, String> {
         let mut whole = Object::parse(text)?;
         let critical: Box<RawValue> = whole.require("critical")?;
         let optional: Box<RawValue> = whole.require("optional")?;
         whole.end()?;
-        // cosign writes null where nobody noted anything.
+        // cosign writes null if there are no notes.
         if form == Form::Simple || optional.get() != "null" {
             check_notes(&optional)?;
         }
@@ -55,7 +55,7 @@ impl Payload {
     }
 }
 
-/// Who made it and when; more may be noted.
+/// Checks the creator and the time; more may be noted.
 fn check_notes(optional: &RawValue) -> Result<(), String> {
     let mut notes = Object::of(optional)?;
     notes.take::<String>("creator")?;

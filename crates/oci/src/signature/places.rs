@@ -1,4 +1,4 @@
-//! `registries.d`: where the signatures of images lie.
+//! `registries.d`: the places of images' signatures.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::reference::Reference;
 
-/// Such files are small.
+/// The largest file, in bytes.
 const MAX_FILE: usize = 4 << 20;
 const MAX_NAMESPACES: usize = 10_000;
 
-/// What the files of `registries.d` say together.
+/// The combined entries of the files of `registries.d`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     default: Option<(String, Namespace)>,
     namespaces: BTreeMap<String, (String, Namespace)>,
 }
 
-/// What is said of a registry or a part of it.
+/// Entries of a registry or a part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Namespace {
     lookaside: Option<String>,
@@ -29,7 +29,7 @@ struct Namespace {
 }
 
 impl Places {
-    /// Takes in what a file says; `subject` names it in errors.
+    /// Adds the entries of a file; `subject` names it in errors.
     pub(crate) fn add(&mut self, subject: &str, text: &str) -> Result<(), Error> {
         self.read(subject, text).map_err(|problem| Error::Configuration { subject: subject.to_owned(), problem })
     }
@@ -66,17 +66,17 @@ impl Places {
         Ok(())
     }
 
-    /// The base of the separate store for the image's signatures, if one is named.
+    /// Returns the base of the separate store for the image's signatures, if one is named.
     pub(crate) fn lookaside(&self, place: &Reference) -> Option<&str> {
         self.said_of(place).find_map(|namespace| namespace.lookaside.as_deref())
     }
 
-    /// Whether signatures are looked for beside the image in its repository.
+    /// Returns true if signatures are looked for beside the image in its repository.
     pub(crate) fn attachments(&self, place: &Reference) -> bool {
         self.said_of(place).find_map(|namespace| namespace.attachments).unwrap_or(false)
     }
 
-    /// What is said of the image, the narrowest first; each word by itself, so that a wider one counts where a narrower is silent.
+    /// Returns the entries for the image, the narrowest first. Each key is looked up separately: a wider entry counts if the narrower has no such key.
     fn said_of(&self, place: &Reference) -> impl Iterator<Item = &Namespace> {
         let narrow = scopes(place).into_iter().filter_map(|scope| self.namespaces.get(&scope));
         narrow.chain(&self.default).map(|(_, namespace)| namespace)
@@ -104,7 +104,7 @@ impl Namespace {
     }
 }
 
-/// One signature in a separate store; they are counted from 1.
+/// Place of one signature in a separate store; they are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SignaturePlace {
     /// A file.
@@ -113,7 +113,7 @@ pub(crate) enum SignaturePlace {
     Url(reqwest::Url),
 }
 
-/// Where the signature with that number of a manifest lies.
+/// Returns the place of the signature with that number of a manifest.
 pub(crate) fn signature_place(base: &str, place: &Reference, manifest: &Digest, number: usize) -> Result<SignaturePlace, String> {
     let mut url = reqwest::Url::parse(base).map_err(|error| format!("Invalid signature storage URL {base}: {error}"))?;
     let path = format!(

@@ -1,4 +1,4 @@
-//! `policy.json`: what is required of images, by where they come from.
+//! `policy.json`: requirements of images, by their origin.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const REGISTRIES: &str = "docker";
 const MAX_SCOPES: usize = 10_000;
 const MAX_REQUIREMENTS: usize = 100;
 
-/// What is required of images.
+/// Requirements of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Policy {
     subject: String,
@@ -42,7 +42,7 @@ impl Policy {
                 return Err(format!("{path}: more than {MAX_SCOPES} scopes"));
             }
             for (scope, list) in scopes {
-                // What goes for other transports is none of ours, but a mistake in it is one of the file.
+                // Requirements of other transports are not used here, but a mistake in them is a mistake of the file.
                 let list = requirements(&format!("{path}[{scope:?}]"), &list)?;
                 if transport == REGISTRIES {
                     policy.scopes.insert(scope, list);
@@ -52,19 +52,19 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The file that it was read from.
+    /// Returns the file that it was read from.
     pub(crate) fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// What is required of the image: by the narrowest scope that there is, else by default.
+    /// Returns the requirements of the image: those of the narrowest scope that exists, else the default.
     pub(crate) fn requirements(&self, reference: &Reference) -> &[Requirement] {
         let found = scopes(reference).into_iter().find_map(|scope| self.scopes.get(&scope));
         found.or_else(|| self.scopes.get("")).unwrap_or(&self.default)
     }
 }
 
-/// The names under which something may be said of an image, the narrowest first: the image itself, its repository and what is above it, the
+/// Returns the scopes that may apply to an image, the narrowest first: the image itself, its repository and the levels above it, the
 /// registry, wildcards of its host.
 pub(super) fn scopes(reference: &Reference) -> Vec<String> {
     let mut scope = reference.name();

@@ -1,5 +1,5 @@
-//! What a transparency log promised: that it holds the signature (a signed entry timestamp, made beforehand and kept with the signature, so
-//! that nobody has to be asked).
+//! Promises of a transparency log that it holds a signature: a signed entry timestamp, made beforehand and kept with the signature, so the log
+//! need not be asked.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,17 +14,17 @@ use crate::digest::Digest;
 /// The largest number that JSON carries exactly.
 const MAX_EXACT: i64 = 1 << 53;
 
-/// What the log has to hold.
+/// The entry that the log must hold.
 pub(super) struct Entry<'a> {
     /// The key or certificate, as DER.
     pub key_or_certificate: &'a [u8],
     /// The signature's bytes.
     pub signature: &'a [u8],
-    /// What is signed.
+    /// The signed payload.
     pub payload: &'a [u8],
 }
 
-/// Whether one of the logs promised to hold the entry; gives the time of its taking, in seconds since 1970.
+/// Checks that one of the logs promised to hold the entry; returns the time of its entry, in seconds since 1970.
 pub(super) fn check(logs: &[PublicKey], bundle: &str, entry: &Entry<'_>) -> Result<i64, String> {
     let mut whole = Object::parse(bundle.as_bytes())?;
     let signature: String = whole.require("SignedEntryTimestamp")?;
@@ -59,7 +59,7 @@ impl LogPayload {
         Ok(payload)
     }
 
-    /// The one form of the payload that is signed (RFC 8785): sorted keys, no blanks.
+    /// Returns the one form of the payload that is signed (RFC 8785): sorted keys, no blanks.
     fn canonical(&self) -> Result<String, String> {
         let number = |name: &str, value: i64| {
             if value.abs() > MAX_EXACT { Err(format!("canonicalizing Rekor SET JSON: {name} is too large")) } else { Ok(value) }
@@ -112,7 +112,7 @@ struct Hash {
     value: String,
 }
 
-/// Whether the log's record is about this signature.
+/// Checks that the log's record is about this signature.
 fn compare(body: &str, entry: &Entry<'_>) -> Result<(), String> {
     let decode = |what: &str, text: &str| STANDARD.decode(text).map_err(|error| format!("decoding {what} of a Rekor SET payload: {error}"));
     let record: Record =

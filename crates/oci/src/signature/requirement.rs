@@ -1,4 +1,4 @@
-//! What a policy asks for of an image, one by one.
+//! Requirements of a policy for an image.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) enum Requirement {
     AcceptAnything,
     /// `reject`
     Reject,
-    /// `signedBaseLayer`, which container tools know but do not implement either.
+    /// `signedBaseLayer`, which container tools do not implement either.
     SignedBaseLayer,
     /// `signedBy`: an OpenPGP signature.
     SignedBy(SignedBy),
@@ -27,27 +27,27 @@ pub(crate) enum Requirement {
 /// An OpenPGP signature by one of these keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SignedBy {
-    /// `GPGKeys`, or what nobody implements.
+    /// `GPGKeys`, or a type that no tool implements.
     pub(super) key_type: String,
     pub(super) keys: Vec<Material>,
     pub(super) identity: SignedIdentity,
 }
 
-/// A sigstore signature that is trusted so.
+/// A sigstore signature with the trust that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SigstoreSigned {
     pub(super) trust: Trust,
     pub(super) identity: SignedIdentity,
 }
 
-/// Why the key of a sigstore signature is trusted.
+/// The reason for which the key of a sigstore signature is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It is one of these; with keys of a log, the log has to hold the signature.
     Keys { keys: Vec<Material>, rekor: Vec<Material> },
-    /// Fulcio certified it for somebody, and the log says when it was used.
+    /// Fulcio certified it for a subject, and the log says when it was used.
     Fulcio { authorities: Material, issuer: String, email: String, rekor: Vec<Material> },
-    /// An authority certified it for somebody.
+    /// An authority certified it for a subject.
     Pki { roots: Material, intermediates: Option<Material>, email: Option<String>, hostname: Option<String> },
 }
 
@@ -139,12 +139,12 @@ fn read_pki(mut object: Object) -> Result<Trust, String> {
     Ok(Trust::Pki { roots, intermediates, email, hostname })
 }
 
-/// A text; an empty one says nothing, and would be met by certificates for nobody.
+/// Reads a text. An empty one counts as absent; certificates without a subject would match it.
 fn word(object: &mut Object, key: &str) -> Result<Option<String>, String> {
     Ok(object.take::<String>(key)?.filter(|text| !text.is_empty()))
 }
 
-/// What at most one of these keys holds: a path, paths, data in base64, or several such.
+/// Reads the value of at most one of these keys: a path, paths, data in base64, or several such.
 fn one_of(object: &mut Object, keys: &[&str]) -> Result<Option<Vec<Material>>, String> {
     let mut found = None;
     for key in keys {

@@ -1,4 +1,4 @@
-//! `sigstoreSigned`: a payload that a key signed which the policy names, or which somebody certified whom the policy names.
+//! `sigstoreSigned`: a payload signed by a key that the policy names, or by a subject that it names and an authority certified.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const BUNDLE: &str = "dev.sigstore.cosign/bundle";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 const CHAIN: &str = "dev.sigstore.cosign/chain";
 
-/// Who is trusted, with everything read.
+/// The trusted keys and authorities, with everything read.
 pub(super) enum Trusted {
     Keys { keys: Vec<PublicKey>, rekor: Vec<PublicKey> },
     Fulcio { authorities: Vec<Vec<u8>>, issuer: String, email: String, rekor: Vec<PublicKey> },
@@ -46,7 +46,7 @@ impl Trusted {
         })
     }
 
-    /// Whether the payload was signed by who is trusted; gives what it says. `now` is in seconds since 1970.
+    /// Checks that the payload was signed by a trusted key; returns its content. `now` is in seconds since 1970.
     pub(super) fn open(&self, payload: &[u8], annotations: &BTreeMap<String, String>, now: u64) -> Result<Payload, String> {
         let noted = |name: &str| annotations.get(name).map(String::as_str).ok_or_else(|| format!("missing {name} annotation"));
         let signature = STANDARD.decode(noted(SIGNATURE)?).map_err(|error| format!("base64 decoding: {error}"))?;
@@ -80,7 +80,7 @@ impl Trusted {
     }
 }
 
-/// The key that the log's promise is about.
+/// Returns the key that the log's promise is about.
 fn logged(keys: &[PublicKey], logs: &[PublicKey], bundle: &str, signature: &[u8], payload: &[u8]) -> Result<PublicKey, String> {
     let mut failures = Vec::new();
     for key in keys {

@@ -9,24 +9,24 @@ use serde::Deserialize;
 /// The media type of a sigstore signature among attachments.
 pub(crate) const SIGSTORE_SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// A signature of which nothing is known yet.
+/// A signature that is still unverified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Signature {
     /// An OpenPGP message.
     Simple(Vec<u8>),
     /// A payload that is signed in its annotations.
     Sigstore {
-        /// What the payload is.
+        /// The payload's bytes.
         payload: Vec<u8>,
-        /// The signature over it, and what proves it.
+        /// The signature over it, and its proofs.
         annotations: BTreeMap<String, String>,
     },
-    /// Something else beside the image, as an attestation.
+    /// Other content beside the image, such as an attestation.
     Attachment,
 }
 
 impl Signature {
-    /// A part of sigstore's attachments.
+    /// Makes a signature from a part of sigstore's attachments.
     pub(crate) fn attached(media_type: &str, payload: Vec<u8>, annotations: BTreeMap<String, String>) -> Self {
         if media_type == SIGSTORE_SIGNATURE { Self::Sigstore { payload, annotations } } else { Self::Attachment }
     }

@@ -1,4 +1,4 @@
-//! JSON objects where nothing may be overlooked: a policy with a misspelt key would let in what it was to keep out.
+//! JSON objects without unknown keys: a policy with a misspelt key would let in the images that it was to keep out.
 
 use std::fmt;
 
@@ -6,39 +6,39 @@ use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An object whose members are taken one by one; each key stands once, and none may be left over.
+/// An object whose members are taken one by one; each key appears once, and none may be left over.
 #[derive(Debug)]
 pub(super) struct Object(Vec<(String, Box<RawValue>)>);
 
 impl Object {
-    /// Reads the object; anything else is refused, and so is a key that stands twice.
+    /// Reads the object; anything else is refused, and so is a duplicate key.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
-    /// The same of a part of a document.
+    /// Reads an object that is a part of a document.
     pub(super) fn of(raw: &RawValue) -> Result<Self, String> {
         Self::parse(raw.get().as_bytes())
     }
 
-    /// A member that need not be there.
+    /// Takes an optional member.
     pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, String> {
         let Some(at) = self.0.iter().position(|(found, _)| found == key) else { return Ok(None) };
         let (_, raw) = self.0.swap_remove(at);
         serde_json::from_str(raw.get()).map(Some).map_err(|error| format!("{key}: {error}"))
     }
 
-    /// A member that has to be there.
+    /// Takes a required member.
     pub(super) fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, String> {
         self.take(key)?.ok_or_else(|| format!("Key \"{key}\" missing in a JSON object"))
     }
 
-    /// All members, where the keys are names.
+    /// Returns all members, for objects whose keys are names.
     pub(super) fn into_members(self) -> Vec<(String, Box<RawValue>)> {
         self.0
     }
 
-    /// Refuses what was not taken.
+    /// Refuses members that were not taken.
     pub(super) fn end(self) -> Result<(), String> {
         self.0.first().map_or(Ok(()), |(key, _)| Err(format!("Unknown key \"{key}\"")))
     }
