@@ -1,4 +1,4 @@
-//! How references are opened: with which client, which of them, and what is put into bundles that have no image.
+//! Access to references: the client, the accepted kinds, and the image of bundles that have none.
 
 use mainstay_oci::Client;
 
@@ -6,7 +6,7 @@ use crate::error::BoxError;
 use crate::image_template::ImageTemplate;
 use crate::kind::Kind;
 
-/// How image references are written.
+/// Notation of image references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// With their registry, as `opm` wants them.
@@ -15,14 +15,14 @@ pub enum Names {
     Familiar,
 }
 
-/// How references are opened.
+/// Settings for opening references.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// Makes the client when an image has to be pulled; directories and files need none.
+    /// Makes the client when an image must be pulled; directories and files need none.
     pub client: &'a (dyn Fn() -> Result<Client, BoxError> + Send + Sync),
-    /// What may be opened.
+    /// The kinds that may be opened.
     pub accept: &'a [Kind],
-    /// How image references are written.
+    /// Notation of image references.
     pub names: Names,
     /// The image of bundles that come from a directory; without it they have none.
     pub image_template: Option<&'a ImageTemplate>,

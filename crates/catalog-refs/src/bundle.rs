@@ -17,23 +17,23 @@ pub type BundleFiles = Vec<(String, Vec<u8>)>;
 const MANIFESTS: &str = "manifests";
 const METADATA: &str = "metadata";
 
-/// Whether a directory holds a bundle, as `opm` tells: it has `manifests` and `metadata`.
+/// Returns true if a directory holds a bundle, by `opm`'s test: it has `manifests` and `metadata`.
 pub(crate) fn is_bundle(directory: &Path) -> bool {
     [MANIFESTS, METADATA].iter().all(|name| directory.join(name).is_dir())
 }
 
-/// The files below `manifests` and `metadata` of a directory that the user names.
+/// Returns the files below `manifests` and `metadata` of a directory that the user names.
 pub fn bundle_directory(directory: &Path) -> Result<BundleFiles, Error> {
     Ok(bundle_files(directory, Links::Anywhere).map_err(SourceError::from)?)
 }
 
-/// The folders that an image's labels name, and what they stand for.
+/// Returns the folders that an image's labels name, with the folders of a bundle that they stand for.
 pub(crate) fn folders(image_labels: &BTreeMap<String, String>) -> [(String, &'static str); 2] {
     let folder = |label: &str, default: &str| image_labels.get(label).map_or(default, String::as_str).trim_matches('/').to_owned();
     [(folder(labels::MANIFESTS, MANIFESTS), MANIFESTS), (folder(labels::METADATA, METADATA), METADATA)]
 }
 
-/// The files of an image at the places that a bundle has for them.
+/// Returns the files of an image at their places in a bundle.
 pub(crate) fn placed(files: BTreeMap<String, Vec<u8>>, folders: &[(String, &'static str)]) -> BundleFiles {
     let place = |path: &str| {
         let below =
@@ -43,13 +43,13 @@ pub(crate) fn placed(files: BTreeMap<String, Vec<u8>>, folders: &[(String, &'sta
     files.into_iter().map(|(path, bytes)| (place(&path).unwrap_or(path), bytes)).collect()
 }
 
-/// The catalog that a bundle's image stands for: its one entry (OLM1-BUILD-05).
+/// Returns the catalog that a bundle's image stands for: its one entry (OLM1-BUILD-05).
 pub(crate) fn entry(files: &BundleFiles, image: &str) -> Result<Catalog, Error> {
     let bundle = Bundle::read_for_catalog(files.iter().map(|(path, bytes)| (path, bytes)))?;
     listed(&bundle, image)
 }
 
-/// The catalog that a bundle's directory stands for. There is no image yet, unless a pattern says which it will be.
+/// Returns the catalog that a bundle's directory stands for. It has no image yet, unless a template gives its reference.
 pub(crate) fn entry_of_directory(files: &BundleFiles, template: Option<&ImageTemplate>) -> Result<Catalog, Error> {
     let bundle = Bundle::read_for_catalog(files.iter().map(|(path, bytes)| (path, bytes)))?;
     let image = template.map(|template| template.apply(&bundle.package, &bundle.csv.name, &bundle.csv.version));

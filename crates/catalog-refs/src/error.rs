@@ -1,4 +1,4 @@
-//! Why a reference cannot be opened. Texts that `opm` has are `opm`'s.
+//! Errors of opening references. Texts that `opm` has are `opm`'s.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use mainstay_catalog::{LoadError, SourceError};
 
 use crate::kind::Kind;
 
-/// An error of somebody else.
+/// An error of another library.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A reference that cannot be opened.
@@ -21,23 +21,23 @@ pub enum Error {
     Io {
         /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A file of a type that no catalog is.
+    /// A file of a type that is no catalog's.
     #[error("ref {reference:?} has unsupported file type: {found}")]
     FileType {
         /// The file.
         reference: String,
-        /// What it looks like.
+        /// Its type by its content.
         found: String,
     },
-    /// Something that this command does not take.
+    /// A kind of reference that the command does not accept.
     #[error("{}", not_allowed(.reference, *.kind))]
     NotAllowed {
         /// The reference.
         reference: String,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
     /// An image that cannot be pulled.
@@ -45,7 +45,7 @@ pub enum Error {
     Pull {
         /// The image.
         reference: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: BoxError,
     },
@@ -54,11 +54,11 @@ pub enum Error {
     Unpack {
         /// The image.
         reference: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: BoxError,
     },
-    /// An image whose labels do not say what it is.
+    /// An image whose labels do not tell its kind.
     #[error("{}", unknown_image(.reference, .labels))]
     UnknownImage {
         /// The image.
@@ -69,18 +69,18 @@ pub enum Error {
     /// A bundle that cannot be read.
     #[error(transparent)]
     Bundle(#[from] mainstay_bundle::ReadError),
-    /// A bundle whose embedded CSV cannot be brought to another form.
+    /// A bundle whose embedded CSV cannot be migrated.
     #[error("migrate: bundle {bundle:?}: {problem}")]
     Migrate {
         /// The bundle.
         bundle: String,
-        /// What is wrong with its CSV.
+        /// The problem with its CSV.
         problem: String,
     },
     /// The files of a catalog cannot be listed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// A blob that is none.
+    /// An invalid blob.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// An index database that cannot be read.
@@ -88,14 +88,14 @@ pub enum Error {
     Database {
         /// The database.
         reference: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: BoxError,
     },
 }
 
 impl Error {
-    /// What went wrong with the image, where that is what went wrong.
+    /// Returns the error of the image, if the image is the cause.
     pub fn image(&self) -> Option<&mainstay_oci::Error> {
         match self {
             Self::Pull { source, .. } | Self::Unpack { source, .. } => source.downcast_ref(),
@@ -103,7 +103,7 @@ impl Error {
         }
     }
 
-    /// The error and what caused it on one line, as `opm` prints them.
+    /// Returns the error and its causes on one line, as `opm` prints them.
     pub fn to_line(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);

@@ -1,9 +1,9 @@
-//! What a file is, by its first bytes: which media type an icon has (CATLG-28), and whether a file is a database (CATLG-32).
+//! Types of files, by their first bytes: the media type of an icon (CATLG-28), and the test for a database (CATLG-32).
 //!
-//! The signatures are the published ones of each format. Formats that no catalog has to do with are here as far as people mistake them for
-//! one, so that the refusal can say what was found.
+//! The signatures are the published ones of each format. Formats that catalogs do not use are included if people mistake them for one, so that
+//! the refusal can name what was found.
 
-/// How much of a file tells its type.
+/// Bytes at the beginning of a file that tell its type.
 pub const HEAD: u64 = 8192;
 
 /// A type of file.
@@ -13,7 +13,7 @@ pub struct FileType {
     pub extension: &'static str,
     /// Its media type.
     pub media_type: &'static str,
-    /// The bytes that must stand at these places.
+    /// The bytes required at these positions.
     signature: &'static [(usize, &'static [u8])],
 }
 
@@ -21,7 +21,7 @@ const fn of(extension: &'static str, media_type: &'static str, signature: &'stat
     FileType { extension, media_type, signature }
 }
 
-/// The more particular signature stands before the more general one.
+/// Known types; a more specific signature stands before a more general one.
 const TYPES: &[FileType] = &[
     of("wasm", "application/wasm", &[(0, b"\0asm\x01\0\0\0")]),
     of("jpg", "image/jpeg", &[(0, b"\xff\xd8\xff")]),
@@ -73,18 +73,18 @@ const TYPES: &[FileType] = &[
     of("elf", "application/x-executable", &[(0, b"\x7fELF"), (53, b"")]),
 ];
 
-/// The type of a file that begins so; none when it is unknown, as that of text always is.
+/// Returns the type of a file that begins with these bytes; `None` when it is unknown, as that of text always is.
 pub fn detect(head: &[u8]) -> Option<&'static FileType> {
     let stands = |(at, bytes): &(usize, &[u8])| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes) && !rest.is_empty());
     TYPES.iter().find(|candidate| candidate.signature.iter().all(stands))
 }
 
-/// The media type of a whole file, SVG included; none when it is unknown.
+/// Returns the media type of a whole file, SVG included; `None` when it is unknown.
 pub fn media_type(content: &[u8]) -> Option<&'static str> {
     if is_svg(content) { Some("image/svg+xml") } else { detect(content).map(|found| found.media_type) }
 }
 
-/// Checks that a file is one SVG element, after a declaration and a document type where it has them; comments do not count. Upstream decides by
+/// Checks that a file is one SVG element, after an optional declaration and document type; comments do not count. Upstream decides by
 /// a pattern that takes no `*` inside of the element, and so does this.
 fn is_svg(content: &[u8]) -> bool {
     let head = &content[..content.len().min(24)];
@@ -101,18 +101,18 @@ fn is_svg(content: &[u8]) -> bool {
     }
     let Some(inside) = tag(rest, "<svg") else { return false };
     let end = inside.len().checked_sub("</svg>".len()).and_then(|at| inside.split_at_checked(at));
-    // Where case does not count, Go takes the long s for an s; it has a byte more.
+    // Without regard to case, Go takes the long s for an s; it is one byte longer.
     let long = inside.len().checked_sub("</\u{17f}vg>".len()).and_then(|at| inside.split_at_checked(at));
     [end, long].into_iter().flatten().any(|(drawing, end)| strip(end, "</svg>") == Some("") && !drawing.contains('*'))
 }
 
-/// Removes what stands between `<!--` and the next `-->`.
+/// Removes the text from each `<!--` to the next `-->`.
 fn without_comments(content: &[u8]) -> Vec<u8> {
     let position = |rest: &[u8], what: &[u8]| rest.windows(what.len()).position(|window| window == what);
     let (mut bare, mut rest) = (Vec::with_capacity(content.len()), content);
     while let Some(start) = position(rest, b"<!--") {
         let inside = &rest[start + 4..];
-        // One that nothing ends is none, and neither is one after it.
+        // An unterminated comment is none, and neither is one after it.
         let Some(end) = position(inside, b"-->") else { break };
         bare.extend_from_slice(&rest[..start]);
         rest = &inside[end + 3..];
@@ -121,12 +121,12 @@ fn without_comments(content: &[u8]) -> Vec<u8> {
     bare
 }
 
-/// Gives what follows a tag that begins so, in any case.
+/// Returns the text after a tag with this beginning, in any case.
 fn tag<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     strip(text, start)?.split_once('>').map(|(_, rest)| rest)
 }
 
-/// Takes a prefix away, in any case.
+/// Removes a prefix, in any case.
 fn strip<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let mut letters = text.chars();
     let same = |letter: char, wanted: char| letter.eq_ignore_ascii_case(&wanted) || (letter == '\u{17f}' && wanted == 's');
@@ -134,17 +134,17 @@ fn strip<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     begins.then_some(letters.as_str())
 }
 
-/// A blank of Go's patterns.
+/// Returns true for a blank of Go's patterns.
 fn is_blank(letter: char) -> bool {
     matches!(letter, '\t' | '\n' | '\u{c}' | '\r' | ' ')
 }
 
-/// Whether a file that begins so is an SQLite database.
+/// Returns true if a file that begins with these bytes is an SQLite database.
 pub(crate) fn is_database(head: &[u8]) -> bool {
     detect(head).is_some_and(|found| found.extension == "sqlite")
 }
 
-/// The type in `opm`'s notation.
+/// Returns the type in `opm`'s notation.
 pub(crate) fn describe(head: &[u8]) -> String {
     match detect(head) {
         Some(found) => {

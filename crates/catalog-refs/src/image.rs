@@ -1,4 +1,4 @@
-//! Images: pulled or found in a layout, told apart by their labels, and unpacked as far as needed.
+//! Images: pulled or found in a layout, told apart by their labels, and unpacked only to the needed extent.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +23,12 @@ pub(crate) struct Local {
     hold: Hold,
 }
 
-/// What keeps the layers on this machine until they are read.
+/// Owner of the layers on this machine until they are read.
 #[allow(dead_code, reason = "removes what it holds when it goes")]
 enum Hold {
-    /// They are somebody else's.
+    /// They belong to a layout of the user.
     Nothing,
-    /// They were pulled, and are shared with the next who pulls them.
+    /// They were pulled, and are shared with the next pull.
     Pulled(Workspace),
     /// They came out of an archive.
     Scratch(TempDir),
@@ -38,7 +38,7 @@ impl Local {
     /// Pulls an image.
     pub(crate) async fn pull(reference: &str, access: &Access<'_>) -> Result<Self, Error> {
         let failed = |source: BoxError| Error::Pull { reference: reference.to_owned(), source };
-        // A client is made last: what is no reference needs none.
+        // A client is made last: an invalid reference needs none.
         let (client, parsed) = match access.names {
             Names::Canonical => {
                 let parsed = Reference::parse(reference).map_err(|error| failed(reference_problem(error)))?;
@@ -77,7 +77,7 @@ impl Local {
         let (archive, directory) = (archive.to_owned(), scratch.path().join("layout"));
         let layout = joined(tokio::task::spawn_blocking(move || Layout::read_archive(&archive, &directory)).await).map_err(failed)?;
         let image = layout.image(name, &data_platform()).map_err(|error| match error {
-            // Where the scratch folder lies says nothing to anybody; the names that there are do.
+            // The path of the scratch folder does not help the user; the existing names do.
             mainstay_oci::Error::Content { problem, .. } => {
                 let names = layout.names().map(|names| names.into_keys().collect::<Vec<_>>().join(", ")).unwrap_or_default();
                 let names = if names.is_empty() { names } else { format!(" (the images are called {names})") };
@@ -89,7 +89,7 @@ impl Local {
         Ok(Self { reference: reference.to_owned(), place: Place::Archive, image, layers, hold: Hold::Scratch(scratch) })
     }
 
-    /// What the labels say the image is (CATLG-32), and opened as that.
+    /// Opens the image as the kind that its labels tell (CATLG-32).
     pub(crate) async fn open(self, access: &Access<'_>) -> Result<Opened, Error> {
         let labels = &self.image.config.config.labels;
         let content = if labels.contains_key(DATABASE_LABEL) {
@@ -121,7 +121,7 @@ impl Local {
         let folder = self.label(CATALOG_LABEL).to_owned();
         let reference = self.reference.clone();
         let (directory, scratch) = self.unpack(&folder).await?;
-        // The path of the scratch folder says nothing to anybody.
+        // The path of the scratch folder does not help the user.
         let named = |error: SourceError| SourceError { path: format!("{reference} {folder}"), reason: error.reason };
         let source = DirectorySource::of_image(&directory).map_err(named)?;
         Ok(Payload::Directory(source, Some(scratch)))
@@ -139,10 +139,10 @@ impl Local {
         joined(read.await).map(Payload::Catalog)
     }
 
-    /// The files of a bundle, below `manifests/` and `metadata/` wherever the labels place them.
+    /// Returns the files of a bundle, below `manifests/` and `metadata/` wherever the labels place them.
     pub(crate) async fn bundle_files(self) -> Result<BundleFiles, Error> {
         let folders = bundle::folders(&self.image.config.config.labels);
-        // What a bundle may hold; all of it is held in memory.
+        // Limits of a bundle; all of it is held in memory.
         let most = mainstay_bundle::Limits::default();
         let limits = UnpackLimits { total_bytes: most.total_bytes as u64, file_bytes: most.file_bytes as u64, ..UnpackLimits::default() };
         let options =
@@ -157,7 +157,7 @@ impl Local {
         Ok(bundle::placed(files, &folders))
     }
 
-    /// Unpacks one path of the image and gives where it is now.
+    /// Unpacks one path of the image and returns its place on this machine.
     async fn unpack(self, path: &str) -> Result<(PathBuf, TempDir), Error> {
         let Self { reference, layers, hold, .. } = self;
         let scratch = scratch()?;
@@ -181,7 +181,7 @@ impl Local {
     }
 }
 
-/// The files of a bundle's image, for those who have a client already.
+/// Returns the files of a bundle's image, for callers that already have a client.
 pub async fn pull_files(client: &Client, reference: &str) -> Result<BundleFiles, Error> {
     let failed = |error: mainstay_oci::Error| Error::Pull { reference: reference.to_owned(), source: reference_problem(error) };
     let parsed = client.reference(reference).map_err(failed)?;
@@ -193,7 +193,7 @@ fn data_platform() -> Platform {
     Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
 }
 
-/// What is wrong with a reference, in `opm`'s words, which leave the reference to the sentence around.
+/// Returns the problem of a reference, in `opm`'s words, which leave the reference to the surrounding sentence.
 fn reference_problem(error: mainstay_oci::Error) -> BoxError {
     match error {
         mainstay_oci::Error::InvalidReference { problem, .. } => problem.into(),
@@ -207,7 +207,7 @@ pub(crate) fn scratch() -> Result<TempDir, Error> {
     mainstay_oci::private::temporary(&directory, "mainstay-image-").map_err(failed)
 }
 
-/// A task of ours neither panics nor is it cancelled; if it did panic, so does its caller.
+/// Returns the value of a task. Tasks here neither panic nor are cancelled; a panic would be passed on to the caller.
 pub(crate) fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
     match outcome {
         Ok(value) => value,

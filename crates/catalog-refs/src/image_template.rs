@@ -1,9 +1,9 @@
-//! Image references that are made from what a bundle says of itself: `quay.io/team/{{.Package}}:v{{.Version}}`.
+//! Image references made from the names in a bundle: `quay.io/team/{{.Package}}:v{{.Version}}`.
 //!
-//! The notation is that of Go's templates as far as a reference needs it: the three fields, blanks inside of the braces, `{{-` and `-}}`
-//! that take away blanks beside them, comments. What is beyond (functions, conditions) is refused by name.
+//! The notation is a subset of Go's templates that is enough for a reference: the three fields, blanks inside of the braces, `{{-` and `-}}`
+//! that remove blanks beside them, comments. Anything else (functions, conditions) is refused by name.
 
-/// A pattern for image references.
+/// A template for image references.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTemplate {
     parts: Vec<Part>,
@@ -17,7 +17,7 @@ enum Part {
     Version,
 }
 
-/// A pattern that cannot be read.
+/// A template that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid image reference template: {problem}")]
 pub struct InvalidTemplate {
@@ -25,7 +25,7 @@ pub struct InvalidTemplate {
 }
 
 impl ImageTemplate {
-    /// Reads a pattern.
+    /// Parses a template.
     pub fn parse(pattern: &str) -> Result<Self, InvalidTemplate> {
         let refuse = |problem: String| InvalidTemplate { problem };
         let mut parts = Vec::new();
@@ -67,7 +67,7 @@ impl ImageTemplate {
         }
     }
 
-    /// The reference of a bundle.
+    /// Returns the image reference of a bundle.
     pub fn apply(&self, package: &str, name: &str, version: &str) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),

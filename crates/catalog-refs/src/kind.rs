@@ -1,8 +1,8 @@
-//! What a reference can be.
+//! Kinds of references.
 
 use std::fmt;
 
-/// What is inside.
+/// The content of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A file-based catalog.
@@ -13,7 +13,7 @@ pub enum Content {
     Database,
 }
 
-/// Where it lies.
+/// The place of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A directory.
@@ -28,12 +28,12 @@ pub enum Place {
     Archive,
 }
 
-/// What a reference is.
+/// The kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// What is inside.
+    /// Its content.
     pub content: Content,
-    /// Where it lies.
+    /// Its place.
     pub place: Place,
 }
 
@@ -57,7 +57,7 @@ impl Kind {
     /// An image of an index database.
     pub const DATABASE_IMAGE: Self = Self::new(Content::Database, Place::Image);
 
-    /// What `opm render` takes.
+    /// Kinds that `opm render` takes.
     pub const OPM_RENDER: &'static [Self] = &[
         Self::CATALOG_DIRECTORY,
         Self::CATALOG_IMAGE,
@@ -66,9 +66,9 @@ impl Kind {
         Self::DATABASE_FILE,
         Self::DATABASE_IMAGE,
     ];
-    /// What `opm alpha list` and `opm alpha render-graph` take.
+    /// Kinds that `opm alpha list` and `opm alpha render-graph` take.
     pub const OPM_INDEX: &'static [Self] = &[Self::CATALOG_DIRECTORY, Self::CATALOG_IMAGE, Self::DATABASE_FILE, Self::DATABASE_IMAGE];
-    /// What a template's bundles are.
+    /// Kinds of a template's bundles.
     pub const OPM_TEMPLATE: &'static [Self] = &[Self::BUNDLE_IMAGE];
     /// Catalogs, wherever they lie.
     pub const CATALOGS: &'static [Self] = &[
@@ -89,7 +89,7 @@ impl Kind {
         Self::new(Content::Bundle, Place::Layout),
         Self::new(Content::Bundle, Place::Archive),
     ];
-    /// Everything.
+    /// All kinds.
     pub const ANY: &'static [Self] = &[
         Self::CATALOG_DIRECTORY,
         Self::CATALOG_FILE,
@@ -107,7 +107,7 @@ impl Kind {
     ];
 }
 
-/// As `opm` calls it.
+/// Formats the kind as `opm` calls it.
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let content = match self.content {

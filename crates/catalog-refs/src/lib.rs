@@ -1,4 +1,4 @@
-//! Catalogs and bundles from whatever names them: a directory, a file, an image, an index database.
+//! Catalogs and bundles from any reference: a directory, a file, an image, an index database.
 //!
 //! ```text
 //!   text ── open ──┬─ directory ── manifests/ and metadata/? ── bundle ─────────┐
@@ -9,10 +9,10 @@
 //!                  └─ image, layout ──────────────────────┴─ kind by its labels ─┘
 //! ```
 //!
-//! `opm` knows five of these kinds, and says for each command which of them it takes; [`Access::accept`] says so here. The kind of an
-//! image is told by its labels, asked in upstream's order: database, catalog, bundle (CATLG-32, OLM1-BUILD-03).
+//! `opm` knows five of these kinds, and defines for each command the kinds that it takes; [`Access::accept`] does so here. The kind of an
+//! image is told by its labels, tested in upstream's order: database, catalog, bundle (CATLG-32, OLM1-BUILD-03).
 //!
-//! This crate opens, and judges nothing: what is inside is checked by those who read it.
+//! This crate opens, and judges nothing: its callers check the content.
 
 mod access;
 mod bundle;

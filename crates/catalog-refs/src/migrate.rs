@@ -1,4 +1,4 @@
-//! Migrations of a catalog's blobs to newer habits (CATLG-32: `--migrate-level`).
+//! Migrations of a catalog's blobs to newer forms (CATLG-32: `--migrate-level`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use crate::error::Error;
 const OBJECT: &str = "olm.bundle.object";
 const METADATA: &str = "olm.csv.metadata";
 
-/// Up to which migration a catalog is brought.
+/// Level of migration of a catalog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it is.
+    /// No migration.
     #[default]
     None,
-    /// Manifests embedded in bundles become what people see of the CSV.
+    /// Replaces manifests embedded in bundles by the parts of the CSV that users see.
     BundleObjectToCsvMetadata,
 }
 
 impl Level {
-    /// Every migration.
+    /// All migrations.
     pub const ALL: Self = Self::BundleObjectToCsvMetadata;
     /// The levels in order, with what each one does.
     pub const LEVELS: [(Self, &'static str); 2] =
@@ -69,7 +69,8 @@ pub fn migrate(catalog: &mut Catalog, level: Level) -> Result<(), Error> {
     Ok(())
 }
 
-/// A bundle without image keeps its manifests, since they are nowhere else; one that has the metadata already is left as it is.
+/// Replaces a bundle's embedded manifests by the metadata of its CSV. A bundle without image keeps its manifests, since they are nowhere
+/// else; one that already has the metadata is left unchanged.
 fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
     if bundle.image.is_empty() || bundle.properties.iter().any(|property| property.kind == METADATA) {
         return Ok(());
@@ -83,7 +84,7 @@ fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
     Ok(())
 }
 
-/// The CSV that a bundle embeds as one of its objects. What cannot be read is none, as upstream passes it over too.
+/// Returns the CSV that a bundle embeds as one of its objects. Unreadable objects are passed over, as upstream does.
 pub fn embedded_csv(bundle: &Bundle) -> Option<serde_json::Value> {
     bundle.properties.iter().filter(|property| property.kind == OBJECT).find_map(csv_of)
 }

@@ -1,4 +1,4 @@
-//! From a reference to what it names.
+//! Opening of references.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,31 +17,31 @@ use crate::file_type;
 use crate::image::{Local, joined};
 use crate::kind::{Kind, Place};
 
-/// The largest file that is read whole.
+/// The largest file that is read into memory, in bytes.
 const MAX_FILE: u64 = 1 << 30;
 
-/// What a reference names.
+/// The opened content of a reference.
 #[derive(Debug)]
 pub struct Opened {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What is inside.
+    /// Its content.
     pub payload: Payload,
 }
 
-/// What is inside of a reference.
+/// The content of a reference.
 #[derive(Debug)]
 pub enum Payload {
-    /// The directory of a catalog; it may be a scratch folder, which goes away with this.
+    /// The directory of a catalog; it may be a scratch folder, which is removed with this.
     Directory(DirectorySource, Option<TempDir>),
     /// One file of a catalog.
     Memory(MemorySource),
-    /// What a bundle or a database is as a catalog. Values of properties are as upstream's program makes them, the order of keys included.
+    /// The catalog of a bundle or a database. Values of properties are as upstream's program makes them, including the order of keys.
     Catalog(Catalog),
 }
 
 impl Opened {
-    /// The catalog as files for the loader and the streaming renderer.
+    /// Returns the catalog as files for the loader and the streaming renderer.
     pub fn source(&self) -> Result<Box<dyn Source + '_>, Error> {
         Ok(match &self.payload {
             Payload::Directory(source, _) => Box::new(source.clone()),
@@ -55,7 +55,7 @@ impl Opened {
         })
     }
 
-    /// The catalog as a typed model.
+    /// Returns the catalog as a typed model.
     pub fn into_catalog(self, limits: &Limits) -> Result<Catalog, Error> {
         Ok(match self.payload {
             Payload::Directory(source, _) => Catalog::load(&source, limits)?,
@@ -65,7 +65,7 @@ impl Opened {
     }
 }
 
-/// Opens a reference. What exists as a path is that path; everything else is an image (CATLG-32).
+/// Opens a reference. An existing path is opened as that path; everything else is an image (CATLG-32).
 pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
     match find(reference, access).await? {
         Found::Directory(path) => directory(reference, path, access),
@@ -74,7 +74,7 @@ pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error>
     }
 }
 
-/// The files of the bundle that a reference names, below `manifests/` and `metadata/`: of a directory, or of an image wherever it lies.
+/// Returns the files of the bundle that a reference names, below `manifests/` and `metadata/`: of a directory, or of an image wherever it lies.
 pub async fn open_bundle(reference: &str, client: &(dyn Fn() -> Result<Client, BoxError> + Send + Sync)) -> Result<BundleFiles, Error> {
     match find(reference, &Access::new(client, Kind::BUNDLES)).await? {
         Found::Directory(path) => bundle::bundle_directory(path),
@@ -150,7 +150,7 @@ async fn file(reference: &str, path: &Path, head: &[u8], access: &Access<'_>) ->
     Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(MemorySource::of(bare, bytes)) })
 }
 
-/// The catalog of an index database.
+/// Returns the catalog of an index database.
 pub(crate) fn database(reference: &str, path: &Path) -> Result<Catalog, Error> {
     let failed = |source: mainstay_sqlite_index::Error| Error::Database { reference: reference.to_owned(), source: source.into() };
     IndexDatabase::open(path).and_then(|database| database.to_catalog()).map_err(failed)
@@ -172,7 +172,7 @@ fn is_archive(reference: &str, path: &Path) -> Result<bool, Error> {
     mainstay_oci::is_archive(path).map_err(|error| Error::Io { path: reference.to_owned(), reason: error.to_string() })
 }
 
-/// `DIR:NAME` of a layout and `FILE:NAME` of an archive with several images. Names have colons too, so that the first that fits counts.
+/// Splits `DIR:NAME` of a layout and `FILE:NAME` of an archive with several images. Names have colons too, so the first match counts.
 fn place_and_name<'r>(reference: &'r str, access: &Access<'_>) -> Option<((Place, &'r Path), &'r str)> {
     reference.match_indices(':').find_map(|(at, _)| {
         let (path, name) = (Path::new(&reference[..at]), &reference[at + 1..]);
@@ -186,10 +186,10 @@ fn place_and_name<'r>(reference: &'r str, access: &Access<'_>) -> Option<((Place
     })
 }
 
-/// Endings of files that are packed.
+/// Extensions of compressed files.
 const PACKED: [&str; 2] = [".gz", ".zst"];
 
-/// Checks if a text that is no file was meant as one: by how it begins or ends, or because it lies in a directory that is there.
+/// Returns true if a text that is no file was meant as one: by its beginning or end, or because its directory exists.
 pub fn looks_like_a_path(text: &str) -> bool {
     let extension = Path::new(text).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let ends = matches!(extension, "json" | "yaml" | "yml" | "gz" | "zst" | "db" | "tar");
@@ -197,7 +197,7 @@ pub fn looks_like_a_path(text: &str) -> bool {
     text.starts_with(['.', '/', '~']) || ends || !text.contains(['/', ':']) || beside()
 }
 
-/// A file's bytes, unpacked when they are packed by gzip or zstd.
+/// Reads a file's bytes, and decompresses them if they are compressed by gzip or zstd.
 fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;

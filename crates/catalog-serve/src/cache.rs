@@ -1,11 +1,11 @@
-//! The cache of `opm serve` (CATLG-45): the stored form of a directory's catalog, and a digest that tells whether it still is that.
+//! The cache of `opm serve` (CATLG-45): the stored form of a directory's catalog, and a digest that tells if both are unchanged.
 //!
 //! ```text
 //!   <cache-dir>/mainstay.v1/digest          of the directory's files and of everything below catalog/
 //!                           catalog/...     one entry of a catalog store: content and index
 //! ```
 //!
-//! A cache is usually filled while an image is built and read by a process that may not write; what is found is served only when the
+//! A cache is usually filled while an image is built and read by a process that may not write; it is served only when the
 //! digest says that neither the catalog nor the cache changed.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::grpc::Registry;
 
 /// Name of this program's form of the cache.
 pub const FORMAT: &str = "mainstay.v1";
-/// Forms that other programs leave in a cache directory; they are left alone.
+/// Names that other programs use in a cache directory; they are left alone.
 const FOREIGN: [&str; 3] = ["pogreb.v1", "cache", "digest"];
 
 /// A cache directory.
@@ -37,7 +37,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache in `directory`, which need not exist yet. Contents that no catalog server has made are refused.
+    /// Opens a cache in `directory`, which need not exist yet. A directory whose content comes from no catalog server is refused.
     pub fn open(directory: &Path) -> Result<Self, ServeError> {
         let mut names = Vec::new();
         match fs::read_dir(directory) {
@@ -57,12 +57,12 @@ impl Cache {
         Ok(Self { store: CatalogStore::unchecked(&folder.join("catalog")), directory: directory.to_owned(), folder })
     }
 
-    /// Whether there is something of this program in it.
+    /// Returns true if the cache holds content of this program.
     pub fn is_present(&self) -> bool {
         self.folder.is_dir()
     }
 
-    /// Whether the cache was made from this catalog and neither has changed since.
+    /// Checks that the cache was made from this catalog and neither has changed since.
     pub fn check_integrity(&self, source: &dyn Source) -> Result<(), ServeError> {
         let path = self.folder.join("digest");
         let existing = fs::read_to_string(&path).map_err(|source| ServeError::CacheDigest { path, source })?;
@@ -76,7 +76,7 @@ impl Cache {
         Ok(digest(&[(source, Counted::Visible), (&content, Counted::All)])?.hex().to_owned())
     }
 
-    /// Opens what is in the cache.
+    /// Opens the catalog in the cache.
     pub fn load(&self) -> Result<StoredCatalog, ServeError> {
         let stored = match self.store.digests()?.first() {
             Some(digest) => self.store.get(digest)?,
@@ -85,8 +85,8 @@ impl Cache {
         stored.ok_or(ServeError::EmptyCache)
     }
 
-    /// Fills the cache from a catalog, which must be valid. What was there before is gone, also when this fails. Of several processes that
-    /// fill the same cache one does it, the others wait and take what is there.
+    /// Fills the cache from a catalog, which must be valid. The previous content is removed, even if this fails. Of several processes that
+    /// fill the same cache, one does it; the others wait and use the result.
     pub fn build(&self, source: &dyn Source) -> Result<StoredCatalog, ServeError> {
         let written = |path: &Path| {
             let path = path.to_owned();
@@ -119,7 +119,7 @@ impl Cache {
     }
 }
 
-/// Gives the group the rights of the owner: images are built by one user and run by another one of the same group.
+/// Gives the group the permissions of the owner: images are built by one user and run by another one of the same group.
 fn share(path: &Path) -> io::Result<()> {
     let is_folder = path.symlink_metadata()?.is_dir();
     fs::set_permissions(path, fs::Permissions::from_mode(if is_folder { 0o770 } else { 0o660 }))?;
@@ -132,10 +132,10 @@ fn share(path: &Path) -> io::Result<()> {
 }
 
 /// Validates a stored catalog package by package, on all cores, as a server does before it answers: each bundle must also be one that can
-/// be sent. The refusal is the one of the first package by name.
+/// be sent. The returned error is that of the first package by name.
 pub fn check(catalog: &StoredCatalog) -> Result<(), ServeError> {
     let mut names: Vec<&str> = catalog.index().packages().map(PackageView::name).collect();
-    // Blobs of no package are no catalog either, unless they are of schemas that nobody knows.
+    // Blobs without a package are invalid too, unless their schemas are unknown.
     names.push("");
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<(usize, ServeError)>> = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! catalogd's HTTP interface (OLM1-CAT-16 to OLM1-CAT-18): a catalog's content as JSON lines, whole or what a query picks.
+//! catalogd's HTTP interface (OLM1-CAT-16 to OLM1-CAT-18): a catalog's content as JSON lines, whole or selected by a query.
 //!
 //! Answers are read from the file piece by piece, as the connection takes them. The tag of an answer is weak, because the same content may
 //! be sent compressed or plain; it changes exactly when the catalog does.
@@ -21,21 +21,21 @@ use body::Pieces;
 use conditions::{Part, Version, parse_range};
 
 const JSON_LINES: &str = "application/jsonl";
-/// Answers from this size on are compressed for who asks for it.
+/// Size in bytes from which answers are compressed for clients that accept it.
 const COMPRESSED_FROM: u64 = 1024;
 
-/// Where the catalogs that are served come from.
+/// The served catalogs.
 pub trait Catalogs: Send + Sync + 'static {
-    /// The content of a catalog; nothing when none of this name is served.
+    /// Returns the content of a catalog; `None` when no catalog of this name is served.
     fn catalog(&self, name: &str) -> Option<StoredCatalog>;
 }
 
-/// Whether the interface answers queries (the gate `APIV1MetasHandler`).
+/// Support of queries (the gate `APIV1MetasHandler`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
-    /// It does.
+    /// Queries are answered.
     Answered,
-    /// It knows no such path.
+    /// The path of queries is not found.
     Unknown,
 }
 
@@ -89,7 +89,7 @@ fn empty(status: StatusCode) -> Response<Body> {
     response
 }
 
-/// The content, or the part of it that is asked for.
+/// Returns the content, or the requested part of it.
 fn whole(content: StoredCatalog, headers: &HeaderMap, version: &Version, method: &Method) -> Response<Body> {
     let length = content.content_len();
     let range = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).filter(|_| *method == Method::GET);
@@ -138,7 +138,7 @@ async fn metas(
     let mut response = if let Some(status) = version.precondition(&headers) {
         empty(status)
     } else {
-        // With their line ends, so that lines that lie one after another are one range.
+        // With their line ends, so that adjacent lines form one range.
         let ranges: Vec<_> = content.index().metas(&query).map(|range| range.start..range.end + 1).collect();
         lines(Pieces::new(content, ranges), &method)
     };
@@ -146,7 +146,7 @@ async fn metas(
     response
 }
 
-/// The three parameters; `None` when there is another one. An empty value is as good as none.
+/// Returns the three parameters; `None` when there is another one. An empty value counts as absent.
 fn meta_query(raw: &str) -> Option<MetaQuery> {
     let mut wanted = MetaQuery::default();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {

@@ -1,4 +1,4 @@
-//! What can go wrong with an answer.
+//! Errors of serving catalogs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use mainstay_catalog::{LoadError, Shape};
 use mainstay_catalog_store::StoreError;
 
-/// Why a catalog is not served, or an answer not given.
+/// The reason for which a catalog is not served, or a request not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The content can not be read.
+    /// The content cannot be read.
     #[error("content of the catalog: {0}")]
     Read(#[from] io::Error),
-    /// A blob of the content is not what its schema says.
+    /// A blob of the content does not match its schema.
     #[error(transparent)]
     Blob(#[from] LoadError),
     /// A property of a bundle has another shape than its type says.
@@ -25,18 +25,18 @@ pub enum ServeError {
         bundle: String,
         /// Type of the property.
         kind: &'static str,
-        /// What is wrong.
+        /// The problem with its shape.
         shape: Shape,
     },
-    /// A bundle has a property more often than makes sense.
+    /// A bundle has a property too often.
     #[error("parse properties: expected at most 1 property of type \"{kind}\", found {found}")]
     TooMany {
         /// Type of the property.
         kind: &'static str,
-        /// How often it is there.
+        /// Number of its occurrences.
         found: usize,
     },
-    /// An embedded object can not be read.
+    /// An embedded object cannot be read.
     #[error("package \"{package}\", bundle \"{bundle}\": {what} bundle object property at index {index}{reason}")]
     Object {
         /// Package of the bundle.
@@ -45,32 +45,32 @@ pub enum ServeError {
         bundle: String,
         /// Position among the properties.
         index: usize,
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// Why it failed.
+        /// The reason.
         reason: String,
     },
     /// A package is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// A package can not be served.
+    /// A package cannot be served.
     #[error("build package index: process package \"{package}\": {source}")]
     Process {
         /// Its name.
         package: String,
-        /// What is wrong with it.
+        /// The problem with the package.
         source: Box<ServeError>,
     },
-    /// The catalog can not be stored.
+    /// The catalog cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The cache directory can not be looked at.
+    /// The cache directory cannot be read.
     #[error("detect cache format: read cache directory: {0}")]
     DetectCache(io::Error),
-    /// The cache directory holds something else.
+    /// The cache directory holds other content.
     #[error("cache directory has unexpected contents: {names}")]
     UnexpectedCache {
-        /// Names of what is there.
+        /// Names of its entries.
         names: String,
     },
     /// The cache has no digest.
@@ -78,37 +78,37 @@ pub enum ServeError {
     CacheDigest {
         /// The file.
         path: PathBuf,
-        /// Why it can not be read.
+        /// The reason.
         source: io::Error,
     },
-    /// The cache was made from something else, or was changed.
+    /// The cache was made from another catalog, or was changed.
     #[error("cache requires rebuild: cache reports digest as \"{existing}\", but computed digest is \"{computed}\"")]
     Stale {
-        /// What was written down.
+        /// The recorded digest.
         existing: String,
-        /// What is so now.
+        /// The current digest.
         computed: String,
     },
     /// The cache holds no catalog.
     #[error("the cache holds no catalog")]
     EmptyCache,
-    /// The cache can not be written.
+    /// The cache cannot be written.
     #[error("cache {}: {source}", path.display())]
     Cache {
-        /// What was to be written.
+        /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// The address can not be listened on.
+    /// The server cannot listen on the address.
     #[error("failed to listen: listen tcp {}: bind: {}", short(*address), of_system(source))]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The descriptions of the services can not be read.
+    /// The descriptions of the services cannot be read.
     #[error("reflection: {0}")]
     Reflection(#[from] Box<tonic_reflection::server::Error>),
     /// The connection of the listener broke.
@@ -116,12 +116,12 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// An address as Go writes it: every interface is nothing.
+/// Formats an address as Go does: all interfaces are an empty host.
 fn short(address: SocketAddr) -> String {
     if address.ip().is_unspecified() { format!(":{}", address.port()) } else { address.to_string() }
 }
 
-/// What the system said, in its own words without a number.
+/// Returns the system's error message without its number.
 fn of_system(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);

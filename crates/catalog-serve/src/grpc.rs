@@ -17,5 +17,5 @@ pub mod api {
     tonic::include_proto!("api");
 }
 
-/// What reflection answers about them.
+/// Descriptors of the services, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registry.bin"));

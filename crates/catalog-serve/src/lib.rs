@@ -1,11 +1,11 @@
-//! What catalogs answer over the network, from content and index on disk: no catalog is ever held in memory as objects.
+//! Network interfaces of catalogs, served from content and index on disk: no catalog is ever held in memory as objects.
 //!
 //! ```text
 //!   StoredCatalog ──┬── grpc      api.Registry, health and reflection: what OLM and grpcurl ask (CATLG-36..44)
 //!     content, index └── content   catalogd's HTTP interface (OLM1-CAT-16..18)
 //! ```
 //!
-//! An answer is found by the index, read from the content, and converted when it is asked for.
+//! An answer is found by the index, read from the content, and converted on request.
 
 pub mod cache;
 pub mod content;

@@ -6,8 +6,8 @@
 //!               digest                                     FNV-1a of two archives: the catalog's files, and cache/
 //! ```
 //!
-//! An image that was built by opm's own Dockerfile holds such a cache, and its program refuses to start when the digest does not fit. So the
-//! archives are hashed as Go's `archive/tar` writes them, byte for byte, for files with the modes that our images have: 0755 for
+//! An image built with opm's own Dockerfile holds such a cache, and opm refuses to start when the digest does not match. So the
+//! archives are hashed as Go's `archive/tar` writes them, byte for byte, for files with the modes in our images: 0755 for
 //! folders, 0644 for files.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const BLOCK: usize = 512;
 const NAME: usize = 100;
 const PREFIX: usize = 155;
 
-/// The files of the cache by path, for a catalog and its files by path.
+/// Returns the files of the cache by path, for a catalog and its files by path.
 pub fn opm_cache(catalog: &StoredCatalog, files: &BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ServeError> {
     let mut cache = BTreeMap::new();
     let mut packages = Map::new();
@@ -62,7 +62,7 @@ pub fn opm_cache(catalog: &StoredCatalog, files: &BTreeMap<String, Vec<u8>>) -> 
     Ok(all)
 }
 
-/// A bundle as Go's encoder writes the type of the protocol: what is empty is left out.
+/// Returns a bundle as Go's encoder writes the type of the protocol: empty fields are left out.
 fn written(bundle: &api::Bundle) -> Value {
     let kinds = |kinds: &[api::GroupVersionKind]| -> Value {
         kinds
@@ -151,7 +151,7 @@ fn entry(path: &str, bytes: Option<&Vec<u8>>, hash: &mut Fnv) {
         hash.padded(content);
         return;
     }
-    // A name that fits no header precedes its entry in a record of its own.
+    // A name that does not fit into the header precedes its entry in a record of its own.
     let record = pax_record("path", path);
     let (folder, file) = path.rsplit_once('/').map_or((String::new(), path), |(folder, file)| (format!("{folder}/"), file));
     let short: String = ascii(&format!("{folder}PaxHeaders.0/{file}")).chars().take(NAME).collect();
@@ -166,7 +166,7 @@ fn ascii(text: &str) -> String {
     text.chars().filter(char::is_ascii).collect()
 }
 
-/// The path as prefix and name of a header; nothing when it does not fit.
+/// Returns the path as prefix and name of a header; `None` when it does not fit.
 fn place(path: &str) -> Option<(&str, &str)> {
     if !path.is_ascii() {
         return None;
@@ -180,7 +180,7 @@ fn place(path: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.len() <= NAME && prefix.len() <= PREFIX).then_some((prefix, name))
 }
 
-/// `length key=value`, where the length counts itself.
+/// Returns `length key=value`; the length counts itself.
 fn pax_record(key: &str, value: &str) -> String {
     let rest = key.len() + value.len() + 3;
     let mut size = rest + rest.to_string().len();
@@ -190,7 +190,7 @@ fn pax_record(key: &str, value: &str) -> String {
     format!("{size} {key}={value}\n")
 }
 
-/// Whether the numbers of a device are written, which Go does for entries and not for records.
+/// Decides if the device numbers are written, which Go does for entries and not for records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Devices {
     Zero,

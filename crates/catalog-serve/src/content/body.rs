@@ -16,7 +16,7 @@ const PIECE: u64 = 64 * 1024;
 
 /// Reads the ranges one after another, a piece whenever the connection can take one.
 ///
-/// Reading does not wait for anything but the disk, and rarely for that: content that is asked for is in the page cache.
+/// Reading waits only for the disk, and rarely for that: requested content is in the page cache.
 pub(super) struct Pieces {
     content: StoredCatalog,
     ranges: VecDeque<Range<u64>>,
@@ -36,7 +36,7 @@ impl Pieces {
         Self { content, ranges: joined, left }
     }
 
-    /// Bytes that are still to come.
+    /// Returns the bytes that are still to come.
     pub(super) fn length(&self) -> u64 {
         self.left
     }

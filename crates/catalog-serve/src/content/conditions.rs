@@ -1,4 +1,4 @@
-//! Which version of a content an answer is of, and what a request makes depend on that (RFC 9110, sections 13 and 14).
+//! Version of a content, and the conditions and ranges of requests (RFC 9110, sections 13 and 14).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,7 +19,7 @@ impl Version {
         Self { tag: format!("\"{}\"", content.digest()), modified }
     }
 
-    /// Puts both into the headers of an answer.
+    /// Writes both into the headers of an answer.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         for (name, text) in [(header::ETAG, format!("W/{}", self.tag)), (header::LAST_MODIFIED, http_date(self.modified))] {
             // Both are plain ASCII.
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// 304 or 412, where a precondition says so (section 13.2.2).
+    /// Returns 304 or 412 if a precondition says so (section 13.2.2).
     pub(super) fn precondition(&self, headers: &HeaderMap) -> Option<StatusCode> {
         let time = |name| headers.get(name).and_then(|value| value.to_str().ok()).and_then(parse_http_date);
         if headers.contains_key(header::IF_MATCH) {
@@ -50,25 +50,25 @@ impl Version {
         time(header::IF_MODIFIED_SINCE).filter(|since| self.modified <= *since).map(|_| StatusCode::NOT_MODIFIED)
     }
 
-    /// Whether a range of this version is what the request wants (`If-Range`).
+    /// Returns true if a range of this version satisfies the request (`If-Range`).
     pub(super) fn is_current(&self, headers: &HeaderMap) -> bool {
         let wanted = headers.get(header::IF_RANGE).and_then(|value| value.to_str().ok());
         wanted.is_none_or(|date| parse_http_date(date) == Some(self.modified))
     }
 }
 
-/// What a `Range` asks for.
+/// The part that a `Range` asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Nothing that is understood.
+    /// No range that is understood.
     Ignored,
     /// From the first to the last byte.
     Bytes(u64, u64),
-    /// Nothing of it is there.
+    /// A range outside of the content.
     Unsatisfiable,
 }
 
-/// One range of bytes; several are answered with the whole, as RFC 9110 allows.
+/// Parses one range of bytes; several are answered with the whole, as RFC 9110 allows.
 pub(super) fn parse_range(text: &str, length: u64) -> Part {
     let Some((from, to)) = text.strip_prefix("bytes=").filter(|spec| !spec.contains(',')).and_then(|spec| spec.split_once('-')) else {
         return Part::Ignored;

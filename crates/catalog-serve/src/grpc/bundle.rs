@@ -15,24 +15,24 @@ use crate::ServeError;
 const BUNDLE_OBJECT: &str = "olm.bundle.object";
 const CSV_METADATA: &str = "olm.csv.metadata";
 
-/// As Go reads and writes it: padded, and not particular about the bits after the end.
+/// Base64 as Go reads and writes it: padded, and lenient about trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true).with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// How much of a bundle is sent.
+/// The extent to which a bundle is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// In an answer of its own: with its manifests, without its edges.
+    /// In a single answer: with its manifests, without its edges.
     Single,
     /// Among all bundles: with its edges; with its manifests only if no image has them.
     Listed,
-    /// Everything, as it is kept in caches.
+    /// All of it, for caches.
     Whole,
 }
 
-/// The bundle of an entry; nothing when the catalog has none of its name.
+/// Converts the bundle of an entry; `None` when the catalog has no bundle of its name.
 pub(super) fn convert(catalog: &StoredCatalog, entry: EntryView<'_, Map>, detail: Detail) -> Result<Option<api::Bundle>, ServeError> {
     let Some(view) = entry.bundle() else { return Ok(None) };
     let channel = entry.channel();
@@ -74,17 +74,17 @@ pub(super) fn convert(catalog: &StoredCatalog, entry: EntryView<'_, Map>, detail
     Ok(Some(answer))
 }
 
-/// All that is known of a bundle, for a cache.
+/// Returns the complete bundle, for a cache.
 pub(crate) fn whole(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Result<Option<api::Bundle>, ServeError> {
     convert(catalog, entry, Detail::Whole)
 }
 
-/// Whether a bundle can be sent at all; what `convert` would say of it otherwise.
+/// Checks that a bundle can be sent; returns the error of `convert` otherwise.
 pub(super) fn check(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Result<(), ServeError> {
     convert(catalog, entry, Detail::Single).map(|_| ())
 }
 
-/// The blob of a range as a catalog of its own.
+/// Reads the blob of a range as a catalog of its own.
 fn read(catalog: &StoredCatalog, schema: &str, package: &str, range: std::ops::Range<u64>) -> Result<Catalog, ServeError> {
     let json = catalog.read_blob(range)?;
     let mut read = Catalog::default();
@@ -96,7 +96,7 @@ fn property_error(bundle: &Bundle, kind: &'static str, shape: Mismatch) -> Serve
     ServeError::Property { package: bundle.package.to_string(), bundle: bundle.name.to_string(), kind, shape }
 }
 
-/// `csvJson` and `object`: the embedded objects, or a CSV made from metadata.
+/// Returns `csvJson` and `object`: the embedded objects, or a CSV made from metadata.
 fn manifests(bundle: &Bundle, package: &Package, version: &str) -> Result<(String, Vec<String>), ServeError> {
     let mut objects = Vec::new();
     for (index, property) in bundle.properties.iter().enumerate().filter(|(_, property)| property.kind == BUNDLE_OBJECT) {
@@ -113,7 +113,7 @@ fn manifests(bundle: &Bundle, package: &Package, version: &str) -> Result<(Strin
         })?;
         let icon = package.icon.as_ref().map(|icon| {
             let plain: String = icon.base64data.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-            // What does not decode is sent as it is: icons are not checked (CATLG-25).
+            // Undecodable data is sent unchanged: icons are not checked (CATLG-25).
             let data = BASE64.decode(&plain).map_or(plain, |bytes| BASE64.encode(bytes));
             (data, icon.mediatype.as_str())
         });
@@ -127,7 +127,7 @@ fn manifests(bundle: &Bundle, package: &Package, version: &str) -> Result<(Strin
     Ok((csv, objects))
 }
 
-/// An embedded object as JSON text: as it is when it is JSON, converted when it is YAML.
+/// Returns an embedded object as JSON text: unchanged when it is JSON, converted when it is YAML.
 fn object(bundle: &Bundle, index: usize, property: &Property) -> Result<String, ServeError> {
     #[derive(Deserialize)]
     struct Embedded {
@@ -168,7 +168,7 @@ fn is_csv(object: &str) -> bool {
     serde_json::from_str::<Kind<'_>>(object).is_ok_and(|object| object.kind.as_deref() == Some("ClusterServiceVersion"))
 }
 
-/// Required APIs and packages in the words of the older dependency types.
+/// Returns the required APIs and packages as the older dependency types.
 fn dependencies(bundle: &Bundle) -> Result<Vec<api::Dependency>, ServeError> {
     let mut dependencies = Vec::new();
     for property in &bundle.properties {

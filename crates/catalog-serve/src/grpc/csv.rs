@@ -1,4 +1,4 @@
-//! A ClusterServiceVersion from `olm.csv.metadata` (CATLG-41): what consoles show, without what would be installed.
+//! A ClusterServiceVersion from `olm.csv.metadata` (CATLG-41): the parts that consoles show, without those for an installation.
 
 use mainstay_catalog::{Package, RelatedImage, Shape as Mismatch};
 use serde_json::Value;
@@ -45,7 +45,7 @@ const MAINTAINER: Shape = Shape::Record(&[omitted("name", Shape::Text), omitted(
 const LINK: Shape = Shape::Record(&[omitted("name", Shape::Text), omitted("url", Shape::Text)]);
 const INSTALL_MODE: Shape = Shape::Record(&[kept("type", Shape::Text), kept("supported", Shape::Flag)]);
 
-/// What a CSV is made of beside its metadata.
+/// Parts of a CSV beside its metadata.
 pub(super) struct Parts<'a> {
     pub(super) name: &'a str,
     pub(super) version: &'a str,
@@ -55,7 +55,7 @@ pub(super) struct Parts<'a> {
     pub(super) related_images: &'a [RelatedImage],
 }
 
-/// The text of the CSV.
+/// Returns the text of the CSV.
 pub(super) fn synthesize(metadata: &Value, parts: &Parts<'_>) -> Result<String, Mismatch> {
     if !metadata.is_object() && !metadata.is_null() {
         return Err(Mismatch { field: "value".to_owned(), expected: "a mapping", found: "something else" });

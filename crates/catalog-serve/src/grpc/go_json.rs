@@ -1,4 +1,4 @@
-//! JSON as Go's encoder writes it: fields in the order of their declaration, characters that mean something to HTML escaped.
+//! JSON as Go's encoder writes it: fields in the order of their declaration, characters with a meaning in HTML escaped.
 //!
 //! Clients compare and hash what a registry sends, so `csvJson` has the text that upstream's types give. The types are described by
 //! tables; a value is checked and written in one go.
@@ -18,7 +18,7 @@ pub(super) enum Shape {
     Integer,
     /// Strings by name.
     Texts,
-    /// Any JSON, as it is.
+    /// Any JSON, unchanged.
     Any,
     /// A list.
     List(&'static Shape),
@@ -34,7 +34,7 @@ pub(super) struct Field {
     pub(super) empty: Empty,
 }
 
-/// What becomes of a field that has the zero value of its type.
+/// Treatment of a field that has the zero value of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Empty {
     /// It is written.
@@ -53,13 +53,13 @@ pub(super) const fn omitted(name: &'static str, shape: Shape) -> Field {
     Field { name, shape, empty: Empty::Omitted }
 }
 
-/// A member of a mapping; the exact spelling wins over others, as in Go.
+/// Returns a member of a mapping; the exact spelling takes precedence over others, as in Go.
 pub(super) fn member<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     let members = value.as_object()?;
     members.get(name).or_else(|| members.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
 }
 
-/// Writes members of a mapping, one after another.
+/// Writer of a mapping's members, one after another.
 pub(super) struct Members<'o> {
     out: &'o mut String,
     empty: bool,
@@ -77,7 +77,7 @@ impl<'o> Members<'o> {
         self.out.push('}');
     }
 
-    /// Begins a member: what is written to the text it gives is the value.
+    /// Begins a member: its value is written to the returned text.
     pub(super) fn key(&mut self, name: &str) -> &mut String {
         if !self.empty {
             self.out.push(',');
@@ -88,10 +88,10 @@ impl<'o> Members<'o> {
         self.out
     }
 
-    /// A member of a shape; `value` is what was read, if anything; `at` its path, for messages.
+    /// Writes a member of a shape; `value` is the value that was read, if any; `at` is its path, for messages.
     pub(super) fn field(&mut self, field: Field, value: Option<&Value>, at: &str) -> Result<(), Mismatch> {
         if field.empty == Empty::Omitted && is_zero(field.shape, value) {
-            // What is left out is checked all the same.
+            // A field that is left out is checked all the same.
             return write(&mut String::new(), field.shape, value, at);
         }
         write(self.key(field.name), field.shape, value, at)
@@ -109,7 +109,7 @@ fn is_zero(shape: Shape, value: Option<&Value>) -> bool {
     }
 }
 
-/// Writes a value of a shape; nothing and null are the zero value.
+/// Writes a value of a shape; an absent value and null are the zero value.
 fn write(out: &mut String, shape: Shape, value: Option<&Value>, at: &str) -> Result<(), Mismatch> {
     let mismatch = |expected| Mismatch { field: at.to_owned(), expected, found: kind_of(value) };
     let value_or_null = value.filter(|value| !value.is_null());
@@ -184,7 +184,7 @@ fn kind_of(value: Option<&Value>) -> &'static str {
     }
 }
 
-/// Writes any JSON, as it is.
+/// Writes any JSON, unchanged.
 pub(super) fn any(out: &mut String, value: &Value) {
     json::write_html_escaped(out, &value.to_string());
 }

@@ -16,7 +16,7 @@ impl Health for Healthy {
         Ok(Response::new(HealthCheckResponse { status: ServingStatus::Serving.into() }))
     }
 
-    /// As upstream: who is told so treats the service as healthy and asks no more.
+    /// As upstream: after this answer a client treats the service as healthy and asks no more.
     async fn watch(&self, _request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         Err(Status::unimplemented("method Watch not implemented"))
     }

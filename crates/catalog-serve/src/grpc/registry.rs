@@ -15,7 +15,7 @@ use super::api::experimental_registry_server::ExperimentalRegistry;
 use super::bundle::{Detail, check, convert};
 use crate::ServeError;
 
-/// A catalog that answers.
+/// A catalog served by gRPC.
 #[derive(Debug, Clone)]
 pub struct Registry {
     catalog: StoredCatalog,
@@ -25,7 +25,7 @@ pub struct Registry {
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 type Entry<'i> = EntryView<'i, Map>;
 
-/// Upstream answers every failure of a query with this code (CATLG-42).
+/// Returns the code of upstream's answer to every failed query (CATLG-42).
 fn unknown(text: impl std::fmt::Display) -> Status {
     Status::unknown(text.to_string())
 }
@@ -38,12 +38,12 @@ impl From<ServeError> for Status {
 }
 
 impl Registry {
-    /// Answers from a catalog.
+    /// Makes a registry of a catalog.
     pub fn new(catalog: StoredCatalog) -> Self {
         Self { catalog }
     }
 
-    /// Converts every bundle of a package once, so that what can not be sent is told before the first client asks for it.
+    /// Converts every bundle of a package once, so that unsendable bundles are reported before the first client requests them.
     pub(crate) fn check_package(&self, name: &str) -> Result<(), ServeError> {
         let Some(package) = self.index().package(name) else { return Ok(()) };
         let mut seen = HashSet::new();
@@ -56,11 +56,11 @@ impl Registry {
     }
 
     fn package(&self, name: &str) -> Result<PackageView<'_, Map>, Status> {
-        // A package without a blob of its own has been refused by validation, but not where validation is not asked for.
+        // Validation refuses a package without a blob of its own, but it may be turned off.
         self.index().package(name).ok_or_else(|| unknown(format_args!("package {} not found", quote(name))))
     }
 
-    /// One bundle in an answer of its own.
+    /// Returns one bundle in an answer of its own.
     fn single(&self, entry: Entry<'_>) -> Result<Response<api::Bundle>, Status> {
         let bundle = convert(&self.catalog, entry, Detail::Single)?;
         let missing = || {
@@ -70,7 +70,7 @@ impl Registry {
         bundle.map(Response::new).ok_or_else(missing)
     }
 
-    /// Heads that provide an API.
+    /// Returns the heads that provide an API.
     fn latest(&self, group: &str, version: &str, kind: &str) -> impl Iterator<Item = Entry<'_>> {
         let is_head = |entry: &Entry<'_>| entry.channel().head().is_some_and(|head| head.name() == entry.name());
         self.index().providers(group, version, kind).filter(is_head)
@@ -89,7 +89,7 @@ fn gvk(group: &str, version: &str, kind: &str) -> String {
     format!("group:{} version:{} kind:{}", quote(group), quote(version), quote(kind))
 }
 
-/// All answers, or the refusal when there is none.
+/// Returns all answers, or the refusal when there is none.
 fn answers<T: Send + 'static>(found: Vec<T>, none: impl FnOnce() -> Status) -> Result<Response<Answers<T>>, Status> {
     if found.is_empty() {
         return Err(none());
@@ -107,7 +107,7 @@ fn channel_entry(entry: Entry<'_>, replaces: &str) -> api::ChannelEntry {
     }
 }
 
-/// The entry with what it replaces, then with each bundle it skips: all of them, or those of its channel.
+/// Returns the entry with the bundle it replaces, then with each bundle it skips: all of them, or those of its channel.
 fn edges(entry: Entry<'_>, skips: Skips) -> Vec<api::ChannelEntry> {
     let replaces = entry.replaces().unwrap_or_default();
     let skipped = entry.skips().filter(|skip| *skip != replaces);
@@ -181,7 +181,7 @@ impl api::registry_server::Registry for Registry {
         let package = self.index().package(pkg_name).ok_or_else(|| unknown(format_args!("package {pkg_name} not found")))?;
         let channel = package.channel(channel_name).ok_or_else(|| no_channel(pkg_name, channel_name))?;
         let in_channel = |entry: &Entry<'_>| entry.channel().name() == channel_name && entry.channel().package().name() == pkg_name;
-        // Of several, the one that comes first in the channel's order.
+        // Of several, the first in the channel's order.
         let found = self.index().replacers(csv_name).find(in_channel);
         let none = || unknown(format_args!("no entry found for package {}, channel {}", quote(pkg_name), quote(channel.name())));
         self.single(found.ok_or_else(none)?)
@@ -221,7 +221,7 @@ impl api::registry_server::Registry for Registry {
     }
 
     async fn list_bundles(&self, _request: Request<api::ListBundlesRequest>) -> Result<Response<Self::ListBundlesStream>, Status> {
-        // One bundle at a time is read and converted, when the connection can take it.
+        // Each bundle is read and converted when the connection can take it, one at a time.
         let bundles = stream::try_unfold((self.clone(), 0), |(registry, at)| async move {
             let Some(entry) = registry.index().listing(at).next() else { return Ok(None) };
             let bundle = convert(&registry.catalog, entry, Detail::Listed)?.unwrap_or_default();

@@ -17,13 +17,13 @@ use crate::ServeError;
 
 /// Streams open at once on one connection.
 const STREAMS: u32 = 250;
-/// Largest request; the longest of them is three names.
+/// Largest request, in bytes; the longest has three names.
 const REQUEST_BYTES: usize = 64 * 1024;
 
-/// How a registry is served.
+/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long answers in flight may take to end after the stop was asked for.
+    /// Time for answers in flight to end after the stop was requested.
     pub drain: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Default for Options {
     }
 }
 
-/// A port that is taken, not yet served.
+/// A bound port that is not yet served.
 #[derive(Debug)]
 pub struct Listener {
     tcp: TcpListener,
@@ -41,7 +41,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes an address; port 0 picks a free one.
+    /// Binds an address; port 0 picks a free one.
     pub async fn bind(address: SocketAddr) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address, source };
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
@@ -49,7 +49,7 @@ impl Listener {
         Ok(Self { tcp, address })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

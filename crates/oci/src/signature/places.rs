@@ -76,7 +76,7 @@ impl Places {
         self.said_of(place).find_map(|namespace| namespace.attachments).unwrap_or(false)
     }
 
-    /// Returns the entries for the image, the narrowest first. Each key is looked up separately: a wider entry counts if the narrower has no such key.
+    /// Returns the entries for the image, the narrowest first. Each key counts by itself: a wider entry applies if the narrower lacks the key.
     fn said_of(&self, place: &Reference) -> impl Iterator<Item = &Namespace> {
         let narrow = scopes(place).into_iter().filter_map(|scope| self.namespaces.get(&scope));
         narrow.chain(&self.default).map(|(_, namespace)| namespace)
