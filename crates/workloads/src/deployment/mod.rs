@@ -43,7 +43,7 @@ pub async fn run(world: World, deployments: Live, replicasets: Live) {
     .await;
 }
 
-/// Wakes Deployments when old pods are gone: `Recreate` waits for that, and no change of a ReplicaSet shows it.
+/// Wakes the Deployment of a pod that is gone: `Recreate` waits for old pods to go, and no change of a ReplicaSet shows that.
 fn wake_on_last_pod(pods: &Live, replicasets: &Live, queue: &Queue<Key>) {
     let (queue, replicasets) = (queue.clone(), replicasets.clone());
     pods.on_change(move |change| {

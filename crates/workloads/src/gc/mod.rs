@@ -348,7 +348,7 @@ impl Collector {
         Ok(if same { Presence::There } else { Presence::Gone })
     }
 
-    /// Returns the object from the server; `None` if the uid is another one by now.
+    /// Returns the object from the server; `None` if it is not found, or another object has its name by now.
     async fn live(&self, uid: &str) -> Result<Option<(Served, Key, Value)>> {
         let Some((served, key)) = self.place(uid) else { return Ok(None) };
         let live = self.api.get_metadata(&served, &key).await?;

@@ -1,6 +1,6 @@
-//! MD5 (RFC 1321), by which Kubernetes orders the ports and subsets of Endpoints. Nothing rests on it being hard to forge.
+//! MD5 (RFC 1321), by which Kubernetes orders the ports and subsets of Endpoints. Its weakness to forgery does not matter here.
 
-/// The digest of bytes.
+/// Returns the digest of bytes.
 pub fn of(bytes: &[u8]) -> [u8; 16] {
     let mut state = [0x6745_2301_u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     let mut padded = bytes.to_vec();
@@ -40,7 +40,7 @@ pub fn of(bytes: &[u8]) -> [u8; 16] {
     digest
 }
 
-/// How far each step of a round turns.
+/// The bits by which each step of a round rotates.
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
 /// The constants of the steps: the first 32 bits of the sines of 1, 2, 3 ... (in radians).

@@ -57,7 +57,7 @@ pub async fn run(world: World) {
         let Some(lease) = change.now.as_ref() else { return };
         hear(&heard, lease.name(), lease.text("/spec/renewTime"), env.now());
         let key = Key::new("", lease.name());
-        // The node's own report ends its loss; only a node that is not known to be healthy needs a look.
+        // A lost node is found again by its own report, so only a node whose readiness is unknown needs a look.
         if known
             .get(&key)
             .is_some_and(|node| condition(node.at("/status/conditions"), "Ready").is_none_or(|ready| ready["status"] == "Unknown"))

@@ -134,7 +134,7 @@ pub fn evicted_at(pod: &DynamicObject, node: &DynamicObject) -> Option<Timestamp
         .min()
 }
 
-/// Returns a pod's list of conditions with the one that it is disrupted.
+/// Returns the DisruptionTarget condition of a pod, for its list of conditions.
 pub fn disrupted(pod: &DynamicObject, reason: &str, message: &str, now: Timestamp) -> Value {
     let mut own = Map::new();
     own.insert("type".into(), json!("DisruptionTarget"));

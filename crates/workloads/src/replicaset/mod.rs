@@ -77,7 +77,7 @@ pub async fn run(world: World, replicasets: Live, flavour: Flavour) {
     .await;
 }
 
-/// Turns a stale state into a retry: a change of the cluster is not a failure.
+/// Turns a change of the cluster into a retry, since it is not a failure. In a terminating namespace, the work is done.
 pub fn settle(outcome: Result<Outcome>) -> Result<Outcome> {
     match outcome {
         Err(error) if error.is_terminating() => Ok(Outcome::Done),

@@ -142,7 +142,7 @@ pub struct Rules<'a> {
     wishes: Vec<(&'a Value, i64)>,
     /// True if the pod matches its own required affinity, so that it may be the first of its group.
     first: bool,
-    /// The domains of pods that required affinity selects; only pods that all terms apply to count.
+    /// The pods that required affinity selects, by domain; only pods that all terms apply to count.
     affinity: Counts,
     avoided: Counts,
     forbidden: Counts,

@@ -335,7 +335,7 @@ fn lacking(needs: &Amounts, has: &Amounts, room: &Room) -> Option<Refusal> {
     (!reasons.is_empty()).then_some(Refusal { reasons, final_word })
 }
 
-/// Returns the load of a node with the pod, in millionths: over processor, memory and pods.
+/// Returns the load of a node in millionths: the sum over processor and memory, both including the new pod, and pods.
 fn load(place: &Place, needs: &Amounts) -> i128 {
     let share = |name: &str, taken: i128| place.allocatable.get(name).filter(|all| **all > 0).map_or(0, |all| taken * 1_000_000 / all);
     let taken = |name: &str| place.taken.get(name).copied().unwrap_or_default() + needs.get(name).copied().unwrap_or_default();

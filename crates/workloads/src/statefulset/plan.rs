@@ -97,7 +97,7 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
             return steps;
         }
     }
-    // Surplus pods are deleted, the highest ordinal first, each once the lower ones are healthy.
+    // Surplus pods are deleted, the highest ordinal first. If ordered, they go one at a time, once the pods before them are healthy.
     let mut surplus: Vec<&Object> =
         facts.pods.iter().filter(|pod| ordinal(set, pod).is_none_or(|number| !range.contains(&number))).collect();
     surplus.sort_by_cached_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
