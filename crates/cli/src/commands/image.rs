@@ -65,7 +65,7 @@ struct To {
     push: Option<String>,
 }
 
-/// Builds the image.
+/// Runs one of the commands.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Build(arguments) => build(arguments),

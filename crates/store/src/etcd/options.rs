@@ -1,26 +1,26 @@
-//! How an etcd cluster is reached.
+//! The configuration of an etcd cluster.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// How the engine is set up.
+/// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `HOST:PORT` of each member.
     pub endpoints: Vec<String>,
     /// Certificates; `None` is plain text.
     pub tls: Option<Tls>,
-    /// Where the keys lie.
+    /// The prefix of the keys.
     pub prefix: Prefix,
-    /// How long history is kept: one of the servers compacts after each such interval.
+    /// Time for which history is kept: one of the servers compacts after each such interval.
     pub compact_every: Duration,
 }
 
-/// Certificates for the way to etcd, all PEM.
+/// Certificates for connections to etcd, all PEM.
 #[derive(Clone)]
 pub struct Tls {
-    /// Who signed the members' certificates.
+    /// The authority that signed the members' certificates.
     pub authority: Vec<u8>,
     /// This client's certificate and key.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -32,12 +32,12 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// Keys that begin with `ours` lie in etcd with `theirs` in its place.
+/// Keys that begin with `ours` are stored in etcd with `theirs` in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix {
-    /// What the store's keys begin with.
+    /// The prefix of the store's keys.
     pub ours: String,
-    /// What they begin with in etcd.
+    /// The prefix of the same keys in etcd.
     pub theirs: String,
 }
 
@@ -70,16 +70,16 @@ impl Options {
 }
 
 impl Prefix {
-    /// The key as it lies in etcd.
+    /// The key as it is stored in etcd.
     pub(super) fn to_engine(&self, key: &str) -> Result<Vec<u8>, Error> {
         if key.is_empty() { Err(Error::Key { key: key.to_owned() }) } else { self.beginning(key) }
     }
 
-    /// What keys begin with in etcd that begin with this.
+    /// The prefix in etcd of the keys that begin with this text.
     pub(super) fn beginning(&self, text: &str) -> Result<Vec<u8>, Error> {
         match text.strip_prefix(&self.ours) {
             Some(rest) if !text.contains('\0') => Ok(format!("{}{rest}", self.theirs).into_bytes()),
-            // All that is ours, as a backup asks for: not what others have under a longer name.
+            // All keys of the store, as a backup requests them: not those that others have under a longer name.
             None if self.ours.starts_with(text) => Ok(format!("{}/", self.theirs).into_bytes()),
             _ => Err(Error::Key { key: text.to_owned() }),
         }

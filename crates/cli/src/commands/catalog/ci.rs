@@ -48,7 +48,7 @@ pub struct Arguments {
     output: Format,
 }
 
-/// Checks the change, prints the findings, and fails if they are errors.
+/// Checks the change, prints the report, and fails if the change does not pass.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (content::open_placed(&arguments.old)?, content::open_placed(&arguments.new)?);
     let allowed = (!arguments.allowed.is_empty()).then_some(arguments.allowed.as_slice());

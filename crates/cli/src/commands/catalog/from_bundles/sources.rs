@@ -164,7 +164,8 @@ pub fn read(root: &Path, mut doing: impl FnMut(&str)) -> Result<Sources, Failure
 }
 
 impl Sources {
-    /// Refuses two bundles of one name, or of one version of a package, which would get one image: both places are named, neither is listed.
+    /// Refuses two bundles of one name, or of one version of a package, which would get one image: both places are named, and
+    /// only the first bundle is listed.
     fn refuse_doubles(&mut self) {
         let mut names: BTreeMap<(String, String), PathBuf> = BTreeMap::new();
         let mut versions: BTreeMap<(String, String), PathBuf> = BTreeMap::new();

@@ -216,7 +216,7 @@ pub async fn keep_record(opened: &Opened, done: &[Done], place: &Place, prune: b
     Ok(deleted)
 }
 
-/// The record of an image; none if it was there already and no earlier run put it there: then it is not ours.
+/// The record of an image; one that was there already and that no earlier run put there is marked as found, since it is not ours.
 fn recorded(done: &Done, before: Option<&Record>) -> Option<Mirrored> {
     let image = done.mirrored.clone()?;
     let ours = match done.outcome {
