@@ -61,7 +61,7 @@ fn finding(reason: Reason, path: &Path, value: BadValue, detail: String) -> Fiel
         Reason::Duplicate => Kind::Duplicate,
         Reason::NotSupported => Kind::NotSupported,
     };
-    // Of a duplicate Kubernetes says the value alone.
+    // For a duplicate, Kubernetes shows the value alone.
     let detail = if kind == Kind::Duplicate { String::new() } else { detail };
     FieldError::new(kind, path, value, detail)
 }

@@ -1,4 +1,4 @@
-//! From text to a syntax tree, macros included.
+//! The parser: from text to a syntax tree, macros included.
 
 mod calls;
 

@@ -103,7 +103,7 @@ pub struct Program {
 /// One run of a program.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its value, or why there is none.
+    /// Its value, or the reason why there is none.
     pub result: Result<Value, EvalError>,
     /// The cost of the run; more than the limit when it was stopped.
     pub cost: u64,
@@ -177,14 +177,14 @@ impl Program {
         self.estimate
     }
 
-    /// Runs it, and says what that took. Stopped at [`PER_CALL_LIMIT`].
+    /// Runs the program, and returns what that cost. Stopped at [`PER_CALL_LIMIT`].
     pub fn run(&self, activation: &Activation) -> Run {
         let mut evaluation = Evaluation::new(activation.variables.iter().cloned(), PER_CALL_LIMIT);
         let result = evaluation.run(&self.expr);
         Run { result, cost: evaluation.cost() }
     }
 
-    /// Runs it, for callers that have no budget to keep.
+    /// Runs the program, for callers that have no budget to keep.
     pub fn eval(&self, activation: &Activation) -> Result<Value, EvalError> {
         self.run(activation).result
     }

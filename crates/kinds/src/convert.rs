@@ -22,8 +22,8 @@ pub fn hub(gvk: &Gvk) -> Option<Gvk> {
     autoscaler.then(|| Gvk::new("autoscaling", "v2", &gvk.kind))
 }
 
-/// Makes of what a client wrote what is left of it after a conversion into the hub's form and back: annotations that carry fields of other
-/// versions say what these fields are, or are dropped.
+/// Reduces what a client wrote to what is left of it after a conversion into the hub's form and back: annotations that carry fields of other
+/// versions determine these fields, or are dropped.
 pub fn settle(gvk: &Gvk, object: &mut Value) {
     if let Some(hub) = hub(gvk) {
         convert(object, &hub);

@@ -1,4 +1,4 @@
-//! Defaults (KAPI-REST-07, KAPI-REST-08): what Kubernetes fills into an object before it looks at it.
+//! Defaults (KAPI-REST-07, KAPI-REST-08): the values that Kubernetes fills into an object before it looks at it.
 //!
 //! Defaults belong to types, so one walk along the schema reaches all of them, in pod templates of any kind as in pods. Most are rows of
 //! `default/defaults.txt`; those that look at several fields are functions in `rules`.
@@ -24,7 +24,7 @@ pub fn default(gvk: &Gvk, object: &mut Value) {
         rules::object(gvk, map);
         structure(&schema, map);
     }
-    // What defaults have added has always-written fields of its own.
+    // Fields that defaults have added have always-written fields of their own.
     go_form(gvk, object);
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn short_name(definition: &str) -> &str {
 pub(crate) enum Special {
     Quantity,
     Time,
-    /// Holds whatever it is given.
+    /// Holds any value.
     Opaque,
     None,
 }

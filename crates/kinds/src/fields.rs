@@ -1,4 +1,4 @@
-//! Field selectors (KAPI-REST-02): which fields of a kind a list can be narrowed by.
+//! Field selectors (KAPI-REST-02): the fields of a kind that can narrow a list.
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     if scan.at < text.len() {
         return Err(scan.unexpected("after top-level value"));
     }
-    // Text that Go reads and we do not: letters that are no UTF-8, which Go replaces.
+    // Text that Go reads and this reader does not: bytes that are no UTF-8, which Go replaces.
     serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| error.to_string())
 }
 

@@ -12,12 +12,12 @@ pub struct Gvk {
 }
 
 impl Gvk {
-    /// From its three parts.
+    /// Builds the name from its three parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// From an object's `apiVersion` and `kind`.
+    /// Builds the name from an object's `apiVersion` and `kind`.
     pub fn of(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self::new(group, version, kind)

@@ -89,7 +89,7 @@ pub fn check_claim(limit_range: &Value, claim: &Value) -> Vec<String> {
     broken
 }
 
-/// Holds a request and a limit against a bound.
+/// Checks a request and a limit against a bound.
 type Rule = fn(&Bound<'_>, Option<Quantity>, Option<Quantity>) -> Option<String>;
 
 fn check(limit: &Value, requests: &ResourceList, limits: &ResourceList, broken: &mut Vec<String>) {

@@ -75,7 +75,8 @@ pub fn v2() -> Value {
     })
 }
 
-/// The definitions of OpenAPI v3 that every served kind mentions (`ObjectMeta`, `Status`, ...): what a server needs beside its own for custom resources.
+/// The definitions of OpenAPI v3 that every served kind mentions (`ObjectMeta`, `Status`, ...): a server needs them beside its own for
+/// custom resources.
 pub fn v3_shared_definitions() -> Map<String, Value> {
     let wanted =
         ["ObjectMeta", "ListMeta", "Status", "DeleteOptions", "Patch", "WatchEvent"].iter().map(|name| format!("{META}{name}")).collect();

@@ -1,5 +1,5 @@
 //! Pod Security Standards (KAPI-ADM-03): the levels `baseline` and `restricted` in each of their versions, the labels by which a
-//! namespace asks for them, and what a pod violates, in upstream's words.
+//! namespace asks for them, and the violations of a pod, in upstream's words.
 
 mod checks;
 

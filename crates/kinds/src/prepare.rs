@@ -79,7 +79,8 @@ fn has_status(gvk: &Gvk) -> bool {
     registry().resource_of_kind(gvk).is_some_and(|resource| resource.subresource("status").is_some())
 }
 
-/// Sets what the server decides at creation. Name, namespace, uid and creationTimestamp must be set before: a Job's selector is made of them.
+/// Sets the fields that the server decides at creation. Name, namespace, uid and creationTimestamp must be set before: a Job's selector is made of
+/// them.
 pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
     let Value::Object(map) = object else { return };
     let metadata = entry(map, "metadata");
@@ -147,7 +148,8 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
     go_form(gvk, object);
 }
 
-/// Keeps what an update may not touch, and counts the generation. `subresource` is that of the request: `status`, `finalize`, `approval`, ... or none.
+/// Keeps the fields that an update may not touch, and counts the generation. `subresource` is that of the request: `status`, `finalize`,
+/// `approval`, ... or none.
 pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Option<&str>, context: &Context) {
     let (Value::Object(new_map), Value::Object(old_map)) = (&mut *new, old) else { return };
     let generation = old_map.get("metadata").and_then(|metadata| metadata.get("generation")).cloned();

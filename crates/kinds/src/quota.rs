@@ -36,7 +36,7 @@ pub struct Write<'a> {
     pub object: &'a Value,
     /// The object before, for updates.
     pub old: Option<&'a Value>,
-    /// The moment.
+    /// The time of the write.
     pub now: Timestamp,
 }
 
@@ -157,7 +157,7 @@ pub fn charge(quotas: &mut [Quota], evaluator: &Evaluator, write: &Write<'_>) ->
         }
         let mut used = quota.used.clone();
         used.add(&more);
-        // A node has reported it: it is so, whether it fits or not.
+        // A node has reported it, so it counts whether it fits or not.
         if write.subresource != "status" {
             let exceeded = |name: &str| more.get(name).is_some() && used.get(name) > quota.hard.get(name);
             if quota.hard.names().any(exceeded) {

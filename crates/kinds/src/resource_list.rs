@@ -12,7 +12,7 @@ use crate::quantity::Quantity;
 pub struct ResourceList(BTreeMap<String, Quantity>);
 
 impl ResourceList {
-    /// Reads an object of quantities. What is no quantity is left out: validation has refused it.
+    /// Reads an object of quantities. A value that is no quantity is left out: validation has refused it.
     pub fn read(value: Option<&Value>) -> Self {
         let members = value.and_then(Value::as_object).into_iter().flatten();
         let quantity = |value: &Value| match value {
@@ -85,7 +85,7 @@ impl ResourceList {
         Self(self.0.iter().filter(|(name, _)| fits(name)).map(|(name, amount)| (name.clone(), *amount)).collect())
     }
 
-    /// Without the resources of which there is nothing.
+    /// Returns the list without the resources whose amount is zero.
     #[must_use]
     pub fn without_zeros(mut self) -> Self {
         self.0.retain(|_, amount| !amount.sign().is_eq());

@@ -11,7 +11,7 @@ const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 pub enum Schedule {
     /// At every minute whose parts are in the sets.
     Fields(Fields),
-    /// Again and again after so many seconds.
+    /// At an interval of so many seconds.
     Every(i64),
 }
 

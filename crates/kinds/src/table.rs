@@ -1,4 +1,4 @@
-//! Tables (KAPI-REST-06): what `kubectl get` shows of each built-in kind.
+//! Tables (KAPI-REST-06): the columns and cells that `kubectl get` shows of each built-in kind.
 //!
 //! Columns stand in `table/columns.txt`; descriptions that clients can see are those of the recorded answers (`facts/descriptions.json`).
 //! Cells are functions a kind.

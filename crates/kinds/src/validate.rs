@@ -1,6 +1,7 @@
-//! Validation (KAPI-REST-04, KAPI-REST-07, KAPI-REST-08): what Kubernetes refuses of each built-in kind, in its order and words.
+//! Validation (KAPI-REST-04, KAPI-REST-07, KAPI-REST-08) of built-in kinds, with the findings of Kubernetes in its order and words.
 //!
-//! Objects come in the form that [`crate::default`] and the strategies leave. CustomResourceDefinitions are checked by `mainstay-schema`. Kinds without rules of their own here are named by [`known_gaps`].
+//! Objects come in the form that [`crate::default`] and the strategies leave. CustomResourceDefinitions are checked by `mainstay-schema`.
+//! Kinds without rules of their own here are named by [`known_gaps`].
 
 mod addresses;
 mod admission;

@@ -90,7 +90,7 @@ fn label<'a>(object: &'a Value, key: &str) -> &'a str {
     map(part(object, "metadata"), "labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Labels of nodes that have successors, and what is said of them.
+/// Labels of nodes that have successors, and the warnings about them.
 const NODE_LABELS: [(&str, &str); 8] = [
     ("app.kubernetes.io/created-by", "deprecated since v1.9"),
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),

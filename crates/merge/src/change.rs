@@ -20,14 +20,14 @@ pub enum Policy<'a> {
 /// The write that an object needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// It does not exist.
+    /// Create it; it does not exist.
     Create,
     /// Apply it; the reason names the first field that is not as wanted.
     Apply {
         /// E.g. `.spec.replicas differs`.
         reason: String,
     },
-    /// It is as wanted.
+    /// None; it is as wanted.
     None,
 }
 

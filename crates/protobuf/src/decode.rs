@@ -1,4 +1,4 @@
-//! From bytes to a value.
+//! Decoding: from bytes to a value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

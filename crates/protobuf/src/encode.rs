@@ -1,4 +1,4 @@
-//! From a value to bytes.
+//! Encoding: from a value to bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -5,9 +5,10 @@ use serde_json::{Number, Value};
 use crate::field::Path;
 use crate::metadata;
 
-/// Prunes `metadata` to ObjectMeta's fields and answers the paths of what was removed.
+/// Prunes `metadata` to ObjectMeta's fields and returns the paths of what was removed.
 ///
-/// Fields of the wrong type are an error in Go's words when an object comes in (`drop_malformed` false), and are dropped when one that was stored before is read.
+/// Fields of the wrong type are an error in Go's words when an object comes in (`drop_malformed` false), and are dropped when one that was
+/// stored before is read.
 pub fn metadata(object: &mut Value, drop_malformed: bool) -> Result<Vec<Path>, String> {
     let mut unknown = Vec::new();
     if let Some(member) = object.get_mut("metadata") {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what they say, whether they may be written, and who owns a name (KAPI-CRD-01, KAPI-CRD-02, KAPI-CRD-04).
+//! CustomResourceDefinitions: their content, their validation, and the ownership of names (KAPI-CRD-01, KAPI-CRD-02, KAPI-CRD-04).
 //!
 //! ```text
 //!   object as it came ── fill (names, conversion) ── prepare_create / prepare_update (status.storedVersions)
@@ -38,7 +38,7 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// The conversion between versions.
     pub conversion: Conversion,
-    /// `spec.preserveUnknownFields`, which only CRDs from old times have: nothing is pruned.
+    /// `spec.preserveUnknownFields`, which only old CRDs have: nothing is pruned.
     pub preserve_unknown_fields: bool,
 }
 
@@ -108,7 +108,8 @@ pub enum Conversion {
 }
 
 impl Definition {
-    /// Reads a CRD (apiextensions.k8s.io/v1). A schema that cannot be read is an error; everything else that is missing is empty, since a CRD that was stored passed [`validate`].
+    /// Reads a CRD (apiextensions.k8s.io/v1). A schema that cannot be read is an error; everything else that is missing is empty, since a CRD
+    /// that was stored passed [`validate`].
     pub fn parse(crd: &Value) -> Result<Self, ReadError> {
         let spec = &crd["spec"];
         let accepted = &crd["status"]["acceptedNames"];
@@ -202,7 +203,7 @@ impl KindNames {
     }
 }
 
-/// Fills in what a CRD leaves out: singular and list names, the conversion strategy, the webhook service's port.
+/// Fills in the fields that a CRD leaves out: singular and list names, the conversion strategy, the webhook service's port.
 pub fn fill(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

@@ -1,7 +1,8 @@
-//! Kubernetes' model of what is wrong with a field, and its exact words (KAPI-REST-04).
+//! Kubernetes' model of errors in fields, with its exact words (KAPI-REST-04).
 //!
-//! Every validation of the API says its findings with this one type: built-in kinds, custom resources, and CRDs themselves. An [`Error`] becomes one cause of a Status
-//! ([`Error::reason`], [`Error::body`], [`Error::field`]), and the list of them becomes the text after `is invalid: ` ([`aggregate`]).
+//! Every validation of the API reports its findings with this one type: built-in kinds, custom resources, and CRDs themselves. An [`Error`]
+//! becomes one cause of a Status ([`Error::reason`], [`Error::body`], [`Error::field`]), and the list of them becomes the text after
+//! `is invalid: ` ([`aggregate`]).
 
 use std::fmt;
 
@@ -370,7 +371,8 @@ fn write_go_json(value: &Value, out: &mut String) {
     }
 }
 
-/// A number as Go prints a float: the shortest digits, an exponent below 1e-4 (1e-6 in JSON, which is close enough to never differ in practice) and from `1e{large}` on.
+/// A number as Go prints a float: the shortest digits, an exponent below 1e-4 (1e-6 in JSON, which is close enough to never differ in
+/// practice) and from `1e{large}` on.
 pub(crate) fn go_number(number: &Number, large: i32) -> String {
     if let Some(whole) = number.as_i64() {
         return whole.to_string();

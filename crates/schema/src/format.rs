@@ -1,4 +1,4 @@
-//! The `format` keyword: which texts Kubernetes looks into, and what it wants to see there (KAPI-CRD-02).
+//! The `format` keyword: the texts that Kubernetes checks, and the form that it expects of them (KAPI-CRD-02).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

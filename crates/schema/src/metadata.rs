@@ -58,7 +58,7 @@ const MANAGER_FIELDS: &[&str] = &["apiVersion", "fieldsType", "fieldsV1", "manag
 /// All annotations of an object together.
 const ANNOTATIONS_SIZE: usize = 256 * 1024;
 
-/// Removes what ObjectMeta does not know; the paths of what was removed are added to `unknown`.
+/// Removes the fields that ObjectMeta does not know; their paths are added to `unknown`.
 pub fn prune(metadata: &mut Value, path: &Path, unknown: &mut Vec<Path>) {
     let Value::Object(map) = metadata else {
         return;

@@ -1,6 +1,6 @@
-//! The shapes of Kubernetes' names, and the words for those that miss them.
+//! The shapes of Kubernetes' names, and the messages about names that do not have them.
 //!
-//! Each function answers with what is wrong; an empty list means the name is good. Kubernetes joins several complaints of one name with a comma.
+//! Each function returns the problems; an empty list means the name is good. Kubernetes joins several problems of one name with a comma.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
@@ -23,7 +23,7 @@ pub fn dns1123_label(name: &str) -> Vec<String> {
     wrong
 }
 
-/// A DNS subdomain of RFC 1123: labels with dots between them, at most 253 letters.
+/// A DNS subdomain of RFC 1123: labels with dots between them, at most 253 characters.
 pub fn dns1123_subdomain(name: &str) -> Vec<String> {
     let mut wrong = too_long(name, 253, "characters");
     if !name.split('.').all(is_label) {
@@ -41,7 +41,7 @@ pub fn dns1035_label(name: &str) -> Vec<String> {
     wrong
 }
 
-/// The key of a label or annotation: an optional DNS prefix and `/`, then a name of at most 63 letters.
+/// The key of a label or annotation: an optional DNS prefix and `/`, then a name of at most 63 characters.
 pub fn qualified_name(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut parts = name.splitn(3, '/');
@@ -72,7 +72,7 @@ pub fn qualified_name(name: &str) -> Vec<String> {
     wrong
 }
 
-/// The value of a label: empty, or at most 63 letters.
+/// The value of a label: empty, or at most 63 characters.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut wrong = too_long(value, 63, "bytes");
     if !value.is_empty() && !is_qualified(value) {

@@ -1,7 +1,7 @@
 //! The part of the OpenAPI documents that a CRD adds, so that kubectl can explain and check its objects (KAPI-DISC-02).
 //!
-//! A schema is published as the CRD's author wrote it, with three changes: apiVersion, kind and metadata are those of every object, the definition says its group, version and kind,
-//! and the older document (v2) loses what it cannot express.
+//! A schema is published as the CRD's author wrote it, with three changes: apiVersion, kind and metadata are those of every object, the
+//! definition says its group, version and kind, and the older document (v2) loses what it cannot express.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn published(schema: &Value, document: Document) -> Value {
     schema
 }
 
-/// Takes out what OpenAPI v2 has no words for.
+/// Removes the keywords that OpenAPI v2 cannot express.
 fn reduce(schema: &mut Value) {
     let Value::Object(map) = schema else {
         return;
@@ -82,7 +82,7 @@ fn reduce(schema: &mut Value) {
     each_part(map, &mut reduce);
 }
 
-/// Gives embedded objects what every object has.
+/// Gives embedded objects the members that every object has.
 fn add_embedded(schema: &mut Value, document: Document) {
     let embedded = schema["x-kubernetes-embedded-resource"] == true;
     if let Value::Object(map) = schema {

@@ -1,8 +1,9 @@
 //! Regular expressions as Kubernetes reads them: RE2 syntax with Go's meaning (KAPI-CRD-02).
 //!
-//! Schemas are written for Go's `regexp`. Rust's `regex` is close, but `\d`, `\w`, `\s` and `\b` mean Unicode there, a `{` that begins no repetition is an error, and sets know
-//! operators (`&&`, `--`, nesting). [`Pattern::compile`] rewrites the expression, refuses what Go refuses with Go's words, and keeps what was compiled, since a schema asks the same few
-//! expressions again and again. What an expression costs is known before it is compiled ([`Pattern::check`]).
+//! Schemas are written for Go's `regexp`. Rust's `regex` is close, but `\d`, `\w`, `\s` and `\b` mean Unicode there, a `{` that begins no
+//! repetition is an error, and sets know operators (`&&`, `--`, nesting). [`Pattern::compile`] rewrites the expression, refuses what Go refuses
+//! with Go's words, and keeps what was compiled, since a schema asks the same few expressions again and again. The cost of an expression is
+//! known before it is compiled ([`Pattern::check`]).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -270,7 +271,7 @@ impl Translator<'_> {
         self.rest = rest;
     }
 
-    /// `(?:`, `(?i)`, `(?P<name>`, `(?<name>`. Answers whether the group is closed already.
+    /// `(?:`, `(?i)`, `(?P<name>`, `(?<name>`. Returns true if the group is closed already.
     fn group(&mut self) -> Result<bool, String> {
         let rest = self.rest;
         let unsupported = |length: usize| {
@@ -310,7 +311,7 @@ impl Translator<'_> {
         Err(format!("missing closing ): `{}`", self.whole))
     }
 
-    /// A backslash and what follows. Answers whether a repetition can apply to it.
+    /// A backslash and what follows. Returns true if a repetition can apply to it.
     fn escape(&mut self, in_class: bool) -> Result<bool, String> {
         let mut letters = self.rest.chars();
         letters.next();

@@ -1,4 +1,4 @@
-//! Removing what a schema does not know (KAPI-CRD-02), and saying what that was (KAPI-REST-03: `unknown field "spec.x"`).
+//! Removal of fields that a schema does not know (KAPI-CRD-02), and the report of them (KAPI-REST-03: `unknown field "spec.x"`).
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::field::Path;
 use crate::metadata;
 use crate::model::{Additional, Schema};
 
-/// Prunes a whole object: apiVersion, kind and metadata are known whatever the schema says. Answers the removed fields' paths, sorted.
+/// Prunes a whole object: apiVersion, kind and metadata are known whatever the schema says. Returns the removed fields' paths, sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<Path> {
     let mut pruner = Pruner::default();
     if let Value::Object(map) = object {
@@ -42,7 +42,7 @@ impl Place<'_> {
         }
     }
 
-    /// About how long the path is.
+    /// The approximate length of the path.
     fn len(&self) -> usize {
         match self {
             Self::Root => 0,

@@ -26,7 +26,7 @@ pub struct AccessQuestion {
     pub service_account: Option<(Arc<str>, Arc<str>)>,
     /// The verb.
     pub verb: String,
-    /// To what.
+    /// The path or resource that it is about.
     pub check: AccessCheck,
 }
 
@@ -54,7 +54,7 @@ impl Default for AccessCheck {
     }
 }
 
-/// The answer.
+/// The answer to a question about permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
     /// True if it is allowed.

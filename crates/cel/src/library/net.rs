@@ -9,7 +9,7 @@ pub struct Cidr {
     pub(crate) prefix: u8,
 }
 
-/// An address without zone, and not an IPv4 address in IPv6 clothes.
+/// Parses an address without zone that is not an IPv4-mapped IPv6 address.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let address: IpAddr = text
         .parse()

@@ -45,7 +45,7 @@ struct Part {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// As it is.
+    /// The value as it is.
     Plain,
     /// An amount that is left out if there is none.
     Amount,
@@ -156,7 +156,7 @@ const CURRENT: Metrics = [
     ),
 ];
 
-/// From v2 to v1.
+/// Converts from v2 to v1.
 pub(super) fn to_v1(map: &mut Object) {
     take_annotations(map);
     let spec = entry(map, "spec");
@@ -189,7 +189,7 @@ pub(super) fn to_v1(map: &mut Object) {
     }
 }
 
-/// From v1 to v2.
+/// Converts from v1 to v2.
 pub(super) fn to_v2(map: &mut Object) {
     let carried = take_annotations(map);
     let carried = |key: &str| carried.get(key).and_then(Value::as_str).and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -376,7 +376,7 @@ fn behavior_text(behavior: &Value) -> String {
     object_text(["ScaleUp", "ScaleDown"].map(|name| (name, behavior.get(json_name(name)).map_or_else(|| "null".to_owned(), rules))))
 }
 
-/// The same read back, in capital letters or not; `None` where it says nothing.
+/// The same read back, in capital letters or not; `None` if it says nothing.
 fn read_behavior(behavior: &Value) -> Option<Value> {
     let mut out = Object::new();
     for name in ["ScaleUp", "ScaleDown"] {

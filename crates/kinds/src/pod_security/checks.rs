@@ -16,7 +16,7 @@ pub(super) struct Check {
     pub level: Level,
     /// The minor versions from which on each form of it is in force, the oldest first.
     forms: &'static [(u32, Run)],
-    /// The check of the lower level that it takes the place of.
+    /// The check of the lower level that it replaces.
     pub replaces: Option<&'static str>,
 }
 

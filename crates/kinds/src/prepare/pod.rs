@@ -116,7 +116,7 @@ pub(super) fn through_subresource(new: &mut Object, old: &Object, subresource: &
         };
         let count = |spec: &Value, field: &str| spec.get(field).and_then(Value::as_array).map_or(0, Vec::len);
         if ["containers", "initContainers"].iter().any(|field| count(&wanted, field) != count(&before, field)) {
-            // Validation tells that containers do not come and go here.
+            // Validation reports that containers may not be added or removed here.
             return;
         }
         for field in ["containers", "initContainers"] {
@@ -165,7 +165,7 @@ pub fn qos_class(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"].iter().filter_map(|field| spec.get(*field)).filter_map(Value::as_array).flatten();
     let own = spec.get("resources").filter(|resources| resources.get("requests").is_some() || resources.get("limits").is_some());
     let resources: Vec<&Value> = match own {
-        // Resources of the pod as a whole stand in place of those of its containers.
+        // Resources of the pod as a whole replace those of its containers.
         Some(own) => vec![own],
         None => containers.map(|container| container.get("resources").unwrap_or(&Value::Null)).collect(),
     };

@@ -177,7 +177,7 @@ fn looks_into_namespaces(pod: &Value) -> bool {
     })
 }
 
-/// A pod that has ended, or that should have gone by now, is counted as an object only.
+/// A pod that has ended, or that should be gone by now, is counted as an object only.
 fn pod_usage(pod: &Value, now: Timestamp) -> ResourceList {
     let mut usage = counted(["count/pods"]);
     let over = matches!(text(pod, "/status/phase"), "Failed" | "Succeeded");

@@ -1,4 +1,4 @@
-//! The cells of a pod: what its containers' states amount to.
+//! The cells of a pod: the summary of its containers' states.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -143,7 +143,7 @@ pub(super) fn capacity(object: &Value) -> Errors {
     let mut errors = labels::selector(object.get("nodeTopology"), &Path::new("nodeTopology"));
     let class = text(object, "storageClassName");
     errors.extend(all_invalid(&Path::new("storageClassName"), class, names::subdomain(class)));
-    // Nobody looks at maximumVolumeSize.
+    // maximumVolumeSize is not checked.
     let amount = object.get("capacity").and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
     if amount.is_some_and(|amount| amount < Quantity::ZERO) {
         errors.push(Error::invalid(&Path::new("capacity"), object.get("capacity"), "must be greater than or equal to 0"));

@@ -1,4 +1,4 @@
-//! The expressions (CEL) of webhooks and admission policies: whether they compile, and to the type that their place demands.
+//! The expressions (CEL) of webhooks and admission policies: they must compile, and to the type that their place demands.
 
 use mainstay_cel::{AdmissionVariables, Composer, Env, Program, Type, admission_env};
 use mainstay_schema::field::{Error, Path};

@@ -1,4 +1,4 @@
-//! Limit ranges and quotas: what a namespace may use, and what each of its objects.
+//! Limit ranges and quotas: the limits of a namespace, and of each of its objects.
 
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};

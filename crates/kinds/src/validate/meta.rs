@@ -1,4 +1,4 @@
-//! Metadata: names a kind, labels, annotations, owners, finalizers; what an update may not change.
+//! Metadata: the names of each kind, labels, annotations, owners, finalizers; the fields that an update may not change.
 
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ enum NameRule {
     Address,
     /// `VERSION.GROUP` of what an APIService says.
     VersionAndGroup,
-    /// None of the kind's own: only what the registry asks of every name.
+    /// No rule of the kind's own: only the rules of the registry for every name.
     Any,
 }
 

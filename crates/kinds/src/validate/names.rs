@@ -1,4 +1,4 @@
-//! Rules for names, label keys and values, ports, addresses and paths. Each gives the texts of what is wrong; none when all is well.
+//! Rules for names, label keys and values, ports, addresses and paths. Each returns the problems as texts; none if all is well.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;

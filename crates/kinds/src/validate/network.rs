@@ -403,7 +403,7 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
                 continue;
             }
             match kind {
-                // An IPv4 address in the clothes of IPv6 counts as what it is.
+                // An IPv4-mapped IPv6 address counts as IPv4.
                 "IPv4" if !matches!(parsed, Some(IpAddr::V4(_))) && !address.starts_with("::ffff:") => {
                     errors.push(Error::invalid(&own, *address, "must be an IPv4 address"));
                 }

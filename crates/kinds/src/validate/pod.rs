@@ -1,5 +1,5 @@
-//! Pods as objects: creation, the few changes that are allowed (images, deadlines, tolerations, gates; resources and debugging containers through their
-//! subresources), status.
+//! Pods as objects: creation, the few changes that are allowed (images, deadlines, tolerations, gates; resources and debugging containers
+//! through their subresources), status.
 
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Map, Value, json};
@@ -114,7 +114,7 @@ fn fewer_gates(now: &Value, before: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// The new specification with everything that may change as it was before, and what is wrong with such changes.
+/// The new specification with everything that may change as it was before, and findings about such changes.
 fn without_changeable(now: &Value, before: &Value, path: &Path) -> (Value, Errors) {
     let mut errors = Vec::new();
     let mut masked = now.clone();

@@ -285,7 +285,7 @@ pub(super) fn own_users(spec: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// The operating system, and what it does not know.
+/// Findings about the operating system, and about the fields that it does not know.
 pub(super) fn operating_system(spec: &Value, path: &Path) -> Errors {
     let Some(os) = member(spec, "os") else { return Vec::new() };
     let own = path.child("os");

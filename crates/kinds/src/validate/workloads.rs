@@ -43,7 +43,7 @@ pub(super) fn pod_template(object: &Value) -> Errors {
     pod_template_spec(object.get("template").unwrap_or(&Value::Null), &Path::new("template"))
 }
 
-/// Templates of what runs for ever.
+/// Findings about templates of pods that always run.
 fn runs_always(template: &Value, path: &Path, kind: &str) -> Errors {
     let spec = template.get("spec").unwrap_or(&Value::Null);
     let path = path.child("spec");

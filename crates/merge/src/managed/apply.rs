@@ -35,7 +35,7 @@ pub enum ApplyError {
     /// The live object's managedFields cannot be read (500).
     #[error("failed to decode managed fields: {0}")]
     Managed(#[from] EntryError),
-    /// Others own what would change (409).
+    /// Other managers own fields that would change (409).
     #[error("{0}")]
     Conflict(Conflicts),
     /// An object is unavailable in the version of an owner (500).
@@ -103,7 +103,7 @@ fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, version
     let result = match merge(&live, config, managed.clone(), write, force, versions) {
         Err(ApplyError::Conflict(conflicts)) if write.manager == KUBECTL => {
             match migrate(&live, &conflicts, node, write) {
-                // All conflicts are with what client-side apply had set: it is the same person.
+                // All conflicts are with fields that client-side apply had set: it is the same user.
                 Some(rest) if rest.0.is_empty() => merge(&live, config, managed, write, true, versions)?,
                 Some(rest) => return Err(ApplyError::Conflict(rest)),
                 None => return Err(ApplyError::Conflict(conflicts)),

@@ -1,4 +1,4 @@
-//! Conflicts between an applier and the owners of what it would change.
+//! Conflicts between an applier and the owners of the fields that it would change.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields, and what writes make of it (KAPI-SSA-01).
+//! `metadata.managedFields`: the owners of fields, and the effect of writes on them (KAPI-SSA-01).
 
 #![allow(clippy::similar_names, reason = "manager and managed are the words of the Kubernetes API")]
 
@@ -149,7 +149,7 @@ impl Managed {
             .collect()
     }
 
-    /// The owners, by who they are.
+    /// The owners, by their identity.
     pub fn iter(&self) -> impl Iterator<Item = (&Manager, &Owned)> {
         self.0.iter()
     }
@@ -181,7 +181,7 @@ impl Manager {
     }
 }
 
-/// One write: who, when, in which version, of what kind.
+/// One write: its manager, version, kind and time.
 #[derive(Clone, Copy)]
 pub struct Write<'a> {
     /// The field manager's name.

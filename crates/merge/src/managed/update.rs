@@ -1,4 +1,4 @@
-//! Ownership by writes other than apply: a writer owns what it changed, and takes it from everybody else.
+//! Ownership by writes other than apply: a writer owns what it changed, and takes it from all other owners.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Takes what changed from all but one.
+/// Takes what changed from all managers but one.
 pub(super) fn release(managed: &mut Managed, changes: &PerVersion<Comparison>, but: Option<&Manager>) {
     let changed = changes.map(|comparison| comparison.modified.union(&comparison.added).union(&comparison.removed));
     for (manager, owned) in &mut managed.0 {
@@ -200,7 +200,7 @@ fn same_meta(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// Times decide the order, too; who owns tells the entries apart.
+/// Times decide the order, too; the owners tell the entries apart.
 fn same_owners(old: &[Value], new: &[Value]) -> bool {
     let (old, new) = (by_owner(old), by_owner(new));
     old.len() == new.len() && old.iter().zip(new).all(|(left, right)| same_but(left, right, &["time"]))

@@ -32,7 +32,7 @@ pub struct Versioned {
 pub enum NotConverted {
     /// The kind no longer has such a version. Managers that own fields in it own nothing.
     Gone,
-    /// Nobody has converted it yet.
+    /// It has not been converted yet.
     Pending,
     /// It cannot be converted.
     Failed(String),

@@ -1,4 +1,4 @@
-//! One value laid over another: what applying makes of the live object, before anything is removed.
+//! One value laid over another: the effect of an apply on the live object, before anything is removed.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

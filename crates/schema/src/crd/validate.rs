@@ -19,7 +19,8 @@ use crate::names;
 use openapi_schema::any;
 pub use openapi_schema::shown_rule;
 
-/// Compiles the CEL rules of a schema (KAPI-CRD-03), called once for each version's schema when it is structurally sound. The path is that of the schema's root.
+/// Compiles the CEL rules of a schema (KAPI-CRD-03), called once for each version's schema when it is structurally sound. The path is that
+/// of the schema's root.
 pub type RuleCheck<'a> = dyn Fn(&Schema, &Path) -> Vec<Error> + 'a;
 
 /// Findings about a new CRD, filled ([`fill`](super::fill)) and with its first status ([`prepare_create`](super::prepare_create)).
@@ -135,7 +136,8 @@ fn object_meta(crd: &Value, errors: &mut Vec<Error>) {
     metadata::annotations(meta.get("annotations"), &path.child("annotations"), errors);
 }
 
-/// The spec, and which parts its versions share: Kubernetes checks a schema (subresources, columns, selectable fields) that all versions have alike once, under `spec.validation` and so on.
+/// The spec, and the parts that its versions share: Kubernetes checks a schema (subresources, columns, selectable fields) that all versions
+/// have alike once, under `spec.validation` and so on.
 struct Spec<'a> {
     value: &'a Value,
     versions: &'a [Value],
