@@ -17,9 +17,9 @@ pub const BURST: usize = 500;
 pub enum Pods {
     /// There are as many as desired.
     Enough,
-    /// So many are missing.
+    /// This many pods are missing.
     Make(usize),
-    /// These are surplus.
+    /// These pods are surplus.
     Delete(Vec<Object>),
 }
 
