@@ -1,13 +1,13 @@
-//! Findings that validation does not make: what is allowed in a catalog, and yet hurts those who use it.
+//! Findings beyond validation: parts of a catalog that are allowed, but harm its users.
 //!
 //! ```text
 //!   Placed (catalog, and where each blob stands)
 //!      | lint
-//!      +--> validate_all     whatever validation refuses, so that one run tells everything
-//!      +--> graph            heads, ways to them, edges, ranges            of each channel
+//!      +--> validate_all     whatever validation refuses, so that one run reports everything
+//!      +--> graph            heads, paths to them, edges, ranges          of each channel
 //!      +--> package          default channel, icon, texts, deprecations    of each package
 //!      +--> bundle           names, images, properties, sizes              of each bundle
-//!      +--> needs            who provides what others need                 of the whole catalog
+//!      +--> needs            providers of requirements                    of the whole catalog
 //!      +--> Vec<Finding>     worst first, with file and line, rule and fix
 //! ```
 //!
@@ -42,12 +42,12 @@ pub use compare::compare_bundle;
 pub use places::{Place, Placed, Places};
 pub use rules::Rule;
 
-/// One thing that should be looked at.
+/// One finding of `catalog lint`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule that it breaks.
     pub rule: Rule,
-    /// How much it weighs.
+    /// Its severity.
     pub level: Level,
     /// The package, if it is about one.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -64,19 +64,19 @@ pub struct Finding {
     /// Line where the blob begins, from 1; 0 without a file.
     #[serde(skip_serializing_if = "is_zero")]
     pub line: usize,
-    /// What is so.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// The fix.
     pub fix: &'static str,
 }
 
-// Asked by the serializer, which gives a reference.
+// Called by the serializer, which passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(line: &usize) -> bool {
     *line == 0
 }
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Debug, Clone, Copy, Default)]
 struct Subject<'a> {
     package: &'a str,
@@ -101,7 +101,7 @@ impl<'a> Subject<'a> {
         Self { package, bundle, ..Self::default() }
     }
 
-    /// Schema and name of the blob to look at.
+    /// Schema and name of the blob that the finding points to.
     fn blob(self) -> (&'static str, &'a str) {
         if !self.channel.is_empty() {
             (SCHEMA_CHANNEL, self.channel)
@@ -149,14 +149,14 @@ impl Report<'_> {
     }
 }
 
-/// A package with what several rules ask for.
+/// A package with data that several rules need.
 struct Subjects<'a> {
     name: &'a str,
     parts: &'a Parts<'a>,
     versions: Versions<'a>,
 }
 
-/// Looks at everything; findings worst first, then by file and line.
+/// Checks everything; findings come worst first, then by file and line.
 pub fn lint(placed: &Placed) -> Vec<Finding> {
     let mut report = Report { places: &placed.places, findings: Vec::new() };
     let packages = Parts::by_package(&placed.catalog);
@@ -182,7 +182,7 @@ pub fn lint(placed: &Placed) -> Vec<Finding> {
     findings
 }
 
-/// What validation refuses.
+/// Reports the findings of validation.
 fn invalid(catalog: &Catalog, packages: &BTreeMap<&str, Parts<'_>>, report: &mut Report<'_>) {
     let Err(validation) = validate_all(catalog) else { return };
     for finding in validation.findings() {
@@ -190,13 +190,13 @@ fn invalid(catalog: &Catalog, packages: &BTreeMap<&str, Parts<'_>>, report: &mut
         let (package, channel, bundle) = (text(&finding.scope.package), text(&finding.scope.channel), text(&finding.scope.bundle));
         let absent = packages.get(package.as_str()).is_some_and(|parts| !channel.is_empty() && parts.channel(&channel).is_none());
         if absent {
-            // The default channel that does not exist; a rule of its own says so.
+            // A missing default channel has a rule of its own.
             continue;
         }
         let blob = &finding.blob;
         let of = if blob.schema == SCHEMA_PACKAGE { &blob.name } else { &blob.package };
         let place = report.places.of(&blob.schema, of, &blob.name).or_else(|| report.places.of(SCHEMA_PACKAGE, &package, &package));
-        // Of a bundle outside of channels validation names the blob alone.
+        // For a bundle outside of channels, validation names only the blob.
         let bundle = if bundle.is_empty() && blob.schema == SCHEMA_BUNDLE { blob.name.as_str() } else { &bundle };
         report.add_at(Rule::of_validation(finding.rule), Subject::entry(&package, &channel, bundle), place, finding.text.clone());
         if let Some(last) = report.findings.last_mut() {

@@ -1,4 +1,4 @@
-//! Files to blobs (OLM1-FBC-02, CATLG-07).
+//! Loading of files as blobs (OLM1-FBC-02, CATLG-07).
 //!
 //! A file that begins with `{` is a sequence of JSON objects; anything else, and what follows the JSON, is YAML documents.
 //!
@@ -8,8 +8,8 @@
 //!                      └── ...                     ──┘
 //! ```
 //!
-//! Each blob is handed on as one canonical line, with the file and the line it came from, and is forgotten soon after: the memory needed
-//! is that of a few pieces, whatever the size of the files.
+//! Each blob is handed on as one canonical line, with its file and line, and is forgotten soon after: the memory needed is that of a few
+//! pieces, whatever the size of the files.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -26,14 +26,14 @@ use crate::pieces::{Batch, Form, Piece, Pieces, text_after_separator};
 use crate::source::{Source, visible_files};
 use crate::validate::{blob_error, not_text};
 
-/// Bounds on what is read.
+/// Limits on reading.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Files of a catalog.
     pub files: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
-    /// Bytes of one blob, as it stands in the file and as a canonical line.
+    /// Bytes of one blob, both in the file and as a canonical line.
     pub blob_bytes: u64,
     /// Bytes of one YAML document.
     pub yaml_bytes: u64,
@@ -47,7 +47,7 @@ impl Default for Limits {
     }
 }
 
-/// One blob of a catalog, on its way through.
+/// One blob of a catalog during loading.
 #[derive(Debug, Clone, Copy)]
 pub struct Blob<'a> {
     /// File below the root.
@@ -56,16 +56,16 @@ pub struct Blob<'a> {
     pub line: usize,
     /// Its schema, never empty.
     pub schema: &'a str,
-    /// Its `package`, empty when it has none.
+    /// Its `package`, empty if it has none.
     pub package: &'a str,
-    /// Its `name`, empty when it has none.
+    /// Its `name`, empty if it has none.
     pub name: &'a str,
     /// The blob as one canonical line, without line end.
     pub json: &'a str,
 }
 
 impl Blob<'_> {
-    /// What a user calls this blob.
+    /// The blob's name for messages.
     pub fn subject(&self) -> String {
         subject(self.schema, self.package, self.name)
     }
@@ -76,7 +76,7 @@ impl Blob<'_> {
     }
 }
 
-/// What a user calls a blob.
+/// A blob's name for messages.
 pub(crate) fn subject(schema: &str, package: &str, name: &str) -> String {
     match (package, name) {
         ("", "") => schema.to_owned(),
@@ -86,10 +86,10 @@ pub(crate) fn subject(schema: &str, package: &str, name: &str) -> String {
     }
 }
 
-/// What to do with each blob.
+/// Consumer of each blob.
 pub type Sink<'s> = dyn FnMut(Blob<'_>) -> Result<(), LoadError> + 's;
 
-/// Reads all files of a source, in path order, and hands each blob to `sink`. The first error ends it.
+/// Reads all files of a source, in path order, and passes each blob to `sink`. Stops at the first error.
 pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result<(), LoadError> {
     let paths = files(source, limits)?;
     let repeated = Repeated::default();
@@ -122,7 +122,7 @@ pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result
     )
 }
 
-/// Loads a source, writes its blobs as JSON lines to `lines` (OLM1-CAT-07) and returns the index of what was written.
+/// Loads a source, writes its blobs as JSON lines to `lines` (OLM1-CAT-07) and returns the index of the written lines.
 pub fn store(source: &dyn Source, limits: &Limits, lines: &mut dyn Write) -> Result<Vec<u8>, LoadError> {
     let mut index = IndexBuilder::new();
     load(source, limits, &mut |blob| {
@@ -134,7 +134,7 @@ pub fn store(source: &dyn Source, limits: &Limits, lines: &mut dyn Write) -> Res
 
 const NOT_UTF8: &str = "the text is not UTF-8";
 
-/// The files that are part of the catalog, as many as are allowed.
+/// The files that are part of the catalog, up to the limit.
 pub(crate) fn files(source: &dyn Source, limits: &Limits) -> Result<Vec<String>, LoadError> {
     let paths = visible_files(source)?;
     if paths.len() as u64 > limits.files {
@@ -143,7 +143,7 @@ pub(crate) fn files(source: &dyn Source, limits: &Limits) -> Result<Vec<String>,
     Ok(paths)
 }
 
-/// Counts one blob more.
+/// Counts one more blob.
 pub(crate) fn count_blob(count: &mut u64, path: &str, line: usize, limits: &Limits) -> Result<(), LoadError> {
     *count += 1;
     if *count > limits.blobs {
@@ -185,13 +185,13 @@ impl Lines {
     }
 }
 
-/// A blob as it stands in its file, checked: JSON, with `schema`, and no key twice.
+/// A checked blob of a file: JSON, with `schema`, without duplicate keys.
 pub(crate) struct Found<'a> {
     pub(crate) path: &'a str,
     pub(crate) line: usize,
     /// Offset of its piece in the file, and the length.
     pub(crate) place: (u64, usize),
-    /// Its text; JSON, also when it was YAML.
+    /// Its text as JSON, also if the file is YAML.
     pub(crate) json: &'a str,
     pub(crate) fields: &'a Fields<'a>,
     pub(crate) schema: Cow<'a, str>,
@@ -200,7 +200,7 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The blob for who reads it as JSON, whatever its spaces and the order of its keys.
+    /// Returns the blob for readers of JSON, with any spaces and order of keys.
     pub(crate) fn blob(&self) -> Blob<'_> {
         let Self { path, line, json, schema, package, name, .. } = self;
         Blob { path, line: *line, schema, package, name, json }
@@ -225,19 +225,19 @@ impl Found<'_> {
     }
 }
 
-/// What to do with each blob of a batch.
+/// Consumer of each blob of a batch.
 pub(crate) type EachFound<'s> = dyn FnMut(Found<'_>) -> Result<(), LoadError> + 's;
 
-/// What a YAML document without content is.
+/// Meaning of a YAML document without content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Empty {
-    /// Nothing: what serves catalogs passes over it.
+    /// Nothing: servers of catalogs skip it.
     Nothing,
-    /// A blob without schema, as `opm` has it.
+    /// A blob without schema, as in `opm`.
     Blob,
 }
 
-/// How blobs are read.
+/// Rules for reading blobs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'l> {
     pub(crate) limits: &'l Limits,
@@ -245,7 +245,7 @@ pub(crate) struct Rules<'l> {
     pub(crate) repeated: &'l Repeated,
 }
 
-/// The bytes that the YAML aliases of a catalog have repeated. Small documents may repeat much more than they are, and a catalog has many.
+/// The bytes that YAML aliases of a catalog have repeated. A small document can expand far beyond its size, and a catalog has many documents.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated(AtomicUsize);
 
@@ -269,7 +269,7 @@ pub(crate) fn read_piece(bytes: &[u8], at: At<'_>, form: Form, rules: Rules<'_>,
     }
 }
 
-/// The text of a JSON piece; a byte that is no UTF-8 becomes U+FFFD, as Go's decoder has it.
+/// The text of a JSON piece; bytes that are not UTF-8 become U+FFFD, as in Go's decoder.
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -331,17 +331,17 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
     Ok(())
 }
 
-/// Most values of one YAML document, those that aliases repeat included.
+/// Maximum number of values of one YAML document, those that aliases repeat included.
 const YAML_NODES: usize = 2_000_000;
-/// Most bytes that aliases repeat in all YAML documents of a catalog.
+/// Maximum number of bytes that aliases repeat in all YAML documents of a catalog.
 const REPEATED_BYTES: usize = 64 << 20;
 
-/// Reads one blob that was part of another text; `path` says where.
+/// Reads one blob from inside another text; `path` names that text.
 pub(crate) fn read_json(json: &str, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     found(json, (path, 1, (0, json.len())), limits, each)
 }
 
-/// Checks one blob and hands it on.
+/// Checks one blob and passes it on.
 fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     let limit = || LoadError::Limit { path: format!("{path}:{line}"), what: "the size of the blob", limit: limits.blob_bytes };
     if json.len() as u64 > limits.blob_bytes {
@@ -376,7 +376,7 @@ fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut Ea
     each(Found { path, line, place, json, fields: &fields, schema, package, name })
 }
 
-/// No two keys of a blob are equal but for case (OLM1-FBC-06); one key twice is one key.
+/// Checks that no two keys of a blob are equal apart from case (OLM1-FBC-06); a repeated key of the same spelling counts as one.
 fn unique_keys(path: &str, line: usize, fields: &Fields<'_>) -> Result<(), LoadError> {
     let mut keys: Vec<(String, &str)> = fields.members().iter().map(|(key, _)| (key.to_lowercase(), key.as_ref())).collect();
     keys.sort_unstable();
@@ -392,7 +392,7 @@ fn unique_keys(path: &str, line: usize, fields: &Fields<'_>) -> Result<(), LoadE
     }
 }
 
-/// A blob for a message: whole when it is short.
+/// A blob for a message, shortened if it is long.
 fn shortened(json: &str) -> String {
     const MOST: usize = 2_000;
     if json.len() <= MOST {

@@ -174,7 +174,7 @@ impl<'a> Updates<'a> {
         candidates.into_iter().filter(|to| self.steps[*to].exists).filter_map(next).collect()
     }
 
-    /// One flag for each entry, true if the entry at `target` can be reached from it; the target reaches itself. Steps lead through bundles that exist.
+    /// One flag for each entry, true if `target` can be reached from it; the target reaches itself. Steps lead through bundles that exist.
     pub fn reaching(&self, target: usize, edges: Edges) -> Vec<bool> {
         let mut reached = vec![false; self.steps.len()];
         reached[target] = true;

@@ -39,7 +39,7 @@ pub enum Format {
 /// Reason why a catalog was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// It can not be loaded; nothing was written.
+    /// It cannot be loaded; nothing was written.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The output reports an error.

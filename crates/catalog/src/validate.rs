@@ -1,13 +1,13 @@
-//! Whether a catalog is valid, in upstream's words (CATLG-22 to CATLG-26; OLM1-FBC-20).
+//! Validation of a catalog, in upstream's words (CATLG-22 to CATLG-26; OLM1-FBC-20).
 //!
 //! ```text
-//!   blobs ── facts    names, versions, what is wrong with a blob alone    on every core, values are not kept
+//!   blobs ── facts    names, versions, problems of single blobs           on every core, values are not kept
 //!            content  names, duplicates, properties, pull specs           (CATLG-23)   first hit ends it
 //!            content  deprecations                                        (CATLG-24)   first hit ends it
 //!            graph    packages, channels, bundles, update graph           (CATLG-25, 26)   all hits, drawn as a tree
 //! ```
 //!
-//! [`validate_source`] stops where `opm validate` stops, or goes on and puts everything into one tree, as [`Extent`] says.
+//! [`validate_source`] stops where `opm validate` stops, or collects everything in one tree; [`Extent`] selects one of the two.
 
 mod content;
 mod facts;
@@ -31,7 +31,7 @@ pub(crate) use facts::{Fact, decode_base64};
 pub(crate) use go_types::{blob_error, not_text, property_error};
 pub use rule::Rule;
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Scope {
     /// The package, if one is known.
@@ -82,16 +82,16 @@ impl fmt::Display for BlobName {
     }
 }
 
-/// One thing that is wrong.
+/// One problem in a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule that it is a hit of.
+    /// The broken rule.
     pub rule: Rule,
-    /// What it is about.
+    /// Its subject.
     pub scope: Scope,
     /// Upstream's words.
     pub text: String,
-    /// The blob that says so.
+    /// The blob with the problem.
     pub blob: BlobName,
 }
 
@@ -107,17 +107,17 @@ impl Finding {
     }
 }
 
-/// What is wrong with a catalog; never empty.
+/// The problems of a catalog; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validation {
-    /// A content check failed; the model was not looked at.
+    /// A content check failed; the model was not checked.
     Content(Box<Finding>),
-    /// Everything that was found, as a tree.
+    /// All findings, as a tree.
     Tree(Vec<Finding>),
 }
 
 impl Validation {
-    /// The findings, in the order they are shown.
+    /// The findings, in display order.
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Content(finding) => std::slice::from_ref(&**finding),
@@ -137,19 +137,19 @@ impl fmt::Display for Validation {
 
 impl std::error::Error for Validation {}
 
-/// How far validation goes.
+/// Extent of validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// To where `opm validate` stops.
+    /// Up to the point where `opm validate` stops.
     Opm,
-    /// To the end: everything is reported (`--all`).
+    /// Complete: everything is reported (`--all`).
     Everything,
 }
 
-/// Why a source is not a valid catalog.
+/// Reason why a source is not a valid catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
-    /// It can not be loaded.
+    /// It cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// It breaks rules.
@@ -157,7 +157,7 @@ pub enum Invalid {
     Rules(#[from] Validation),
 }
 
-/// Checks a catalog in files. Property values are looked at in passing, so that the memory needed is that of names and edges.
+/// Checks a catalog in files. Property values are checked in passing and not kept, so that only names and edges need memory.
 pub fn validate_source(source: &dyn Source, limits: &Limits, extent: Extent) -> Result<(), Invalid> {
     let facts = read_facts(source, limits)?;
     Ok(judge(&facts, extent)?)
@@ -198,7 +198,7 @@ pub fn validate(catalog: &Catalog) -> Result<(), Validation> {
     judge(&Facts::of(catalog), Extent::Opm)
 }
 
-/// Checks a catalog and reports everything (`--all`).
+/// Checks a catalog and reports all problems (`--all`).
 pub fn validate_all(catalog: &Catalog) -> Result<(), Validation> {
     judge(&Facts::of(catalog), Extent::Everything)
 }

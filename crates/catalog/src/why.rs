@@ -159,7 +159,7 @@ pub fn why(question: &Question<'_>, packages: &std::collections::BTreeMap<&str, 
     let asked =
         |updates: &&Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
     let mut answers: Vec<InChannel> = all.iter().filter(asked).map(|updates| in_channel(updates, &from, to.as_ref())).collect();
-    // Channels without either end are left out, unless all channels are.
+    // Channels that know neither end are left out, unless that leaves none.
     let knows =
         |answer: &InChannel| answer.to.is_some() && (answer.reached || from.in_channel(&all, &answer.channel) || answer.farthest.is_some());
     if question.channels.is_empty() && answers.iter().any(knows) {

@@ -1,4 +1,4 @@
-//! Content checks that upstream ends at the first hit (CATLG-23, CATLG-24), and the model that the later checks look at.
+//! Content checks that upstream stops at the first finding (CATLG-23, CATLG-24), and the model for the later checks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::facts::{BundleFact, ChannelFact, Facts, Place};
 use super::{Finding, Rule, Scope};
 use crate::model::{Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
-/// Whether to look further after a finding.
+/// Continuation after a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Stop,
@@ -41,7 +41,7 @@ pub(super) struct BundleModel<'a> {
     pub(super) deprecation: Option<Message<'a>>,
 }
 
-/// Message of a deprecation, and where it stands.
+/// Message of a deprecation, with its place.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     pub(super) text: &'a str,
@@ -50,10 +50,10 @@ pub(super) struct Message<'a> {
 
 type Report<'r> = dyn FnMut(Finding) -> Next + 'r;
 
-/// Runs the checks in upstream's order. The returned model is complete unless `report` said stop.
+/// Runs the checks in upstream's order. The returned model is complete unless `report` stopped the checks.
 pub(super) fn check<'a>(facts: &'a Facts, report: &mut Report<'_>) -> Model<'a> {
     let mut checker = Checker { facts, report, model: Model::default() };
-    // The error is only the wish to stop; what was found went to `report`.
+    // The error is only the signal to stop; the findings went to `report`.
     let _stopped = checker.all();
     checker.model
 }
@@ -66,10 +66,10 @@ struct Checker<'a, 'r, 's> {
     model: Model<'a>,
 }
 
-/// Entry names by package, and where the channel stands.
+/// Entry names by package, with the channel.
 type Entries<'a> = BTreeMap<&'a str, (BTreeSet<&'a str>, &'a ChannelFact)>;
 
-/// The blob that a finding is about.
+/// The blob that a finding points to.
 #[derive(Clone, Copy)]
 struct At<'a> {
     place: Option<&'a Place>,
@@ -126,7 +126,7 @@ impl<'a> Checker<'a, '_, '_> {
         Ok(())
     }
 
-    /// Returns the entries of the last channel of each package: those are the ones upstream looks for among the bundles.
+    /// Returns the entries of the last channel of each package: upstream looks for those among the bundles.
     fn channels(&mut self) -> Result<Entries<'a>, Stop> {
         let mut wanted = Entries::new();
         for channel in &self.facts.channels {
@@ -246,7 +246,7 @@ impl<'a> Checker<'a, '_, '_> {
         Ok(())
     }
 
-    /// Puts a deprecation where it belongs; the text says why it belongs nowhere.
+    /// Adds a deprecation to its object; the text is the reason if there is no such object.
     fn deprecate(&mut self, package: &str, j: usize, reference: &'a Reference, message: Message<'a>) -> Option<String> {
         let model = self.model.packages.get_mut(package)?;
         let name = reference.name.as_str();
@@ -256,7 +256,7 @@ impl<'a> Checker<'a, '_, '_> {
                 None => return Some(format!("cannot deprecate bundle {} for package {}: bundle not found", quote(name), quote(package))),
             },
             SCHEMA_CHANNEL => {
-                // A default channel that no blob describes is part of the model, empty.
+                // A default channel without a blob is part of the model, empty.
                 let default = model.default_channel == name && !name.is_empty();
                 let channel = if default { Some(model.channels.entry(&reference.name).or_default()) } else { model.channels.get_mut(name) };
                 match channel {
@@ -292,7 +292,7 @@ fn go_reference(reference: &Reference) -> String {
     format!("declcfg.PackageScopedReference{{Schema:{}, Name:{}}}", quote(&reference.schema), quote(&reference.name))
 }
 
-/// Why a text is no DNS-1123 label, in Kubernetes' words; empty when it is one.
+/// Reasons why a text is not a DNS-1123 label, in Kubernetes' words; empty if it is one.
 fn dns1123_label(name: &str) -> Vec<String> {
     let mut reasons = Vec::new();
     if name.len() > 63 {

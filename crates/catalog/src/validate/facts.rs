@@ -1,5 +1,5 @@
-//! What validation needs of a catalog: names, entries, versions, and what was found wrong with each blob by itself. The values of
-//! properties, which are nearly all of a catalog, are looked at once and not kept.
+//! Facts of a catalog for validation: names, entries, versions, and the problems of each blob by itself. The values of properties, which
+//! are nearly all of a catalog, are read once and not kept.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::load::Found;
 use crate::model::{Catalog, Deprecation, Entry, Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::pullspec::check_pull_spec;
 
-/// Where a blob stands.
+/// Position of a blob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// File below the root of the catalog.
@@ -55,10 +55,10 @@ pub(crate) struct BundleFact {
     pub(crate) place: Option<Place>,
     pub(crate) package: String,
     pub(crate) name: String,
-    /// What is wrong with the blob by itself, in the order in which upstream looks.
+    /// Problems of the blob by itself, in upstream's order.
     pub(crate) wrong: Vec<(Rule, String)>,
     pub(crate) package_properties: usize,
-    /// Whether there is an image, or there are manifests in place of one.
+    /// True if there is an image, or manifests in its place.
     pub(crate) has_content: bool,
     pub(crate) version: BundleVersion,
 }
@@ -70,7 +70,7 @@ pub(crate) struct DeprecationsFact {
     pub(crate) entries: Vec<Deprecation>,
 }
 
-/// Version and release of a bundle, as text; 0.0.0 when it has none that can be read.
+/// Version and release of a bundle, as text; 0.0.0 if it has no valid version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BundleVersion {
     pub(crate) version: String,
@@ -85,7 +85,7 @@ impl Default for BundleVersion {
 }
 
 impl BundleVersion {
-    /// As upstream compares it among the bundles of a package.
+    /// The text by which upstream compares it among the bundles of a package.
     pub(super) fn text(&self) -> String {
         match &self.release {
             None => self.version.clone(),
@@ -100,17 +100,17 @@ pub(crate) enum Fact {
     Channel(ChannelFact),
     Bundle(BundleFact),
     Deprecations(DeprecationsFact),
-    /// A schema that validation knows nothing of.
+    /// A schema without validation.
     Other,
 }
 
 impl Fact {
-    /// Only whether upstream would load the blob.
+    /// Checks only that upstream would load the blob.
     pub(crate) fn check(found: &Found<'_>, path: &Arc<str>) -> Result<(), LoadError> {
         Self::read(found, path).map(|_| ())
     }
 
-    /// Reads the facts of a blob. The error is one that makes upstream refuse to load the catalog at all.
+    /// Reads the facts of a blob. An error means that upstream refuses to load the catalog at all.
     pub(crate) fn read(found: &Found<'_>, path: &Arc<str>) -> Result<Self, LoadError> {
         let place = Some(Place { path: Arc::clone(path), line: found.line });
         Self::of_fields(&found.schema, found.fields, place).map_err(|shape| found.shape_error(shape))
@@ -165,7 +165,7 @@ impl Facts {
         }
     }
 
-    /// The facts of a catalog in memory; nobody knows there where a blob stood.
+    /// The facts of a catalog in memory, without the positions of its blobs.
     pub(super) fn of(catalog: &Catalog) -> Self {
         let packages = catalog.packages.iter().map(|package| PackageFact {
             place: None,
@@ -197,10 +197,10 @@ impl Facts {
     }
 }
 
-/// Go does not look at the bits that are left over.
+/// Go ignores the bits that are left over.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Bytes of a base64 text as Go reads it: line ends inside do not count.
+/// Decodes a base64 text as Go does: line ends inside are ignored.
 pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     if text.contains(['\n', '\r']) { BASE64.decode(text.replace(['\n', '\r'], "")) } else { BASE64.decode(text) }
 }
@@ -209,7 +209,7 @@ fn not_base64(field: &str) -> Shape {
     Shape { field: field.to_owned(), expected: "base64 with its padding", found: "something else" }
 }
 
-/// Manifests inside of a bundle are decoded on loading (upstream needs them for its older interface), so they must be readable.
+/// Checks that the manifests inside a bundle are readable: upstream decodes them on loading, for its older interface.
 fn readable_objects(properties: &[(&str, &str)]) -> Result<(), Shape> {
     for (index, (_, value)) in properties.iter().enumerate().filter(|(_, (kind, _))| *kind == "olm.bundle.object") {
         let at = format!("properties[{index}].value");
@@ -228,7 +228,7 @@ fn readable_objects(properties: &[(&str, &str)]) -> Result<(), Shape> {
     Ok(())
 }
 
-/// Looks at everything that a bundle's blob says by itself (CATLG-23).
+/// Checks everything in a bundle's blob by itself (CATLG-23).
 fn bundle_fact<'i>(
     place: Option<Place>,
     (package, name): (&str, &str),

@@ -1,6 +1,6 @@
-//! Whether Go's decoder takes the value of a property of a known type, and its words when it does not (CATLG-23).
+//! Decoding of known property types by Go: acceptance of a value, and the error messages (CATLG-23).
 //!
-//! Upstream decodes known properties into structs; the shapes of those structs stand here as tables.
+//! Upstream decodes known properties into structs; the tables here describe those structs.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use serde_json::Value;
 use crate::json::Cursor;
 use crate::json::write::{Layout, Writer};
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Copy)]
 enum Type {
     Text,
     Bool,
-    /// An integer of so many bits, and its name.
+    /// An integer: its number of bits, and its name.
     Integer(u32, &'static str),
     /// Bytes in base64.
     Bytes,
-    /// Anything.
+    /// Any value.
     Any,
-    /// Texts by any key.
+    /// A map with text values.
     Map,
-    /// A list; of what, and the name of that.
+    /// A list: its element type, and the name of that type.
     List(&'static Type, &'static str),
     Struct(&'static Struct),
 }
@@ -112,7 +112,7 @@ static APP_LINK: Struct = Struct("v1alpha1", "AppLink", &[("name", Type::Text), 
 static MAINTAINER: Struct = Struct("v1alpha1", "Maintainer", &[("name", Type::Text), ("email", Type::Text)]);
 static KIND: Struct = Struct("v1", "GroupVersionKind", &[("group", Type::Text), ("version", Type::Text), ("kind", Type::Text)]);
 
-/// Why a property of a known type can not be read; nothing when it can.
+/// Reason why a property of a known type cannot be read; `None` if it can.
 pub(crate) fn property_error(index: usize, kind: &str, value: &str) -> Option<String> {
     let of: &'static Struct = match kind {
         "olm.package" => &PACKAGE,
@@ -176,7 +176,7 @@ static DEPRECATIONS_BLOB: Struct = Struct(
     &[("schema", Type::Text), ("package", Type::Text), ("entries", Type::List(&Type::Struct(&DEPRECATION), "declcfg.DeprecationEntry"))],
 );
 
-/// Upstream's words about a blob that its structs do not take.
+/// Upstream's message about a blob that its structs do not accept.
 pub(crate) fn blob_error(schema: &str, json: &str) -> Option<String> {
     let (kind, of) = match schema {
         "olm.package" => ("package", &PACKAGE_BLOB),
@@ -188,7 +188,7 @@ pub(crate) fn blob_error(schema: &str, json: &str) -> Option<String> {
     Some(format!("parse {kind}: {}", first_mismatch(json, of)?))
 }
 
-/// Upstream's words about a member of a blob that has to be a text and is none. It asks Go to write the value as a truth value.
+/// Upstream's message about a member of a blob that must be a text and is not. It asks Go to write the value as a truth value.
 pub(crate) fn not_text(key: &str, json: &str) -> Option<String> {
     let value: Value = serde_json::from_str(json).ok()?;
     Some(format!(
@@ -199,7 +199,7 @@ pub(crate) fn not_text(key: &str, json: &str) -> Option<String> {
     ))
 }
 
-/// The way in which Go is asked to write a value.
+/// The verb by which Go writes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     /// `%t`
@@ -239,7 +239,7 @@ fn float(number: f64) -> String {
     }
 }
 
-/// The mismatch that upstream reports: of several the first in the order of sorted keys.
+/// The mismatch that upstream reports: the first one in the order of sorted keys.
 fn first_mismatch(value: &str, of: &'static Struct) -> Option<String> {
     mismatch(value, of)?;
     let mut sorted = Vec::with_capacity(value.len());
@@ -253,7 +253,7 @@ fn mismatch(value: &str, of: &'static Struct) -> Option<String> {
     walk.first
 }
 
-/// Goes along a value and a type; the value is known to be JSON.
+/// Parallel walk over a value and a type; the value is known to be JSON.
 struct Walk<'a> {
     cursor: Cursor<'a>,
     path: Vec<&'static str>,
@@ -288,7 +288,7 @@ impl Walk<'_> {
                     Some(b'n') => true,
                     Some(b'"') => matches!(wanted, Type::Text | Type::Any),
                     Some(b't' | b'f') => matches!(wanted, Type::Bool | Type::Any),
-                    // Go takes a list of small numbers for bytes.
+                    // Go accepts a list of small numbers as bytes.
                     Some(b'[') => matches!(wanted, Type::Any | Type::Bytes),
                     _ => matches!(wanted, Type::Any),
                 };
@@ -304,7 +304,7 @@ impl Walk<'_> {
     fn fields(&mut self, of: &'static Struct) {
         let outer = self.of.replace(of);
         let mut first = true;
-        // Errors can not come: the value was checked when its blob was.
+        // No error is possible: the value was checked with its blob.
         if self.cursor.enter(b'{').is_ok() {
             while let Ok(Some(key)) = self.cursor.key(&mut first) {
                 match of.2.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
@@ -374,12 +374,12 @@ fn go_kind(first: Option<u8>) -> &'static str {
     }
 }
 
-/// Where a text stops being base64.
+/// Position at which a text stops being base64.
 fn base64_position(text: &str) -> Result<(), usize> {
     match super::facts::decode_base64(text) {
         Ok(_) => Ok(()),
         Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _)) => Err(at),
-        // One that ends within its padding is wrong at its end, one that ends without it where its last four letters begin.
+        // A text that ends within its padding is wrong at its end; one that ends without padding, where its last four letters begin.
         Err(_) if text.ends_with('=') => Err(text.len()),
         Err(_) => Err(text.len() - text.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')).count() % 4),
     }

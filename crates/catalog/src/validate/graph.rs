@@ -1,4 +1,4 @@
-//! Model checks, all of them collected (CATLG-25), and the shape of each channel's update graph (CATLG-26).
+//! Checks of the model, all of them collected (CATLG-25), and of the shape of each channel's update graph (CATLG-26).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -34,7 +34,7 @@ fn check_package(name: &str, package: &PackageModel<'_>, findings: &mut Vec<Find
     for (channel_name, channel) in &package.channels {
         check_channel(name, channel_name, channel, package, findings);
     }
-    // A default channel that no blob describes counts as a channel without bundles.
+    // A default channel without a blob counts as a channel without bundles.
     if !package.default_channel.is_empty() && !package.channels.contains_key(package.default_channel) {
         check_channel(name, package.default_channel, &ChannelModel::default(), package, findings);
     }
@@ -46,7 +46,7 @@ fn empty_message(message: Option<Message<'_>>, package: &str, scope: impl Fn() -
     Some(Finding::new(Rule::DeprecationMessage, scope(), text).in_blob(message.place, SCHEMA_DEPRECATIONS, package, ""))
 }
 
-/// Different bundles with one version; a bundle without a blob has version 0.0.0, as upstream has it.
+/// Different bundles with one version; a bundle without a blob has version 0.0.0, as in upstream.
 fn duplicate_versions(package: &PackageModel<'_>) -> Option<String> {
     let mut by_version: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for entry in package.channels.values().filter_map(|channel| channel.channel).flat_map(|channel| &channel.entries) {
@@ -95,7 +95,7 @@ fn check_channel(package_name: &str, name: &str, channel: &ChannelModel<'_>, pac
     }
 }
 
-/// What is wrong with an entry by itself.
+/// Problems of an entry by itself.
 fn entry_findings(entry: &Entry) -> Vec<(Rule, String)> {
     let mut found = Vec::new();
     for (i, _) in entry.skips.iter().enumerate().filter(|(_, skip)| skip.is_empty()) {
@@ -109,7 +109,7 @@ fn entry_findings(entry: &Entry) -> Vec<(Rule, String)> {
     found
 }
 
-/// What is wrong with the bundle of an entry, as a part of its channel.
+/// Problems of an entry's bundle, as a part of its channel.
 fn bundle_findings(package: &str, entry: &Entry, bundle: Option<&BundleModel<'_>>) -> Vec<(Rule, String)> {
     let mut found = Vec::new();
     let name = entry.name.as_str();
@@ -139,7 +139,7 @@ fn bundle_findings(package: &str, entry: &Entry, bundle: Option<&BundleModel<'_>
     found
 }
 
-/// One head, no cycle on the way down from it, nobody stranded.
+/// Checks for one head, no cycle on the path down from it, and no stranded entry.
 fn check_update_graph(entries: &[Entry]) -> Result<(), (Rule, String)> {
     let by_name: HashMap<&str, &Entry> = entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let skipped: HashSet<&str> = entries.iter().flat_map(|entry| &entry.skips).map(crate::BundleName::as_str).collect();

@@ -1,9 +1,9 @@
-//! The rules of validation by name, the requirement each one comes from, and what to do about a hit.
+//! The rules of validation by name, with the requirement of each and the fix.
 
-/// What a catalog did not hold to.
+/// A rule of validation that a catalog broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A package has no name, or one that is no DNS label.
+    /// A package has no name, or one that is not a DNS label.
     PackageName,
     /// Two blobs describe one package.
     DuplicatePackage,
@@ -17,19 +17,19 @@ pub enum Rule {
     DuplicateEntry,
     /// Two blobs describe one bundle.
     DuplicateBundle,
-    /// A property has a value of another shape than its type wants.
+    /// A property has a value whose shape its type does not allow.
     UnreadableProperty,
     /// A bundle has no `olm.package` property, or several.
     PackageProperty,
     /// The `olm.package` property names another package.
     PackagePropertyName,
-    /// An image is no pull spec.
+    /// An image is not a pull spec.
     PullSpec,
     /// A version is not semantic.
     Version,
-    /// A release is no list of identifiers, or stands beside build metadata.
+    /// A release is not a list of identifiers, or stands beside build metadata.
     Release,
-    /// A bundle with a release has a name that does not say so.
+    /// A bundle with a release has a name without the release.
     ReleaseName,
     /// No channel has the bundle.
     BundleInNoChannel,
@@ -37,7 +37,7 @@ pub enum Rule {
     EntryWithoutBundle,
     /// A package has several deprecation blobs, or one object is deprecated twice.
     DuplicateDeprecations,
-    /// A deprecation is about nothing that exists.
+    /// A deprecation refers to an object that does not exist.
     DeprecationReference,
     /// A deprecation has no message.
     DeprecationMessage,
@@ -53,32 +53,32 @@ pub enum Rule {
     NoHead,
     /// Several entries of a channel are neither replaced nor skipped.
     SeveralHeads,
-    /// Going down from the head comes back to where it was.
+    /// The path down from the head returns to an earlier entry.
     Cycle,
-    /// No way leads from an entry to the head.
+    /// No path leads from an entry to the head.
     Stranded,
     /// An entry has no name.
     EntryName,
     /// An entry skips the empty name.
     EmptySkip,
-    /// A skip range can not be read.
+    /// A skip range cannot be parsed.
     SkipRange,
     /// A bundle has neither an image nor manifests.
     Image,
 }
 
 impl Rule {
-    /// Its name, for output and for people who search.
+    /// Its name, for output and for searching.
     pub fn id(self) -> &'static str {
         self.row().0
     }
 
-    /// The requirement that it comes from.
+    /// The requirement behind it.
     pub fn requirement(self) -> &'static str {
         self.row().1
     }
 
-    /// What to do about a hit.
+    /// The fix for a finding.
     pub fn fix(self) -> &'static str {
         self.row().2
     }
