@@ -31,7 +31,7 @@ pub enum StoreError {
     Index {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: IndexError,
     },
 }

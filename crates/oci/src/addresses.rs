@@ -120,7 +120,7 @@ pub(crate) struct OutOfReach {
 pub(crate) fn check(url: &Url, reach: Class) -> Result<(), OutOfReach> {
     let address = match host(url) {
         Some(Host::Address(address)) => address,
-        // Names of this machine mean it, whatever a resolver says, and proxies resolve names themselves.
+        // Names of this machine mean this machine, even if a resolver disagrees, and proxies resolve names themselves.
         Some(Host::Name(name)) if is_local_name(name) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         _ => return Ok(()),
     };

@@ -178,7 +178,7 @@ impl ImageBuilder {
         self
     }
 
-    /// Builds the image into the store, where the configuration of the base has to be.
+    /// Builds the image into the store, which must hold the configuration of the base.
     pub fn build(&self, store: &BlobStore) -> Result<Image, Error> {
         if self.format == Format::Docker && self.compression == Compression::Zstd {
             return Err(Error::content("image", "a Docker manifest has no zstd layers; use gzip, or an OCI manifest"));

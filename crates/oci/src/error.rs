@@ -96,13 +96,13 @@ pub enum Error {
         registry: String,
         /// The kind of the failure: reaching, trusting or waiting.
         kind: ErrorKind,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
     /// Content that is not what its digest says.
     #[error("{subject}: content has digest {found}, expected {expected}")]
     DigestMismatch {
-        /// Where the content came from.
+        /// The source of the content.
         subject: String,
         /// The digest that was asked for.
         expected: Digest,
@@ -132,9 +132,9 @@ pub enum Error {
     /// Invalid content.
     #[error("{subject}: {problem}")]
     Content {
-        /// Where it came from.
+        /// The source of the content.
         subject: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A registry that registries.conf blocks.
@@ -152,7 +152,7 @@ pub enum Error {
         subject: String,
         /// The file with the policy.
         policy: String,
-        /// What it requires and does not get, in the words of container tools.
+        /// The unmet requirement, in the words of container tools.
         problem: String,
     },
     /// The policy about signatures cannot be evaluated for the image.
@@ -176,7 +176,7 @@ pub enum Error {
     Configuration {
         /// The setting.
         subject: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The local disk.
@@ -184,7 +184,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -39,7 +39,7 @@ impl Purpose {
 struct Kind {
     purpose: Purpose,
     insecure: bool,
-    /// Class of its address, which decides where it may lead.
+    /// Class of its address; it decides the addresses that the host may lead to.
     class: Class,
     /// The registry, if it has certificates of its own.
     own: Option<String>,

@@ -176,7 +176,7 @@ impl Layout {
         self.save(&index)
     }
 
-    /// The image of that name, or the only image when no name is given. Every blob is checked where it is read.
+    /// Returns the image of that name, or the only image when no name is given. Every blob is checked when it is read.
     pub fn image(&self, name: Option<&str>, platform: &Platform) -> Result<Image, Error> {
         let subject = format!("{}{}", self.store.root().display(), name.map(|name| format!(":{name}")).unwrap_or_default());
         let index = self.load()?;

@@ -31,7 +31,7 @@ pub(crate) const MAX_SMALL_BODY: usize = 1 << 20;
 const MAX_WORDS: usize = 64 << 10;
 /// Repositories whose tokens and credentials are remembered.
 const MAX_KNOWN: usize = 4096;
-/// Factor by which uploads may be slower than downloads: the time is that of the user who pushes.
+/// Factor by which uploads may be slower than downloads: slow uploads cost only the time of the user who pushes.
 const UPLOADS: u64 = 4;
 
 pub(crate) struct Transport {

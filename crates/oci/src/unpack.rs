@@ -72,7 +72,7 @@ impl Default for UnpackLimits {
 /// Bytes of all files that are read into memory, whatever the other limits are.
 const MEMORY: u64 = 256 << 20;
 
-/// File modes of unpacked content, which decide who can read it.
+/// File modes of unpacked content; they decide which users can read it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Modes {
     /// This user alone: folders 0700, files 0600 or 0700.

@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health` (CATLG-36): a registry that answers is healthy, whatever service is asked about.
+//! `grpc.health.v1.Health` (CATLG-36): a registry that answers is healthy, for every service name.
 
 use futures::stream::Empty;
 use tonic::{Request, Response, Status};

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::strict::Object;
 use crate::reference::Reference;
 
-/// Comparison of the name in a signature. The image's name is the requested one, whatever mirror it came from.
+/// Comparison of the name in a signature. The image's name is the requested one, even if it came from a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignedIdentity {
     /// The same repository with the same tag; the repository alone for an image that was requested by digest.
