@@ -1,4 +1,4 @@
-//! Which bundles may follow the installed one (OLM1-UPG-05 to OLM1-UPG-07).
+//! The update edges from the installed bundle (OLM1-UPG-05 to OLM1-UPG-07).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ pub use mainstay_catalog::graph::EdgeKind;
 use mainstay_catalog::graph::Updates;
 use mainstay_versions::Version;
 
-/// Why a bundle may follow the installed one.
+/// An update edge: the reason why a bundle may follow the installed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
     /// Channel that has the edge.

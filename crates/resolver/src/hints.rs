@@ -1,4 +1,4 @@
-//! Changes that would work. Each hint was resolved before it is given; what was not tried is not claimed.
+//! Changes that would work. Each hint was resolved before it is given; nothing untested is claimed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::resolve::{Choice, Offer, Query, Selected, choice_of, decide};
 /// A change to the request that leads to a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// What to change, all of it together.
+    /// The changes, which are needed together.
     pub changes: Vec<Change>,
-    /// The bundle this leads to; nothing for a suggestion of another package name.
+    /// The bundle this leads to; `None` for a suggestion of another package name.
     pub leads_to: Option<Choice>,
 }
 
@@ -30,7 +30,7 @@ pub enum Change {
     Channels(Vec<String>),
     /// Leave out the channels.
     AnyChannel,
-    /// Do without update edges.
+    /// Ignore update edges.
     SelfCertified,
     /// Leave out the catalog selector.
     AnyCatalog,
@@ -38,7 +38,7 @@ pub enum Change {
     Catalog(String),
     /// Ask for the package of this name, which exists.
     Package(String),
-    /// Allow that what is needed is added.
+    /// Allow missing requirements to be added.
     AddMissing,
 }
 
@@ -70,9 +70,9 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Channels that are tried one by one.
+/// The most channels that are tried one by one.
 const MOST_CHANNELS: usize = 64;
-/// Hints that are given.
+/// The most hints that are given.
 const MOST_HINTS: usize = 8;
 
 pub(crate) fn find(
@@ -101,7 +101,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Resolves with a changed query; a bundle with dependencies would be refused later, so it is no way out.
+    /// Resolves with a changed query; a bundle with dependencies would be refused later, so it does not count.
     fn attempt(&self, query: &Query<'_>, changes: &[Change]) -> Option<Hint> {
         let pick =
             decide(self.offers, query).ok().filter(|pick| pick.bundle.facts.dependency.is_none() && pick.bundle.version.is_some())?;

@@ -1,7 +1,7 @@
-//! Which bundle, and why: update graphs, constraints, explanations.
+//! The choice of a bundle and its reasons: update graphs, constraints, explanations.
 //!
 //! [`resolve`] is a pure function of a [`Request`] and the candidate catalogs (OLM1-SEL-01). It gives exactly one bundle with the reasons
-//! for it, or a [`Refusal`] in upstream's words with what each catalog had to offer and hints that were tried before they are given.
+//! for it, or a [`Refusal`] in upstream's words with the offers of each catalog and hints that were tried before they are given.
 //!
 //! ```text
 //!   Request --+                    +--> Resolution  bundle, catalog, deprecations, reasons
@@ -9,10 +9,10 @@
 //!   Catalogs -+   SEL-02    UPG-05    SEL-06 +--> Refusal     text, per-catalog facts, verified hints
 //! ```
 //!
-//! [`joint::solve`] does the same for many extensions at once, whose bundles may need each other. [`why_not_newer`] tells what holds a
+//! [`joint::solve`] does the same for many extensions at once, whose bundles may need each other. [`why_not_newer`] explains what holds a
 //! healthy extension back.
 
-// The language of the test universes is written for whoever uses this crate.
+// The language of the test universes is written for all tests of this crate.
 #[cfg(test)]
 extern crate self as mainstay_resolver;
 

@@ -1,4 +1,4 @@
-//! Why not upgraded (MS-EXPL-04): what holds back the newest bundles of a package whose extension is healthy.
+//! The obstacles to an upgrade (MS-EXPL-04): what holds back the newest bundles of a package whose extension is healthy.
 
 use std::cmp::Ordering;
 
@@ -9,24 +9,24 @@ use crate::hints::Change;
 use crate::request::{CandidateCatalog, CatalogState, Request, UpgradeConstraintPolicy};
 use crate::resolve::{Asked, Choice, Offer, OfferedBundle, Pick, Query, Selected, choice_of, decide, in_channels, in_range, may_follow};
 
-/// A newer bundle, and the one thing that keeps the extension from it.
+/// A newer bundle, and the one obstacle between the extension and it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The newer bundle; nothing for a catalog of which nobody can tell what it has.
+    /// The newer bundle; `None` for a catalog whose content is not known.
     pub newer: Option<Choice>,
-    /// What holds it back.
+    /// The kind of the obstacle.
     pub kind: ObstacleKind,
-    /// In words: object first, without a hint.
+    /// The obstacle in words: object first, without a hint.
     pub text: String,
-    /// Changes that lead to the newer bundle, or to the next step of the path, all of them together; they were tried. Empty where no
-    /// change to the request does, and where none is needed.
+    /// Changes that lead to the newer bundle, or to the next step of the path, all of them together; they were tried. Empty if no change to
+    /// the request does, and if none is needed.
     pub changes: Vec<Change>,
-    /// The installed bundle, those in between that would lead to the newer one in the order of the steps, and it; empty where the
-    /// newer one could follow directly, and where there is no such path.
+    /// The installed bundle, the bundles in between in the order of the steps, and the newer one; empty if the newer one could follow directly,
+    /// and if there is no such path.
     pub path: Vec<String>,
 }
 
-/// What holds a bundle back.
+/// The kinds of obstacles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObstacleKind {
     /// The version range of the request.
@@ -51,8 +51,8 @@ pub enum ObstacleKind {
     Several,
 }
 
-/// What holds back the newest bundles of the package: the newest of all, the newest that is not deprecated, and the newest that the
-/// selected catalogs have, where these are newer than what the request leads to. Empty when it leads to the newest.
+/// Returns the obstacles to the newest bundles of the package: the newest of all, the newest that is not deprecated, and the newest that the
+/// selected catalogs have, if these are newer than the one that the request leads to. Empty if it leads to the newest.
 pub fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     let mut serving = Vec::with_capacity(catalogs.len());
@@ -71,7 +71,7 @@ pub fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Ve
             obstacles.push(Obstacle { newer: None, kind: ObstacleKind::NotServing, text, changes: Vec::new(), path: Vec::new() });
         }
     }
-    // What is wrong with the request itself is told by `resolve`.
+    // Problems of the request itself are reported by `resolve`.
     let Ok(asked) = Asked::read(request, &serving) else { return obstacles };
     let query = asked.query();
     let pick = asked.pick().ok();
@@ -84,7 +84,7 @@ pub fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Ve
         let bundles = offers.flat_map(|offer| offer.bundles.iter().map(move |bundle| (offer, bundle)));
         let fit = bundles.filter(|(_, bundle)| deprecated || bundle.facts.deprecation.is_none());
         let newer = fit.filter(|(_, bundle)| bundle.version.as_ref().is_some_and(|version| version.cmp_precedence(current).is_gt()));
-        // Of equal versions, the one of the first catalog that is selected.
+        // Of equal versions, the one of the first selected catalog counts.
         newer.min_by(|a, b| {
             let versions = b.1.version.cmp(&a.1.version);
             versions.then(b.0.selected.cmp(&a.0.selected)).then(b.0.priority.cmp(&a.0.priority)).then(a.0.catalog.cmp(b.0.catalog))
@@ -145,7 +145,7 @@ impl Looking<'_, '_> {
         if let [_, next, _, ..] = path.as_slice() {
             let moves = self.pick.is_some_and(|pick| pick.bundle.facts.name == next);
             let newer = Some(self.choice(offer, bundle));
-            // There is a way: what keeps the extension from its steps is to blame, not that there are several.
+            // There is a path: the obstacle is what keeps the extension from its steps, not their number.
             if bars.len() > 1 {
                 bars.retain(|(kind, ..)| *kind != ObstacleKind::Edge);
                 let (kind, text) = joined(&bars);
@@ -171,7 +171,7 @@ impl Looking<'_, '_> {
         choice_of(&self.asked.request.package, &Pick { offer, bundle, beaten: Vec::new() })
     }
 
-    /// A bundle that nothing bars, but that another one goes before.
+    /// The obstacle of a bundle that nothing bars, but that another one precedes.
     fn outranked(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> (ObstacleKind, String, Vec<Change>) {
         let name = bundle.facts.name;
         let only = vec![Change::Catalog(offer.catalog.to_owned())];
@@ -190,7 +190,7 @@ impl Looking<'_, '_> {
         (ObstacleKind::Priority, text, only)
     }
 
-    /// Why nothing leads from the installed bundle to a newer one in one step, and the way in several.
+    /// The reason why no edge leads from the installed bundle to a newer one in one step, and the path in several.
     fn no_edge(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> (String, Vec<String>) {
         let Some((installed, version)) = self.query.installed else { return (String::new(), Vec::new()) };
         let name = bundle.facts.name;
@@ -216,7 +216,7 @@ impl Looking<'_, '_> {
         let Some(CatalogState::Content(source)) = catalog.map(|catalog| catalog.state) else { return Vec::new() };
         let Some(facts) = source.package(&self.asked.request.package) else { return Vec::new() };
         let start = Start { bundle: installed.to_owned(), version: Some(version.clone()), state: StartState::Installed };
-        // A graph too large to draw is too large to walk; then there is no path to show.
+        // A graph that is too large to draw is too large to walk; then no path is shown.
         let Ok(graph) = UpdateGraph::new(&facts, &self.asked.request.channels, Some(start)) else { return Vec::new() };
         graph.ways().path(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
     }
@@ -228,7 +228,7 @@ impl Looking<'_, '_> {
         if leads { changes } else { Vec::new() }
     }
 
-    /// The query with changes; `exact` stands for the version that one may ask for.
+    /// The query with changes; `exact` is the version range for [`Change::Version`].
     fn changed<'q>(&'q self, changes: &[Change], exact: Option<&'q ExtensionRange>) -> Query<'q> {
         let mut query = self.query;
         for change in changes {
@@ -247,7 +247,7 @@ impl Looking<'_, '_> {
         query
     }
 
-    /// The changes, if they lead to the bundle: by themselves, or with its version asked for besides.
+    /// The changes, if they lead to the bundle: by themselves, or together with a request for its version.
     fn verified(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>, changes: Vec<Change>) -> Vec<Change> {
         let Some(version) = bundle.facts.version else { return Vec::new() };
         let exact = ExtensionRange::parse(version).ok();
@@ -273,7 +273,7 @@ impl Looking<'_, '_> {
     }
 }
 
-/// Bars as one: the only one's kind, or several.
+/// Several bars as one: the kind of the only one, or `Several`.
 fn joined(bars: &[(ObstacleKind, String, Change)]) -> (ObstacleKind, String) {
     let texts: Vec<&str> = bars.iter().map(|(_, text, _)| text.as_str()).collect();
     let kind = match bars {

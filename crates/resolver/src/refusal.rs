@@ -1,4 +1,4 @@
-//! Why there is no bundle: upstream's words, facts per catalog, hints.
+//! Refusals: upstream's words, facts per catalog, hints.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use mainstay_diagnostics::counted;
 
 use crate::hints::Hint;
 
-/// Why resolution gave no bundle. `Display` is the text for the `Progressing` condition, to the character (OLM1-SEL-09).
+/// The reason why resolution gave no bundle. `Display` is the text for the `Progressing` condition, to the character (OLM1-SEL-09).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What happened.
+    /// The kind of refusal.
     pub kind: RefusalKind,
-    /// What each catalog had to offer, by name (OLM1-SEL-10).
+    /// The offers of each catalog, by name (OLM1-SEL-10).
     pub catalogs: Vec<CatalogReport>,
     /// Changes that were tried and would work.
     pub hints: Vec<Hint>,
@@ -20,7 +20,7 @@ pub struct Refusal {
 /// Kinds of refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// The version range can not be read.
+    /// The version range cannot be read.
     InvalidVersionRange {
         /// As written.
         range: String,
@@ -34,14 +34,14 @@ pub enum RefusalKind {
     },
     /// A candidate catalog could not be asked (OLM1-SEL-02).
     CatalogFailed {
-        /// Package that was looked for.
+        /// Package that was requested.
         package: String,
         /// The catalog.
         catalog: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The version of the installed bundle can not be read, so nothing can follow it.
+    /// The version of the installed bundle cannot be read, so no bundle can follow it.
     InvalidInstalledVersion {
         /// The bundle.
         bundle: String,
@@ -54,20 +54,20 @@ pub enum RefusalKind {
     NoSingleBundle {
         /// Version that is installed.
         installed: Option<String>,
-        /// Package that was looked for.
+        /// Package that was requested.
         package: String,
-        /// Range that was wanted.
+        /// Range that was requested.
         version: Option<String>,
-        /// Channels that were wanted.
+        /// Channels that were requested.
         channels: Vec<String>,
         /// Catalogs of one priority that all have a bundle, by name; empty when none has.
         tied: Vec<String>,
     },
-    /// The only bundle that fits has no version that can be read.
+    /// The only bundle that fits has no readable version.
     InvalidBundleVersion {
         /// The bundle.
         bundle: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The bundle declares a dependency (OLM1-INST-04).
@@ -79,18 +79,18 @@ pub enum RefusalKind {
     },
 }
 
-/// What one catalog had to offer.
+/// The offers of one catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogReport {
     /// Name of the catalog.
     pub catalog: String,
     /// Its priority.
     pub priority: i32,
-    /// Whether the selector chose it.
+    /// True if the selector chose it.
     pub selected: bool,
-    /// Whether its content was there.
+    /// True if its content was available.
     pub available: bool,
-    /// Whether it has the package.
+    /// True if it has the package.
     pub package_found: bool,
     /// Bundles of the package.
     pub bundles: usize,
@@ -100,7 +100,7 @@ pub struct CatalogReport {
     pub in_range: usize,
     /// Of those, bundles that may follow the installed one: the ones that fit.
     pub matching: usize,
-    /// It cannot be asked, and the choice is made without it: why it cannot, and why that is right (MS-EXPL-05).
+    /// The reason why it cannot be asked, and why the choice can be made without it (MS-EXPL-05); `None` if it took part.
     pub left_out: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked, and of whom.
+//! The request, and the catalogs that can meet it.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use mainstay_catalog::{Catalog, Index, PackageFacts, PropertyFacts};
 
 use mainstay_objects::LabelSelector;
 
-/// What a ClusterExtension wants (OLM1-SEL-01).
+/// The request of a ClusterExtension (OLM1-SEL-01).
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// Package.
     pub package: String,
-    /// Channels, any of which will do; empty means all.
+    /// Channels, any of which is accepted; empty means all.
     pub channels: Vec<String>,
     /// Version range as written.
     pub version: Option<String>,
-    /// Which catalogs may be used; nothing means all.
+    /// Selector of the catalogs that may be used; `None` means all.
     pub selector: Option<LabelSelector>,
-    /// Whether update edges bind.
+    /// Policy that says whether update edges bind.
     pub policy: UpgradeConstraintPolicy,
-    /// What is installed now.
+    /// The installed bundle.
     pub installed: Option<InstalledBundle>,
 }
 
-/// Whether the update edges of the catalog bind (OLM1-UPG-05, OLM1-UPG-11).
+/// The effect of the catalog's update edges (OLM1-UPG-05, OLM1-UPG-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpgradeConstraintPolicy {
     /// Only direct successors in the catalog, or the same version.
@@ -33,7 +33,7 @@ pub enum UpgradeConstraintPolicy {
     SelfCertified,
 }
 
-/// The bundle that is installed.
+/// An installed bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledBundle {
     /// Its name.
@@ -51,24 +51,24 @@ pub struct CandidateCatalog<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Its priority; the highest wins.
     pub priority: i32,
-    /// Its content, or why there is none.
+    /// Its content, or the reason why there is none.
     pub state: CatalogState<'a>,
 }
 
-/// Content of a catalog, or why there is none.
+/// Content of a catalog, or the reason why there is none.
 #[derive(Clone, Copy)]
 pub enum CatalogState<'a> {
-    /// `availabilityMode: Unavailable`: as if it did not exist.
+    /// `availabilityMode: Unavailable`: treated as if it did not exist.
     Unavailable,
-    /// Not `Serving=True`: resolution fails rather than going on without it (OLM1-SEL-02).
+    /// Not `Serving=True`: resolution fails instead of going on without it (OLM1-SEL-02).
     NotServing,
-    /// Serving, but its content could not be fetched; the text says why.
+    /// Serving, but its content could not be fetched; the text is the reason.
     Failed(&'a str),
-    /// It reports a failure of its own and does not serve. It stops only those that could use it (MS-EXPL-05).
+    /// It reports a failure of its own and does not serve. It stops only the requests that could use it (MS-EXPL-05).
     Broken {
-        /// Why it cannot be asked, in upstream's words.
+        /// The reason why it cannot be asked, in upstream's words.
         reason: &'a str,
-        /// What it held when it last served, as far as anybody knows; nothing where it never did.
+        /// The content that it last served, if known; `None` if it never served.
         last: Option<&'a dyn PackageSource>,
     },
     /// Its content.

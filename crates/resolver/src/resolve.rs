@@ -1,7 +1,7 @@
 //! The decision (OLM1-SEL-06, OLM1-SEL-07).
 //!
 //! Everything a catalog says about the package is read once into `Offer`s. `decide` is then a function of the offers and a `Query`, cheap
-//! enough to be asked again with a changed query when hints are looked for.
+//! enough to be repeated with a changed query in the search for hints.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,20 +14,20 @@ use crate::hints;
 use crate::refusal::{CatalogReport, Refusal, RefusalKind};
 use crate::request::{CandidateCatalog, CatalogState, Request, UpgradeConstraintPolicy};
 
-/// The one bundle, and why it is that one.
+/// The one bundle, and the reasons for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// What was chosen.
+    /// The chosen bundle.
     pub choice: Choice,
     /// Deprecations that concern the choice (OLM1-CTRL-05).
     pub deprecations: DeprecationMessages,
-    /// The update edge that was taken; nothing for a new install, for staying, and without update constraints.
+    /// The update edge that was taken; `None` for a new install, for staying, and without update constraints.
     pub edge: Option<Edge>,
-    /// Whether the choice is the bundle that is installed.
+    /// True if the choice is the installed bundle.
     pub stays: bool,
-    /// Why this one, most important first.
+    /// The reasons, most important first.
     pub reasons: Vec<String>,
-    /// What each catalog had to offer, by name.
+    /// The offers of each catalog, by name.
     pub catalogs: Vec<CatalogReport>,
 }
 
@@ -52,25 +52,25 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Messages of deprecations by what they concern.
+/// Messages of deprecations, by their subject.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeprecationMessages {
     /// The package.
     pub package: Option<String>,
-    /// Requested channels, name and message; never any when no channel was requested.
+    /// Requested channels, name and message; always empty when no channel was requested.
     pub channels: Vec<(String, String)>,
     /// The bundle.
     pub bundle: Option<String>,
 }
 
 impl DeprecationMessages {
-    /// Whether nothing is deprecated.
+    /// Returns whether nothing is deprecated.
     pub fn is_empty(&self) -> bool {
         self.package.is_none() && self.channels.is_empty() && self.bundle.is_none()
     }
 }
 
-/// Chooses exactly one bundle, or says why there is none.
+/// Chooses exactly one bundle, or returns the reason why there is none.
 pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<Resolution, Box<Refusal>> {
     let asked = Asked::read(request, catalogs).map_err(|kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() }))?;
     let query = asked.query();
@@ -84,7 +84,7 @@ pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<R
     Err(asked.refusal(failure, catalogs))
 }
 
-/// A request with its parts read, and what the catalogs have to offer.
+/// A parsed request, and the offers of the catalogs.
 pub(crate) struct Asked<'a> {
     pub(crate) request: &'a Request,
     pub(crate) offers: Vec<Offer<'a>>,
@@ -93,7 +93,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Reads the request and asks the catalogs, or says what is wrong with either.
+    /// Reads the request and asks the catalogs; the error is about either.
     pub(crate) fn read(request: &'a Request, catalogs: &[CandidateCatalog<'a>]) -> Result<Self, RefusalKind> {
         let range = request.version.as_deref().filter(|version| !version.is_empty()).map(|text| {
             ExtensionRange::parse(text)
@@ -108,7 +108,7 @@ impl<'a> Asked<'a> {
             None => None,
             Some(bundle) => {
                 let parsed = Version::parse(&bundle.version);
-                // Without update edges the installed version does not matter.
+                // Without update edges the installed version is ignored.
                 if let (Err(reason), UpgradeConstraintPolicy::CatalogProvided) = (&parsed, request.policy) {
                     return Err(RefusalKind::InvalidInstalledVersion {
                         bundle: bundle.name.clone(),
@@ -124,8 +124,7 @@ impl<'a> Asked<'a> {
         Ok(asked)
     }
 
-    /// Goes on without the catalogs that cannot be asked where that cannot change the choice; fails where it could (OLM1-SEL-02,
-    /// MS-EXPL-05).
+    /// Goes on without the catalogs that cannot be asked if they cannot change the choice; fails if they could (OLM1-SEL-02, MS-EXPL-05).
     fn without(&mut self, silent: &[Silent<'a>]) -> Result<(), RefusalKind> {
         if silent.is_empty() {
             return Ok(());
@@ -157,7 +156,7 @@ impl<'a> Asked<'a> {
         Ok(())
     }
 
-    /// What is wanted.
+    /// The parsed request as a query.
     pub(crate) fn query(&self) -> Query<'_> {
         Query {
             channels: &self.request.channels,
@@ -168,7 +167,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The one bundle of the rules of one extension, whatever it needs besides.
+    /// Picks the one bundle by the rules of one extension, regardless of what it needs besides.
     pub(crate) fn pick(&self) -> Result<Pick<'_>, RefusalKind> {
         let request = self.request;
         decide(&self.offers, &self.query()).map_err(|tied| RefusalKind::NoSingleBundle {
@@ -180,20 +179,20 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// What each catalog has to offer.
+    /// The offers of each catalog.
     pub(crate) fn reports(&self) -> Vec<CatalogReport> {
         let query = self.query();
         self.offers.iter().map(|offer| offer.report(&query)).collect()
     }
 
-    /// A refusal with all that helps.
+    /// A refusal with its reports and hints.
     pub(crate) fn refusal(&self, kind: RefusalKind, catalogs: &[CandidateCatalog<'_>]) -> Box<Refusal> {
         let hints = hints::find(self.request, &self.offers, &self.query(), &kind, catalogs);
         Box::new(Refusal { kind, catalogs: self.reports(), hints })
     }
 }
 
-/// Why the version of the bundle that was chosen can not be read; no other one is taken instead (OLM1-SEL-01).
+/// The refusal if the version of the chosen bundle cannot be read; no other one is taken instead (OLM1-SEL-01).
 pub(crate) fn unreadable(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
     let readable = match facts.version {
         None => Err("it needs exactly one olm.package property with a version".to_owned()),
@@ -202,13 +201,13 @@ pub(crate) fn unreadable(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
     readable.err().map(|reason| RefusalKind::InvalidBundleVersion { bundle: facts.name.to_owned(), reason })
 }
 
-/// What refuses a bundle that needs others, where it is chosen alone (OLM1-INST-04).
+/// The refusal of a bundle that needs others, if it is chosen alone (OLM1-INST-04).
 fn dependent(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
     let bundle = facts.name.to_owned();
     facts.dependency.map(|property| RefusalKind::UnsupportedDependency { bundle, property: property.to_owned() })
 }
 
-/// What is wanted, with its parts read.
+/// The parts of a parsed request that decide the choice.
 #[derive(Clone, Copy)]
 pub(crate) struct Query<'q> {
     pub(crate) channels: &'q [String],
@@ -218,18 +217,18 @@ pub(crate) struct Query<'q> {
     pub(crate) selected: Selected<'q>,
 }
 
-/// Which catalogs take part.
+/// The catalogs that take part.
 #[derive(Clone, Copy)]
 pub(crate) enum Selected<'q> {
     /// Those that the request's selector chose.
     BySelector,
-    /// All that are there.
+    /// All that are available.
     All,
     /// One, by name.
     Only(&'q str),
 }
 
-/// One catalog, and what it says about the package.
+/// One catalog, and its facts about the package.
 pub(crate) struct Offer<'a> {
     pub(crate) catalog: &'a str,
     pub(crate) priority: i32,
@@ -246,11 +245,11 @@ pub(crate) struct OfferedBundle<'a> {
     pub(crate) version: Option<Version>,
 }
 
-/// The bundle that won.
+/// The bundle that was picked.
 pub(crate) struct Pick<'o> {
     pub(crate) offer: &'o Offer<'o>,
     pub(crate) bundle: &'o OfferedBundle<'o>,
-    /// Catalogs whose pick lost, and why.
+    /// Catalogs whose pick lost, and the reason.
     pub(crate) beaten: Vec<(&'o str, &'static str)>,
 }
 
@@ -262,18 +261,18 @@ struct Silent<'a> {
     may_have: MayHave,
 }
 
-/// Whether a catalog that cannot be asked has the package.
+/// Knowledge of whether a catalog that cannot be asked has the package.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MayHave {
-    /// It had not when it last served.
+    /// It did not have it when it last served.
     No,
     /// It never served, and says that it cannot.
     NeverServed,
-    /// Nobody knows, or it had.
+    /// It had the package, or its content is not known.
     Unknown,
 }
 
-/// What the catalogs that can be asked lead to.
+/// The result of the catalogs that can be asked.
 enum Standing {
     Chosen { priority: i32, deprecated: bool },
     Tied,
@@ -281,13 +280,13 @@ enum Standing {
 }
 
 impl Silent<'_> {
-    /// Whether the choice could be another one with it. Where nothing is found elsewhere, it may be the one that has the package.
+    /// Returns whether the choice could differ with it. If no other catalog has a bundle, this one may have the package.
     fn stops(&self, standing: &Standing) -> bool {
         match (self.may_have, standing) {
             (MayHave::No, _) | (MayHave::NeverServed, Standing::Tied) => false,
             (_, Standing::Nothing) | (MayHave::Unknown, Standing::Tied) => true,
             (MayHave::NeverServed, Standing::Chosen { priority, .. }) => self.priority > *priority,
-            // What is not deprecated goes before what is, whatever the priority (OLM1-SEL-07).
+            // A bundle that is not deprecated goes before a deprecated one, regardless of priority (OLM1-SEL-07).
             (MayHave::Unknown, Standing::Chosen { priority, deprecated }) => self.priority >= *priority || *deprecated,
         }
     }
@@ -390,8 +389,8 @@ impl<'a> Offer<'a> {
         self.bundles.iter().filter(fits).collect()
     }
 
-    /// Not deprecated first, then the highest version (OLM1-SEL-06); versions that differ in build metadata alone by that, then by name
-    /// (OLM1-SEL-12).
+    /// The best bundle: not deprecated first, then the highest version (OLM1-SEL-06); versions that differ only in build metadata by that, then
+    /// by name (OLM1-SEL-12).
     fn best(&self, query: &Query<'_>) -> Option<&OfferedBundle<'a>> {
         self.matching(query).into_iter().min_by(|a, b| {
             let deprecated = |bundle: &OfferedBundle<'_>| bundle.facts.deprecation.is_some();
@@ -417,7 +416,7 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// Newest first; a version that can not be read is the lowest.
+/// Orders the newest first; a version that cannot be read is the lowest.
 pub(crate) fn newest_first(a: &OfferedBundle<'_>, b: &OfferedBundle<'_>) -> Ordering {
     match (&a.version, &b.version) {
         (Some(a), Some(b)) => b.cmp(a),
@@ -433,7 +432,7 @@ pub(crate) fn in_range(bundle: &OfferedBundle<'_>, query: &Query<'_>) -> bool {
     query.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|version| range.matches(version)))
 }
 
-/// Whether the bundle may follow the installed one: it is a direct successor, or of the same version.
+/// Returns whether the bundle may follow the installed one: it is a direct successor, or of the same version.
 pub(crate) fn may_follow(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
     let (UpgradeConstraintPolicy::CatalogProvided, Some(installed)) = (query.policy, query.installed) else { return true };
     same_version(bundle, installed.1) || edge_to(bundle.facts.name, installed, channels).is_some()

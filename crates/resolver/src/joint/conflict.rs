@@ -1,4 +1,4 @@
-//! Why there is no answer: the least that contradicts itself, and what would work.
+//! Conflicts: the least set of facts that contradict each other, and the changes that would work.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::hints::Change;
 use crate::refusal::Refusal;
 use crate::resolve::Choice;
 
-/// Facts that are told one by one, besides the last one, to which they lead.
+/// The most facts that are listed one by one, besides the last one, to which they lead.
 const MOST_TOLD: usize = 11;
 
-/// Facts that can not all hold; without any one of them there would be an answer (MS-EXPL-01), as long as there are not hundreds.
-/// `Display` is the readable chain: the first facts, how many more there are, and the last.
+/// Facts that cannot all hold; without any one of them there would be an answer (MS-EXPL-01), unless there are hundreds.
+/// `Display` is the readable chain: the first facts, the number of the others, and the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The facts, each following from the ones before.
@@ -22,11 +22,11 @@ pub struct Conflict {
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What kind of fact it is.
+    /// The kind of the fact.
     pub kind: FactKind,
-    /// The wish that it comes from, if it comes from one.
+    /// The subject of the wish that it comes from, if it comes from one.
     pub subject: Option<String>,
-    /// In words.
+    /// The fact in words.
     pub text: String,
 }
 
@@ -35,60 +35,60 @@ pub struct Fact {
 pub enum FactKind {
     /// A wish wants a bundle of its package.
     Wanted,
-    /// A wish can not be met by itself; the text is the refusal's (OLM1-SEL-09).
+    /// A wish cannot be met by itself; the text is the refusal's (OLM1-SEL-09).
     Refused,
     /// A wish's version range.
     Range,
     /// A wish's channels.
     Channels,
-    /// The update edges from what a wish has installed.
+    /// The update edges from a wish's installed bundle.
     Edges,
     /// A wish does not go back to an older version for the sake of others.
     NoWayBack,
     /// A wish's catalogs.
     Catalogs,
-    /// Catalogs of one priority that have the same to offer.
+    /// Catalogs of one priority that offer bundles of the same standing.
     Tied,
-    /// Something needs something.
+    /// A bundle requires something.
     Requirement,
     /// Two bundles provide one API.
     OneProvider,
-    /// Two wishes want one package.
+    /// Two wishes ask for one package.
     OnePackage,
-    /// A bundle stays as it is installed, because its wish can not be met.
+    /// A bundle stays as it is installed, because its wish cannot be met.
     Stays,
-    /// Nobody asks for a package, and it may not be added.
+    /// A package is not requested, and it may not be added.
     NotAsked,
-    /// Whether there is an answer was not found out with the work that one problem may take.
+    /// The existence of an answer was not decided within the work that one problem may take.
     Undecided,
 }
 
 /// A change that leads to an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JointHint {
-    /// The wish to change.
+    /// The subject of the wish to change.
     pub subject: String,
-    /// What to change, all of it together.
+    /// The changes, which are needed together.
     pub changes: Vec<Change>,
     /// The bundles that this leads to; none for a suggestion of another package name.
     pub leads_to: Vec<Choice>,
 }
 
 impl FactKind {
-    /// Whether it is a part of a wish that bars bundles of its package.
+    /// Returns whether it is a part of a wish that bars bundles of its package.
     pub(super) fn is_filter(self) -> bool {
         matches!(self, Self::Range | Self::Channels | Self::Edges | Self::NoWayBack | Self::Catalogs | Self::Tied)
     }
 }
 
 impl Conflict {
-    /// Of a wish that nobody asked about.
+    /// The conflict of a wish whose explanation was not requested.
     pub(super) fn untold(subject: &str, package: &str) -> Self {
         let text = format!("{subject} can not have a bundle of package {package} together with the others");
         Self { facts: vec![Fact { kind: FactKind::Wanted, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
     }
 
-    /// Of a wish about which the solver gave up.
+    /// The conflict of a wish that the solver gave up on.
     pub(super) fn undecided(subject: &str, package: &str) -> Self {
         let text = format!(
             "{subject} is not given a bundle of package {package}: what it requires can be met in too many combinations to try them all"
@@ -113,7 +113,7 @@ impl Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // That somebody wants something is said only where nothing else is to be said.
+        // That a package is wanted is said only if there is nothing else to say.
         let telling = |fact: &&Fact| fact.kind != FactKind::Wanted;
         let told = if self.facts.iter().any(|fact| telling(&fact)) { telling } else { |_: &&Fact| true };
         let told: Vec<&str> = self.facts.iter().filter(told).map(|fact| fact.text.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The universe as a question for the solver of Boolean formulas: its rules. Nothing outside of this module knows of the solver.
+//! The rules of the universe, as a problem for the solver of Boolean formulas. Nothing outside this module knows of the solver.
 
 mod blame;
 mod effort;
@@ -14,24 +14,24 @@ pub(super) use self::effort::{Asked, Undecided};
 use super::pool::NeedId;
 use super::universe::{Key, Kind, Role, Universe};
 
-/// A set of bundles to look for.
+/// The solver's problem: to find a set of bundles that keeps the rules.
 pub(super) struct Encoding {
     solver: Solver<Effort>,
-    /// By entity: it is there.
+    /// By entity: the literal that it is there.
     lits: Vec<Lit>,
     guards: BTreeMap<Key, Lit>,
     guarded: bool,
-    /// What the last answer was.
+    /// The last answer.
     model: Vec<bool>,
-    /// By number of additions: there are more than so many.
+    /// By number of additions: the literal that there are more than that number.
     more_than: Vec<Lit>,
-    /// By switch: what its fact says, where facts are switched.
+    /// By switch: the clauses of its fact, if facts are switched.
     says: HashMap<Lit, Vec<Vec<Lit>>>,
     witnesses: Witnesses,
 }
 
 impl Encoding {
-    /// All rules over a universe. In a wide one each rule depends on the fact behind it.
+    /// Encodes all rules over a universe. In a wide one each rule depends on the fact behind it.
     pub(super) fn of(universe: &mut Universe<'_>) -> Self {
         let mut encoding = Self {
             solver: Solver::new(SolverOpts::default(), Effort::default()),
@@ -51,13 +51,13 @@ impl Encoding {
         encoding
     }
 
-    /// A literal that follows from others. The solver need not decide it: what it leaves open can be taken as false, because every
-    /// clause with such a literal holds then, or has made it follow.
+    /// A literal that follows from others. The solver need not decide it: if it leaves the literal open, the literal can be taken as false,
+    /// because every clause with such a literal holds then, or has made it follow.
     fn fresh(&mut self) -> Lit {
         Lit::new(self.solver.new_var(lbool::FALSE, false), true)
     }
 
-    /// A literal that the solver decides. Nothing is there unless it must be.
+    /// A literal that the solver decides, false unless it must be true.
     fn decided(&mut self) -> Lit {
         Lit::new(self.solver.new_var(lbool::FALSE, true), true)
     }
@@ -67,11 +67,11 @@ impl Encoding {
         if let (true, Some(guard)) = (self.guarded, guard) {
             self.says.entry(guard).or_default().push(clause[1..].to_vec());
         }
-        // A clause that can never hold leaves the solver without any answer, which the next question tells.
+        // A clause that can never hold leaves the solver without any answer, which the next question shows.
         self.solver.add_clause_reuse(&mut clause);
     }
 
-    /// The switch of a fact; nothing where facts are not switched.
+    /// The switch of a fact; `None` unless facts are switched.
     fn guard(&mut self, key: Key) -> Option<Lit> {
         if !self.guarded && !matches!(key, Key::Wanted(_)) {
             return None;
@@ -108,7 +108,7 @@ impl Encoding {
         }
     }
 
-    /// A package is there once.
+    /// Adds the rules that each package is there once.
     fn packages(&mut self, universe: &Universe<'_>) {
         for (package, entities) in &universe.by_package {
             let mut owners: BTreeMap<Option<usize>, Vec<Lit>> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Encoding {
         }
     }
 
-    /// A chain of "one of the first so many", so that the number of clauses grows with the bundles and not with their pairs.
+    /// Adds the rule that at most one holds, as a chain of "one of the first k", so that the clauses grow with the bundles and not with their pairs.
     fn at_most_one(&mut self, lits: &[Lit]) {
         let mut before: Option<Lit> = None;
         for (i, lit) in lits.iter().enumerate() {
@@ -192,8 +192,8 @@ impl Encoding {
         }
     }
 
-    /// A group and kind has one provider: all its versions are one CRD (OLM1-OWN-02). What stays besides each other already is not
-    /// questioned.
+    /// Adds the rules that each group and kind has one provider: all its versions are one CRD (OLM1-OWN-02). Providers that stay beside each other
+    /// already are accepted.
     fn providers(&mut self, universe: &Universe<'_>) {
         #[derive(Default)]
         struct Package {
@@ -211,7 +211,7 @@ impl Encoding {
             }
         }
         for (kind, packages) in providers.into_iter().filter(|(_, packages)| packages.len() > 1) {
-            // By package: something of it stays, something else of it provides the kind.
+            // By package: a bundle of it stays, another bundle of it provides the kind.
             let there: Vec<(Option<Lit>, Option<Lit>)> =
                 packages.into_values().map(|Package { stays, moves }| (self.any_of(&stays), self.any_of(&moves))).collect();
             for (i, (a_stays, a_moves)) in there.iter().enumerate() {
@@ -227,7 +227,7 @@ impl Encoding {
         }
     }
 
-    /// A literal that follows from each of some; nothing where there are none.
+    /// A literal that follows from each of some literals; `None` if there are none.
     fn any_of(&mut self, lits: &[Lit]) -> Option<Lit> {
         if let [] | [_] = lits {
             return lits.first().copied();

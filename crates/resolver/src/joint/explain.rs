@@ -11,7 +11,7 @@ use super::pool::{ItemId, NeedId};
 use super::search::Answer;
 use super::universe::{Input, Key, Kind, Role, Universe};
 
-/// Bundles that are named one by one.
+/// The most bundles that are named one by one.
 const MOST_NAMED: usize = 4;
 
 /// The wide universe, in which facts are switched on and off.
@@ -27,10 +27,9 @@ impl<'p> Explainer<'p> {
         Self { universe, encoding }
     }
 
-    /// Why a wish can not be met together with others that can.
+    /// Explains why a wish cannot be met together with others that can.
     pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>, questions: &mut usize) -> Conflict {
-        // The narrow universe had no answer, and the wide one with all its facts is the same; the wish alone stands for a core that is
-        // not there.
+        // The narrow universe had no answer, and the wide one with all its facts is the same; if there is no core, the wish alone stands for it.
         let core = match self.encoding.blame(wanted, questions) {
             Ok(core) => core.unwrap_or_else(|| vec![Key::Wanted(wish)]).into_iter().collect(),
             Err(Undecided) => return Conflict::untold(&input.problem.wishes[wish].subject, input.package(wish)),
@@ -39,7 +38,7 @@ impl<'p> Explainer<'p> {
         Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }
     }
 
-    /// Why a wish did not get its best bundle.
+    /// Explains why a wish did not get its best bundle.
     pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId, questions: &mut usize) -> String {
         let name = answer.universe.pool.item(best).label.clone();
         let wanted: BTreeSet<usize> = answer.universe.candidates.keys().copied().collect();
@@ -60,7 +59,7 @@ impl<'p> Explainer<'p> {
             Ok(None) => {}
             Err(Undecided) => return held_back_together(&name),
         }
-        // It could be had, if wishes that go before this one had something worse.
+        // It could be had if wishes that go before this one had worse bundles.
         let before = answer.there.iter().filter_map(|at| match answer.universe.entities[*at].role {
             Role::Candidate { wish: other, offer, bundle } if other < wish => Some(Role::Candidate { wish: other, offer, bundle }),
             _ => None,
@@ -76,12 +75,12 @@ impl<'p> Explainer<'p> {
     }
 }
 
-/// That a bundle is held back, when nothing more is known.
+/// The text for a bundle that is held back, when nothing more is known.
 pub(super) fn held_back_together(name: &str) -> String {
     format!("{name} is held back by what has to go together")
 }
 
-/// What is told of a core.
+/// The parts of a core for its explanation.
 struct Telling<'t, 'p> {
     input: &'t Input<'p>,
     universe: &'t mut Universe<'p>,
@@ -91,7 +90,7 @@ struct Telling<'t, 'p> {
 impl Telling<'_, '_> {
     /// The facts in the order in which one leads to the next, beginning with those about a package.
     fn chain(mut self, first: &str) -> Vec<Fact> {
-        // Facts about a package, and those that are told once their packages are known.
+        // Facts about a package, and those that come once their packages are known.
         let (mut left, mut shared): (BTreeMap<String, Vec<Key>>, Vec<Key>) = Default::default();
         for key in self.core {
             match self.about(key) {
@@ -105,7 +104,7 @@ impl Telling<'_, '_> {
         while !left.is_empty() || !shared.is_empty() {
             let told: Vec<Key> = match queue.pop_front() {
                 Some(package) => left.remove(&package).unwrap_or_default(),
-                // Nothing leads on: what is left begins again.
+                // No fact leads further: the rest begins again.
                 None => match left.keys().next().cloned() {
                     Some(package) => {
                         seen.insert(package.clone());
@@ -162,13 +161,13 @@ impl Telling<'_, '_> {
         &self.universe.pool.item(self.universe.entities[at].item).package
     }
 
-    /// Whether no other fact of the core bars a bundle.
+    /// Returns whether no other fact of the core bars a bundle.
     fn live(&self, at: usize) -> bool {
         let entity = &self.universe.entities[at];
         !entity.bars.iter().any(|bar| self.core.contains(bar))
     }
 
-    /// Bundles in words, and whether they are several.
+    /// Bundles in words, and whether there are several.
     fn named(&self, entities: impl Iterator<Item = usize>) -> (String, bool) {
         let mut items: Vec<ItemId> = entities.map(|at| self.universe.entities[at].item).collect();
         items.sort_by(|a, b| {
@@ -238,7 +237,7 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// That bundles of several packages provide one kind; its versions are told where they are not the same.
+    /// The sentence that bundles of several packages provide one kind; its versions are named if they differ.
     fn one_provider(&self, kind: &Kind, packages: Vec<Vec<usize>>) -> String {
         let versions = |entities: &[usize]| {
             let all = entities.iter().flat_map(|at| &self.universe.pool.item(self.universe.entities[*at].item).provides);

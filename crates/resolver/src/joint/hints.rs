@@ -1,4 +1,4 @@
-//! What would work: each hint was solved before it is given.
+//! Changes that would work: each hint was solved before it is given.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -15,18 +15,18 @@ use crate::hints::Change;
 use crate::request::{CatalogState, Request, UpgradeConstraintPolicy};
 use crate::resolve::Choice;
 
-/// Hints that are given.
+/// The most hints that are given.
 const MOST_HINTS: usize = 8;
-/// Changes that are tried for one wish.
+/// The most changes that are tried for one wish.
 const MOST_OF_ONE: usize = 24;
-/// Changes that are tried for all of them.
+/// The most changes that are tried for all wishes.
 const MOST_TRIED: usize = 64;
-/// Bundles that are gone through for all of them: a change among thousands of bundles costs as much as many among a few.
+/// The most bundles that are gone through for all wishes: a change among thousands of bundles costs as much as many among a few.
 const MOST_BUNDLES: usize = 8000;
 /// Label of a catalog with its own name.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 
-/// What may still be tried for the hints of one problem.
+/// The remaining work for the hints of one problem.
 pub(super) struct Effort<'p> {
     changes: usize,
     bundles: usize,
@@ -40,7 +40,7 @@ impl Default for Effort<'_> {
     }
 }
 
-/// Changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
+/// Finds changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
 pub(super) fn find<'p>(
     input: &Input<'p>,
     blamed: usize,
@@ -67,7 +67,7 @@ pub(super) fn find<'p>(
     let alternatives: Vec<(usize, Vec<Change>)> =
         alternatives.into_iter().filter(|(wish, changes)| search.could_help(conflict, *wish, changes)).collect();
     for (wish, changes) in &alternatives {
-        // Whether bundles may be added is asked once, and not of every wish.
+        // Whether bundles may be added is asked once, and not for every wish.
         for change in changes.iter().filter(|change| *wish == blamed || **change != Change::AddMissing) {
             search.attempt(*wish, vec![change.clone()]);
         }
@@ -84,7 +84,7 @@ pub(super) fn find<'p>(
     search.hints
 }
 
-/// The hints of a wish that is refused by itself, as far as they help among the others, too; else what would.
+/// Finds hints for a wish that is refused by itself: its own hints if they also help among the others; otherwise the changes that would.
 pub(super) fn of_refused<'p>(
     input: &Input<'p>,
     blamed: usize,
@@ -96,7 +96,7 @@ pub(super) fn of_refused<'p>(
     let mut tried = false;
     for hint in &conflict.hints {
         if hint.leads_to.is_empty() {
-            // Another name is a guess, and is given as one.
+            // A similar package name is a guess, and is given as one.
             search.hints.push(hint.clone());
         } else {
             tried = true;
@@ -119,9 +119,8 @@ struct Search<'s, 'p> {
 }
 
 impl Search<'_, '_> {
-    /// Whether anything that these changes stand for could help: whatever a change of a wish comes to, it does no more than lift what the
-    /// wish says. A conflict of which nothing is lifted stays one; and where something is, one question to a solver that is there already
-    /// tells whether another conflict is left.
+    /// Returns whether these changes could help: a change of a wish lifts at most what the wish demands. A conflict from which nothing is lifted
+    /// remains; otherwise one question to the existing solver tells whether another conflict is left.
     fn could_help(&mut self, conflict: &Conflict, wish: usize, changes: &[Change]) -> bool {
         let input = self.input;
         if input.asked[self.blamed].is_err() || input.asked[wish].is_err() {
@@ -134,7 +133,7 @@ impl Search<'_, '_> {
             FactKind::NotAsked => adds,
             kind => kind.is_filter() && position(fact) == Some(wish),
         };
-        // A change is tried without what became of wishes that could not be met.
+        // A change is tried without the outcome of wishes that could not be met.
         let stands = |fact: &Fact| match (fact.kind, position(fact)) {
             (FactKind::Wanted, Some(of)) => of == self.blamed || !self.unmet.contains(&of),
             (FactKind::Stays | FactKind::Refused, Some(of)) => input.asked[of].is_err(),
@@ -183,11 +182,11 @@ impl Search<'_, '_> {
         }
     }
 
-    /// What the blamed and the changed wish get and what is added, when nobody is worse off than before.
+    /// Returns the bundles of the blamed and the changed wish and the additions, if no wish is worse off than before.
     fn outcome(&mut self, input: &Input<'_>, changed: usize) -> Option<Vec<Choice>> {
         let (unmet, blamed) = (self.unmet, self.blamed);
         let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| *wish == blamed || !unmet.contains(wish)).collect();
-        // Most changes lead nowhere, which one question tells.
+        // Most changes lead nowhere, which one question shows.
         if wanted.iter().any(|wish| input.asked[*wish].is_err()) {
             return None;
         }
@@ -275,7 +274,7 @@ fn apply(change: &Change, request: &mut Request) {
         Change::AnyCatalog => request.selector = None,
         Change::Catalog(name) => request.selector = Some(LabelSelector::label(NAME_LABEL, name)),
         Change::Package(name) => request.package.clone_from(name),
-        // A property of the whole question, not of a request.
+        // This is a property of the whole problem, not of a request.
         Change::AddMissing => {}
     }
 }

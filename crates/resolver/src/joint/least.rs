@@ -1,4 +1,4 @@
-//! That explanations are least.
+//! Tests that explanations are least.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a bundle needs of others (OLM0-RES-07 to OLM0-RES-13).
+//! The needs of a bundle, which others must meet (OLM0-RES-07 to OLM0-RES-13).
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Longest `olm.constraint` value that is read (OLM0-RES-13).
+/// The longest `olm.constraint` value in bytes that is read (OLM0-RES-13).
 const MAX_CONSTRAINT: usize = 65_536;
-/// How deep constraints may be nested.
+/// The deepest nesting of constraints.
 const MAX_DEPTH: usize = 32;
 
 /// Group, version and kind of an API.
@@ -28,17 +28,17 @@ impl fmt::Display for Api {
     }
 }
 
-/// One thing that must hold for a bundle to be chosen.
+/// One condition that must hold for a bundle to be chosen.
 #[derive(Debug)]
 pub(crate) struct Need {
     pub(crate) rule: Rule,
-    /// Whether no other bundle may meet the rule, rather than one having to.
+    /// True if no other bundle may meet the rule; otherwise one must.
     pub(crate) forbids: bool,
-    /// What its author says when it can not be met.
+    /// The author's message for when it cannot be met.
     pub(crate) message: Option<String>,
 }
 
-/// What one bundle is tested for.
+/// A test of one bundle.
 #[derive(Debug)]
 pub(crate) enum Rule {
     Package { name: String, range: CatalogRange },
@@ -62,7 +62,7 @@ impl Rule {
         match self {
             Self::Package { name, range } => of.package() == name && of.version().is_some_and(|version| range.matches(version)),
             Self::Api(api) => of.provides(api),
-            // An expression that fails while it runs is not met (OLM0-RES-10).
+            // An expression that fails at run time is not met (OLM0-RES-10).
             Self::Cel { program, .. } => {
                 let run = program.eval(&Activation::new().with("properties", of.properties()));
                 matches!(run, Ok(CelValue::Bool(true)))
@@ -73,12 +73,12 @@ impl Rule {
         }
     }
 
-    /// Packages and APIs of which the bundles that meet it can only be; nothing when it may be any bundle.
+    /// Collects the packages and APIs of the only bundles that can meet it, or that it may be any bundle.
     pub(crate) fn targets<'r>(&'r self, found: &mut Targets<'r>) {
         match self {
             Self::Package { name, .. } => found.packages.push(name),
             Self::Api(api) => found.apis.push(api),
-            // What meets all meets the first that says where to look.
+            // A bundle that meets all meets the first one that names packages or APIs.
             Self::All(rules) => {
                 let positive = rules.iter().map(|rule| {
                     let mut targets = Targets::default();
@@ -96,7 +96,7 @@ impl Rule {
     }
 }
 
-/// Where to look for bundles that meet a rule.
+/// The places to look for bundles that meet a rule.
 #[derive(Debug, Default)]
 pub(crate) struct Targets<'r> {
     pub(crate) packages: Vec<&'r str>,
@@ -114,7 +114,7 @@ impl Targets<'_> {
     }
 }
 
-/// Reads the needs of one property; none when its type declares no need. `Err` says why it can not be read.
+/// Reads the needs of one property; none if its type declares no need. The error is the reason why it cannot be read.
 pub(crate) fn read(property: PropertyFacts<'_>) -> Result<Vec<Need>, String> {
     let wrong = |reason: &dyn fmt::Display| format!("property {} can not be read: {reason}", property.kind);
     let single = |rule: Rule| vec![Need { rule, forbids: false, message: None }];
@@ -180,7 +180,7 @@ struct Constraints {
     constraints: Vec<Value>,
 }
 
-/// What a constraint is, once it is known that it is one thing.
+/// The form of a constraint, once it is known that it has exactly one.
 enum Form {
     Leaf(Rule),
     All(Vec<Value>),
@@ -210,7 +210,7 @@ fn form(value: Value, depth: usize) -> Result<(Form, Option<String>), String> {
     Ok((form, failure_message.filter(|message| !message.is_empty())))
 }
 
-/// A constraint that the set of bundles must meet: the parts of `all` one by one, each by a bundle of its own (OLM0-RES-11), and those of
+/// Reads a constraint that the set of bundles must meet: the parts of `all` one by one, each by a bundle of its own (OLM0-RES-11), and those of
 /// `not` by none.
 fn top(value: Value, outer: Option<&str>, depth: usize, needs: &mut Vec<Need>) -> Result<(), String> {
     let (form, message) = form(value, depth)?;
@@ -231,7 +231,7 @@ fn rules(values: Vec<Value>, depth: usize) -> Result<Vec<Rule>, String> {
     values.into_iter().map(|value| rule(value, depth + 1)).collect()
 }
 
-/// A constraint that one bundle must meet.
+/// Reads a constraint that one bundle must meet.
 fn rule(value: Value, depth: usize) -> Result<Rule, String> {
     Ok(match form(value, depth)?.0 {
         Form::Leaf(rule) => rule,
@@ -248,7 +248,7 @@ fn expression(text: String) -> Result<Rule, String> {
     Ok(Rule::Cel { text, program: Box::new(program) })
 }
 
-/// Properties as an expression sees them.
+/// Properties in the form that an expression reads.
 pub(crate) fn properties<'p>(facts: impl Iterator<Item = (&'p str, Value)>) -> CelValue {
     CelValue::from_json(&facts.map(|(kind, value)| json!({"type": kind, "value": value})).collect())
 }
@@ -260,7 +260,7 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// In words, of one bundle or of several.
+    /// The rule in words, about one bundle or several.
     pub(crate) fn said(&self, several: bool) -> String {
         let verb = match (self.forbids, several) {
             (false, false) => "requires",

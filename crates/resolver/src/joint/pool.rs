@@ -1,4 +1,4 @@
-//! Bundles that were looked at, read once and only where somebody may need them.
+//! The bundles in question, read once and only if they may be needed.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,58 +13,58 @@ use super::needs::{self, Api, Need, Subject, Targets};
 use crate::request::{CandidateCatalog, CatalogState};
 use crate::resolve::Choice;
 
-/// Number of a bundle in the pool.
+/// The number of a bundle in the pool.
 pub(crate) type ItemId = usize;
-/// Number of a need; equal needs of different bundles are one.
+/// The number of a need; equal needs of different bundles are one.
 pub(crate) type NeedId = usize;
 
-/// What is known of bundles.
+/// The known bundles, with their needs.
 pub(crate) struct Pool<'a> {
     catalogs: &'a [CandidateCatalog<'a>],
     items: Vec<Item<'a>>,
     /// By package: the bundles of all catalogs.
     packages: BTreeMap<String, Vec<ItemId>>,
-    /// First item of a package of a catalog.
+    /// The first item of a package of a catalog.
     first: HashMap<(usize, String), ItemId>,
     everything: bool,
     needs: Vec<Need>,
-    /// What a property says, by its type and text.
+    /// The needs in a property, by its type and text.
     read: HashMap<(&'a str, &'a str), Result<Vec<NeedId>, String>>,
     apis: HashMap<&'a str, Option<Api>>,
-    /// Bundles that meet a need, among those that may.
+    /// The bundles that meet a need, among those read so far.
     meeting: HashMap<NeedId, Vec<ItemId>>,
-    /// Things that are there and are no bundle.
+    /// Existing things that are not bundles.
     outside: Vec<ItemId>,
-    /// What comes from no catalog.
+    /// Items that come from no catalog.
     strangers: Vec<ItemId>,
-    /// What provides an API.
+    /// The items that provide an API.
     providers: HashMap<Api, Vec<ItemId>>,
 }
 
 /// A bundle, or something else that provides APIs.
 pub(crate) struct Item<'a> {
-    /// Position of its catalog; nothing for what comes from none.
+    /// The position of its catalog; `None` if it comes from none.
     pub(crate) catalog: Option<usize>,
     pub(crate) package: String,
     pub(crate) facts: BundleFacts<'a>,
     pub(crate) version: Option<Version>,
     pub(crate) label: String,
     pub(crate) provides: Vec<Api>,
-    /// In which order an addition is taken: channels.
+    /// Its place in the package's channels, which orders additions.
     pub(crate) place: Place,
     properties: OnceCell<CelValue>,
 }
 
-/// Where in its package a bundle is.
+/// The place of a bundle in its package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// Nothing in the default channel updates it.
+    /// In the default channel, where no other bundle updates it.
     DefaultHead,
-    /// In the default channel.
+    /// In the default channel, but not its head.
     Default,
     /// In another channel.
     Channel,
-    /// In none.
+    /// In no channel.
     Nowhere,
 }
 
@@ -88,7 +88,7 @@ impl Subject for Item<'_> {
                 let value = |api: &Api| json!({"group": api.group, "version": api.version, "kind": api.kind});
                 return needs::properties(apis.map(|api| ("olm.gvk", value(api))));
             }
-            // A value that is no JSON was refused by validation; here it is null and meets nothing.
+            // A value that is not JSON was refused by validation; here it is null and meets nothing.
             let value = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
             needs::properties(self.facts.properties.iter().map(|property| (property.kind, value(property.value))))
         };
@@ -124,7 +124,7 @@ impl<'a> Pool<'a> {
         pool
     }
 
-    /// Something that comes from no catalog.
+    /// Adds an item that comes from no catalog.
     pub(crate) fn stranger(&mut self, package: String, version: Option<Version>, label: String, provides: Vec<Api>) -> ItemId {
         let facts = BundleFacts::default();
         let place = Place::Nowhere;
@@ -146,12 +146,12 @@ impl<'a> Pool<'a> {
         &self.needs[id]
     }
 
-    /// What is there besides all bundles.
+    /// The items that exist besides all bundles.
     pub(crate) fn outside(&self) -> &[ItemId] {
         &self.outside
     }
 
-    /// Whether a catalog has a package.
+    /// Returns whether a catalog has a package.
     pub(crate) fn has(&self, package: &str) -> bool {
         self.packages.get(package).is_some_and(|items| !items.is_empty())
     }
@@ -196,13 +196,13 @@ impl<'a> Pool<'a> {
                 all.extend(self.take(catalog, name, facts));
             }
             self.packages.insert(name.to_owned(), all);
-            // Whoever asked before asked among fewer.
+            // Earlier results cover fewer bundles.
             self.meeting.clear();
         }
         &self.packages[name]
     }
 
-    /// Bundle number `position` of a package of a catalog, by the catalog's name.
+    /// The bundle at `position` in a package of a catalog, by the catalog's name.
     pub(crate) fn at(&mut self, catalog: &str, package: &str, position: usize) -> Option<ItemId> {
         self.package(package);
         let catalog = self.catalogs.iter().position(|candidate| candidate.name == catalog)?;
@@ -249,7 +249,7 @@ impl<'a> Pool<'a> {
         begin..self.items.len()
     }
 
-    /// What a bundle needs, and the properties that can not be read.
+    /// The needs of a bundle, and the reasons why some properties cannot be read.
     pub(crate) fn needs_of(&mut self, id: ItemId) -> (Vec<NeedId>, Vec<String>) {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for at in 0..self.items[id].facts.properties.len() {
@@ -275,7 +275,7 @@ impl<'a> Pool<'a> {
         (found, wrong)
     }
 
-    /// Reads every package in which something may meet a need; `anywhere` says whether packages may be read for that.
+    /// Reads every package in which something may meet a need, if `anywhere` allows packages to be read for that.
     pub(crate) fn look_for(&mut self, need: NeedId, anywhere: bool) {
         if !anywhere {
             return;
@@ -303,7 +303,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Bundles that were read and meet a need, and what meets it besides; in the order of the packages.
+    /// The items read so far that meet a need: bundles, and others besides; in the order of the packages.
     pub(crate) fn meeting(&mut self, need: NeedId) -> Vec<ItemId> {
         if let Some(found) = self.meeting.get(&need) {
             return found.clone();

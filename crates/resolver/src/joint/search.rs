@@ -1,4 +1,4 @@
-//! Which wishes can be met together, and the best way to meet them.
+//! The search for the wishes that can be met together, and for the best way to meet them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,18 +11,18 @@ use super::universe::{Group, Input, Role, Universe};
 use super::{Added, Component, Problem, Solution, hints};
 use crate::resolve::{Pick, Resolution, resolution};
 
-/// Wishes of which it is said what their best bundle is held back by: so many as somebody reads.
+/// The most wishes for which it is explained what holds back their best bundle; people do not read more.
 const MOST_EXPLAINED: usize = 10;
 
-/// Questions to the solver with which explanations of one problem are made least; each fact of an explanation costs one. Somebody reads
-/// the first few; the rest of hundreds need only be true.
+/// The most questions to the solver that make the explanations of one problem least; each fact of an explanation costs one. People read
+/// the first few facts; the rest of hundreds need only be true.
 const MOST_QUESTIONS: usize = 600;
 
-/// What was found: which wishes can not be met and why, and what is there when the others are.
+/// The result of a search: the wishes that cannot be met and why, and the entities that are there when the others are met.
 pub(super) struct Answer<'p> {
     pub(super) universe: Universe<'p>,
     pub(super) there: Vec<usize>,
-    /// By wish; the facts that were to blame, where they were asked for.
+    /// By wish; the facts to blame, if they were requested.
     pub(super) blamed: BTreeMap<usize, Option<Conflict>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     }
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
-        // What was too much work once is not done again for each hint.
+        // Work that was too much once is not repeated for each hint.
         if told(wish) && !conflict.is_undecided() {
             conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
         }
@@ -64,7 +64,7 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
 }
 
 impl Answer<'_> {
-    /// Whether an addition is needed by one of some wishes, be it by way of others.
+    /// Returns whether an addition is needed by one of some wishes, directly or through others.
     pub(super) fn needed_by(&self, addition: usize, wishes: &[usize]) -> bool {
         let begins = |at: &&usize| matches!(self.universe.entities[**at].role, Role::Candidate { wish, .. } if wishes.contains(&wish));
         let mut stack: Vec<usize> = self.there.iter().filter(begins).copied().collect();
@@ -80,7 +80,7 @@ impl Answer<'_> {
         false
     }
 
-    /// What is there and meets a need of an entity.
+    /// The entities that are there and meet a need of an entity.
     fn needs_of(&self, at: usize) -> Vec<usize> {
         let needs = self.universe.entities[at].needs.iter().filter(|need| !self.universe.pool.need(**need).forbids);
         let meeting: BTreeSet<usize> = needs.filter_map(|need| self.universe.meeting.get(need)?.as_ref()).flatten().copied().collect();
@@ -88,14 +88,14 @@ impl Answer<'_> {
     }
 }
 
-/// Whether wishes can all be met, whatever becomes of the others; and how many bundles were gone through.
+/// Returns whether wishes can all be met, regardless of the others, and the number of bundles that were gone through.
 pub(super) fn together(input: &Input<'_>, wanted: &BTreeSet<usize>) -> (bool, usize) {
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let mut universe = Universe::build(input, &refused.collect(), false);
     (Encoding::of(&mut universe).possible(wanted) == Asked::Possible, universe.entities.len())
 }
 
-/// Of which wishes it is explained why they can not be met, and with how many questions.
+/// The wishes for which it is explained why they cannot be met, and the questions left for that.
 pub(super) struct Explaining<'e> {
     told: &'e dyn Fn(usize) -> bool,
     questions: &'e mut usize,
@@ -114,7 +114,7 @@ pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<Explaining<'_>>)
         if encoding.possible(&open) == Asked::Possible {
             accepted.clone_from(&open);
         }
-        // What is installed goes before what is not yet, then the order of the wishes.
+        // Wishes with an installed bundle go before those without, then the order of the wishes counts.
         let mut order: Vec<usize> = open.difference(&accepted).copied().collect();
         order.sort_by_key(|wish| (input.problem.wishes[*wish].request.installed.is_none(), *wish));
         let mut explainer = None;
@@ -176,7 +176,7 @@ fn best(universe: &Universe<'_>, encoding: &mut Encoding) {
         });
         packages.extend((!additions.is_empty()).then_some(additions));
     }
-    // Stable: packages of one standing stay in the order of their names.
+    // The sort is stable: packages of one standing stay in the order of their names.
     packages.sort_by_key(|additions| standing(&additions[0]));
     for additions in packages {
         if encoding.take_one_of(&additions) {
@@ -212,7 +212,7 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
     let Role::Candidate { wish, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
     let Ok(asked) = &input.asked[wish] else { unreachable!("a refused wish has no candidates") };
     let (query, first) = (asked.query(), universe.candidates[&wish][0]);
-    // Nothing stands in the way: the answer is that of `resolve`.
+    // Nothing is in the way: the answer is that of `resolve`.
     if first == at
         && let Ok(pick) = asked.pick()
     {
@@ -238,7 +238,7 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
     resolution
 }
 
-/// What keeps wishes from their best bundles. The wide universe is built only when somebody is kept.
+/// Explanations of what keeps wishes from their best bundles. The wide universe is built only when a wish is kept from its best.
 struct Reasons<'r, 'p> {
     told: &'r dyn Fn(usize) -> bool,
     explainer: Option<Explainer<'p>>,
@@ -258,7 +258,7 @@ impl<'p> Reasons<'_, 'p> {
     }
 }
 
-/// Everything that is there, what is needed before what needs it; by package where they need each other.
+/// All entities that are there, the needed ones before those that need them; by package if they need each other.
 fn order(answer: &Answer<'_>) -> Vec<usize> {
     let universe = &answer.universe;
     let mut there = answer.there.clone();
@@ -266,7 +266,7 @@ fn order(answer: &Answer<'_>) -> Vec<usize> {
     there.sort_by_key(|at| package(*at));
     let (mut done, mut ordered) = (BTreeSet::new(), Vec::new());
     for start in &there {
-        // Depth first, without recursion: an entity is put down when all that it needs has been.
+        // The search is depth first, without recursion: an entity is put down after all that it needs.
         let mut stack = vec![(*start, false)];
         while let Some((at, needs_done)) = stack.pop() {
             if needs_done {
@@ -285,7 +285,7 @@ fn order(answer: &Answer<'_>) -> Vec<usize> {
     ordered
 }
 
-/// What needs an addition.
+/// The bundles that need an addition, with their needs.
 fn because(answer: &Answer<'_>, addition: usize) -> Vec<String> {
     let universe = &answer.universe;
     let mut because = Vec::new();

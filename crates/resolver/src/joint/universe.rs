@@ -1,7 +1,7 @@
-//! What may be chosen: a bundle for each wish, and what those may need.
+//! The bundles to choose from: those for each wish, and those that they may need.
 //!
-//! The universe is narrow or wide. The narrow one holds what the wishes allow and is what is solved. The wide one holds what they bar, too,
-//! each with the facts that bar it, so that it can be told which facts are to blame.
+//! The universe is narrow or wide. The narrow one holds the bundles that the wishes allow, and is the one that is solved. The wide one also
+//! holds the bundles that they bar, each with the facts that bar it, so that the facts to blame can be found.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,28 +19,28 @@ use crate::resolve::{Asked, Offer, OfferedBundle, Query, in_channels, in_range, 
 /// The problem with its wishes read.
 pub(super) struct Input<'p> {
     pub(super) problem: &'p Problem<'p>,
-    /// By wish: what is asked, or why that has no answer even alone.
+    /// By wish: the request with its offers, or the refusal if it has no answer even alone.
     pub(super) asked: Vec<Result<Rc<Asked<'p>>, Rc<Refusal>>>,
 }
 
-/// A reason that is switched on and off when somebody is to blame.
+/// A fact that is switched on and off to find the ones to blame.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Key {
     /// A wish must have a bundle.
     Wanted(usize),
     /// A part of a wish bars bundles.
     Filter(usize, FactKind),
-    /// What a wish has installed stays.
+    /// A wish's installed bundle stays.
     Stays(usize),
-    /// A wish has no bundle, so there is none of its package.
+    /// A wish has no bundle, so there is no bundle of its package.
     Absent(usize),
-    /// Nobody asks for a package.
+    /// A package is not requested.
     NotAsked(String),
-    /// Two wishes want one package.
+    /// Two wishes ask for one package.
     OnePackage(String),
-    /// The bundles of a package that need this.
+    /// The need of a package's bundles.
     Need(String, NeedId),
-    /// The bundles of a package whose needs can not be read; why.
+    /// The package whose bundles have needs that cannot be read, and the reason.
     Broken(String, String),
     /// A group and kind has one provider.
     OneProvider(Kind),
@@ -67,14 +67,14 @@ impl Kind {
 pub(super) struct Entity {
     pub(super) item: ItemId,
     pub(super) role: Role,
-    /// What bars it; empty in a narrow universe.
+    /// The facts that bar it; empty in a narrow universe.
     pub(super) bars: Vec<Key>,
     pub(super) needs: Vec<NeedId>,
-    /// Why its needs can not be read.
+    /// The reasons why its needs cannot be read.
     pub(super) broken: Vec<String>,
 }
 
-/// What a bundle is there for.
+/// The role of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A wish may have it; offer and bundle are its position in what was asked.
@@ -92,7 +92,7 @@ pub(super) struct Universe<'p> {
     pub(super) candidates: BTreeMap<usize, Vec<usize>>,
     pub(super) by_item: HashMap<ItemId, Vec<usize>>,
     pub(super) by_package: BTreeMap<String, Vec<usize>>,
-    /// By need that some entity has, the entities that meet it; nothing where it is met anyway.
+    /// By need that some entity has, the entities that meet it; `None` if it is met anyway.
     pub(super) meeting: BTreeMap<NeedId, Option<Vec<usize>>>,
     pub(super) wide: bool,
 }
@@ -103,7 +103,7 @@ impl<'p> Input<'p> {
         Self { problem, asked: problem.wishes.iter().map(|wish| read(problem, wish)).collect() }
     }
 
-    /// The same with one wish changed; the others were read before.
+    /// Does the same with one wish changed; the others were read before.
     pub(super) fn changed(&self, problem: &'p Problem<'p>, wish: usize) -> Self {
         let mut asked = self.asked.clone();
         asked[wish] = read(problem, &problem.wishes[wish]);
@@ -135,10 +135,10 @@ struct Candidate {
     barred: Vec<FactKind>,
 }
 
-/// The candidates of a wish: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). Where catalogs of one
+/// The candidates of a wish: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). If catalogs of one
 /// priority have bundles of one standing, none of them is taken silently (OLM1-SEL-11).
 ///
-/// What is installed does not go back to an older version for the sake of others, although it may (OLM1-UPG-11): only where its own wish
+/// An installed bundle does not go back to an older version for the sake of others, although it may (OLM1-UPG-11): only if its own wish
 /// leads back.
 fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
     let query = asked.query();
@@ -188,7 +188,7 @@ fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
 }
 
 impl<'p> Universe<'p> {
-    /// Everything that the wishes may have and what that may need. The wishes in `fixed` keep what they have.
+    /// Builds the universe of all bundles that the wishes may have, and those that these may need. The wishes in `fixed` keep their bundles.
     pub(super) fn build(input: &Input<'p>, fixed: &BTreeSet<usize>, wide: bool) -> Self {
         let problem = input.problem;
         let mut universe = Self {
@@ -219,7 +219,7 @@ impl<'p> Universe<'p> {
         universe
     }
 
-    /// The bundle that a wish has, as a catalog knows it; else only its package and version.
+    /// The installed bundle of a wish as a catalog knows it; otherwise only its package and version.
     fn installed(&mut self, wish: &super::Wish) -> Option<ItemId> {
         let bundle = wish.request.installed.as_ref()?;
         let known = self.pool.package(&wish.request.package).to_vec();
@@ -250,7 +250,7 @@ impl<'p> Universe<'p> {
         self.candidates.insert(wish, order);
     }
 
-    /// Follows the needs of everything that may be there to what may be added for them.
+    /// Adds the bundles that may meet the needs of the entities, and the needs of those in turn.
     fn add_needed(&mut self, input: &Input<'p>, installed: &BTreeMap<usize, ItemId>) {
         let problem = input.problem;
         let mut at = 0;
@@ -281,18 +281,18 @@ impl<'p> Universe<'p> {
             let anyway = meeting.iter().any(|item| self.pool.outside().contains(item));
             let entities = meeting.iter().filter_map(|item| self.by_item.get(item)).flatten().copied().collect();
             let forbids = self.pool.need(need).forbids;
-            // What is there besides all bundles meets a need for good, and breaks a ban for good.
+            // An item that exists besides all bundles meets a need for good, and breaks a ban for good.
             self.meeting.insert(need, if anyway && !forbids { None } else { Some(entities) });
         }
     }
 
-    /// Whether a ban is broken by something that is there besides all bundles.
+    /// Returns whether a ban is broken by something that exists besides all bundles.
     pub(super) fn broken_ban(&mut self, need: NeedId) -> bool {
         let outside = self.pool.outside().to_vec();
         self.pool.need(need).forbids && self.pool.meeting(need).iter().any(|item| outside.contains(item))
     }
 
-    /// The facts that bar a bundle from being added; nothing when it can not be added at all.
+    /// The facts that bar a bundle from being added; `None` if it cannot be added at all.
     fn addable(&self, input: &Input<'_>, id: ItemId) -> Option<Vec<Key>> {
         let item = self.pool.item(id);
         if self.by_item.contains_key(&id) || item.catalog.is_none() || item.version.is_none() || item.place == Place::Nowhere {
@@ -302,7 +302,7 @@ impl<'p> Universe<'p> {
         match wishes.as_slice() {
             [] if input.problem.add_missing => Some(Vec::new()),
             [] if self.wide => Some(vec![Key::NotAsked(item.package.clone())]),
-            // It could be there, if the wish that has the package were met or were not there.
+            // It could be there, if the wish that has the package were met or did not exist.
             wishes if self.wide && wishes.iter().all(|wish| !self.candidates.contains_key(wish)) => {
                 let keeps = |wish: &usize| input.problem.wishes[*wish].request.installed.is_some();
                 Some(wishes.iter().map(|wish| if keeps(wish) { Key::Stays(*wish) } else { Key::Absent(*wish) }).collect())
@@ -311,7 +311,7 @@ impl<'p> Universe<'p> {
         }
     }
 
-    /// Of the needs of a bundle that stays, only those bind that are met now: what is broken already is nobody's fault.
+    /// Keeps only the needs of a staying bundle that are met now: a need that is broken already blames no wish.
     fn keep_met_needs(&mut self, at: usize, installed: &BTreeMap<usize, ItemId>) {
         let own = self.entities[at].item;
         let needs = std::mem::take(&mut self.entities[at].needs);

@@ -1,4 +1,4 @@
-//! Which facts can not all hold.
+//! The least sets of facts that cannot all hold.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,22 +7,22 @@ use batsat::{Lit, SolverInterface, lbool};
 use super::super::universe::Key;
 use super::{Asked, Encoding, Undecided};
 
-/// Answers in which all but one fact of an explanation hold, by the fact that was left out. One fact is often needed by many wishes in the
-/// same way, and what was found for the first of them shows it for the others without a search.
+/// Answers in which all but one fact of an explanation hold, by the fact that was left out. Many wishes often need one fact in the
+/// same way, and the answer for the first of them shows it for the others without a search.
 #[derive(Default)]
 pub(super) struct Witnesses(HashMap<Lit, Vec<Vec<lbool>>>);
 
 impl Encoding {
-    /// A least set of facts that can not all hold together with the wishes; none when they can. Deterministic: facts are left out in their
-    /// order, and one is kept only if the others can all hold without it.
+    /// Returns a least set of facts that cannot all hold together with the wishes; `None` if they can. It is deterministic: facts are left out in
+    /// their order, and one is kept only if the others can all hold without it.
     ///
-    /// Each fact costs a question to the solver, which `questions` counts down. When there are none left, the facts that the solver used
-    /// are the answer: they can not all hold either, but one or the other may be needless.
+    /// Each fact costs a question to the solver, which `questions` counts down. When there are none left, the answer is the facts that the solver
+    /// used: they cannot all hold either, but some of them may be needless.
     pub(in super::super) fn blame(&mut self, wanted: &BTreeSet<usize>, questions: &mut usize) -> Result<Option<Vec<Key>>, Undecided> {
         self.least(wanted, &[], questions)
     }
 
-    /// The same, with entities taken.
+    /// Does the same as [`Self::blame`], with entities taken.
     pub(in super::super) fn blame_with(
         &mut self,
         wanted: &BTreeSet<usize>,
@@ -33,8 +33,8 @@ impl Encoding {
         self.least(wanted, &taken, questions)
     }
 
-    /// Whether wishes could have a bundle, if the facts that `left_out` names did not hold. One question to a solver that is there already,
-    /// before a whole problem is made to find out what exactly would come of it.
+    /// Returns whether wishes could have a bundle if the facts that `left_out` names did not hold. This is one question to the existing solver,
+    /// before a whole problem is built to find the exact outcome.
     pub(in super::super) fn possible_without(&mut self, wanted: &BTreeSet<usize>, left_out: impl Fn(&Key) -> bool) -> bool {
         let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
         let assumed: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key) && !left_out(key)).map(|(_, lit)| *lit).collect();
@@ -45,7 +45,7 @@ impl Encoding {
         let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
         let facts: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key)).map(|(_, lit)| *lit).collect();
         let Some(mut core) = self.core(&facts, taken)? else { return Ok(None) };
-        // The wishes come first in the order and are tried first: what is left explains itself without them.
+        // The wishes come first in the order and are tried first: the remaining facts explain themselves without them.
         let mut at = 0;
         while at < core.len() && *questions > 0 {
             let left_out = core[at];
@@ -62,7 +62,7 @@ impl Encoding {
                     self.witnesses.0.entry(left_out).or_default().push(model);
                     at += 1;
                 }
-                // It may be needless, and stays.
+                // The fact may be needless, but it stays.
                 Err(Undecided) => at += 1,
             }
         }
@@ -70,18 +70,18 @@ impl Encoding {
         Ok(Some(self.guards.iter().filter(|(_, lit)| core.contains(lit)).map(|(key, _)| key.clone()).collect()))
     }
 
-    /// Whether what is taken and the facts hold in an answer that was found when the same fact was left out.
+    /// Returns whether the taken entities and the facts hold in an answer that was found when the same fact was left out.
     fn witnessed(&self, left_out: Lit, taken: &[Lit], facts: &[Lit]) -> bool {
         let models = self.witnesses.0.get(&left_out).into_iter().flatten();
         models.into_iter().any(|model| {
             let is = |lit: &Lit| model.get(lit.var().idx() as usize) == Some(if lit.sign() { &lbool::TRUE } else { &lbool::FALSE });
-            // A fact holds, be it switched on or not, where all that it says does.
+            // A fact holds, switched on or not, if all its clauses do.
             let holds = |lit: &Lit| is(lit) || self.says.get(lit).is_some_and(|says| says.iter().all(|clause| clause.iter().any(is)));
             taken.iter().chain(facts).all(holds)
         })
     }
 
-    /// Those of the facts, in their order, that the solver used to find that they can not all hold; none when they can.
+    /// Returns the facts, in their order, with which the solver found that they cannot all hold; `None` if they can.
     fn core(&mut self, facts: &[Lit], taken: &[Lit]) -> Result<Option<Vec<Lit>>, Undecided> {
         let assumed: Vec<Lit> = taken.iter().chain(facts).copied().collect();
         match Asked::from(self.solver.solve_limited(&assumed)) {
@@ -91,7 +91,7 @@ impl Encoding {
         }
     }
 
-    /// Whether facts can all hold.
+    /// Returns whether facts can all hold.
     #[cfg(test)]
     pub(in super::super) fn all_hold(&mut self, keys: &[Key]) -> bool {
         let facts: Vec<Lit> = keys.iter().map(|key| self.guards[key]).collect();

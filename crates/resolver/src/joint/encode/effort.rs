@@ -1,17 +1,16 @@
-//! The work that the solver may do.
+//! The limits of the solver's work.
 //!
-//! Requirements can be written such that nothing but trying shows that they cannot be met, and that there is more to try than anyone has time
-//! for. So each question has a limit, and all questions about one universe have one together. Limits count conflicts, not time: equal input
-//! gives the equal answer on every machine. Those of real catalogs are a few, those of a net of
-//! fifty packages that contradict each other a hundred and fifty.
+//! Some requirements cannot be decided without trying combinations, and there can be more of these than time allows. So each question has a
+//! limit, and all questions about one universe share one. Limits count conflicts, not time: equal input gives the equal answer on every
+//! machine. Real catalogs need a few conflicts, a net of fifty packages that contradict each other a hundred and fifty.
 
 use batsat::{Callbacks, ClauseKind, Lit, lbool};
 
-/// Conflicts that the solver may go through for one question.
+/// The most conflicts that the solver may go through for one question.
 const MOST_OF_ONE: u64 = 2_000;
-/// Conflicts for all questions about one universe. Beyond them a question has [`LEAST_OF_ONE`].
+/// The most conflicts for all questions about one universe. Beyond them a question has [`LEAST_OF_ONE`].
 const MOST_OF_ALL: u64 = 20_000;
-/// Conflicts that every question has.
+/// The conflicts that every question may use.
 const LEAST_OF_ONE: u64 = 500;
 
 /// A question that the solver gave up.
@@ -21,11 +20,11 @@ pub(in super::super) struct Undecided;
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Asked {
-    /// It can be.
+    /// There is an answer.
     Possible,
-    /// It cannot.
+    /// There is no answer.
     Impossible,
-    /// It was given up.
+    /// The question was given up.
     Undecided,
 }
 

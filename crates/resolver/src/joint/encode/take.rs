@@ -1,4 +1,4 @@
-//! Which bundles are there: one decision after the other, each for good.
+//! The choice of bundles: one final decision after the other.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::universe::Key;
 use super::{Asked, Encoding};
 
 impl Encoding {
-    /// Whether the wishes can all have a bundle, with whatever was demanded before.
+    /// Asks whether the wishes can all have a bundle, with everything that was demanded before.
     pub(in super::super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> Asked {
         let wanted: Vec<Lit> = wanted.iter().filter_map(|wish| self.guard(Key::Wanted(*wish))).collect();
         self.question(&wanted)
@@ -22,17 +22,17 @@ impl Encoding {
         found
     }
 
-    /// Whether something better can be had. What was given up cannot: the last answer, in which it is not, holds all the same.
+    /// Asks whether a better answer exists. If the question is given up, it does not count: the last answer, without it, still holds.
     fn ask(&mut self, assumed: &[Lit]) -> bool {
         self.question(assumed) == Asked::Possible
     }
 
-    /// Whether what was taken already leaves a literal out, which needs no search to know.
+    /// Returns whether the decisions so far already exclude a literal, which needs no search.
     fn settled_out(&self, lit: Lit) -> bool {
         self.solver.value_lvl_0(lit) == lbool::FALSE
     }
 
-    /// From now on the wishes must have a bundle.
+    /// Demands that the wishes have a bundle from now on.
     pub(in super::super) fn demand(&mut self, wanted: &BTreeSet<usize>) {
         for wish in wanted {
             let guard = self.guard(Key::Wanted(*wish));
@@ -40,7 +40,7 @@ impl Encoding {
         }
     }
 
-    /// Takes an entity for good, if it can be had.
+    /// Takes an entity for good, if possible; returns whether it was.
     pub(in super::super) fn take(&mut self, entity: usize) -> bool {
         let lit = self.lits[entity];
         let had = self.model[entity] || !self.settled_out(lit) && self.ask(&[lit]);
@@ -48,7 +48,7 @@ impl Encoding {
         had
     }
 
-    /// Takes one of some entities for good, if one can be had.
+    /// Takes one of some entities for good, if possible; returns whether it was.
     pub(in super::super) fn take_one_of(&mut self, entities: &[usize]) -> bool {
         let one = self.fresh();
         let lits: Vec<Lit> = std::iter::once(!one).chain(entities.iter().map(|at| self.lits[*at])).collect();
@@ -88,7 +88,7 @@ impl Encoding {
         self.clause(None, [bound]);
     }
 
-    /// `more_than[k]` holds whenever more than `k` of the entities are there, for every `k` up to `most`.
+    /// Makes `more_than[k]` hold whenever more than `k` of the entities are there, for every `k` up to `most`.
     fn count(&mut self, entities: &[usize], most: usize) {
         let mut before: Vec<Lit> = Vec::new();
         for at in entities {
@@ -105,7 +105,7 @@ impl Encoding {
             }
             before = after;
         }
-        // So many can not be reached.
+        // This number cannot be reached.
         while before.len() <= most {
             let never = self.fresh();
             self.clause(None, [!never]);
@@ -114,7 +114,7 @@ impl Encoding {
         self.more_than = before;
     }
 
-    /// What is there in the last answer.
+    /// The entities that are there in the last answer.
     pub(in super::super) fn there(&self) -> Vec<usize> {
         (0..self.model.len()).filter(|at| self.model[*at]).collect()
     }
