@@ -58,7 +58,7 @@ pub fn current() -> Option<Levels> {
     LOG.get().map(|log| log.levels.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
 
-/// Takes other levels from the next line on, and says so in the log whatever its level; `user` is who wants it.
+/// Changes the levels from the next line on, and logs that at any level; `user` is the user who asked for it.
 ///
 /// # Errors
 /// There is no log.

@@ -40,8 +40,8 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     text
 }
 
-/// The same for a terminal: text of others escaped, and in colour what is made, changed, deleted and in the way. Where no colours are wanted,
-/// the writer takes them off again.
+/// The plan's text for a terminal: text from outside is escaped, and created, changed, deleted and conflicting objects are in colour. If no
+/// colours are wanted, the writer removes them again.
 pub fn painted(text: &str) -> String {
     let text = printable(text);
     let mut out = String::with_capacity(text.len());
@@ -65,7 +65,7 @@ pub fn painted(text: &str) -> String {
     out
 }
 
-/// Lines of a change in colour, as [`painted`] paints a plan: where a heading says what happens, it says it of all lines below it.
+/// Lines of a change in colour, as [`painted`] paints a plan: a heading that says what happens counts for all lines below it.
 pub fn painted_lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> String {
     let mut heading = String::new();
     let mut paint = |line: S| {

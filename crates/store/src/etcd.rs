@@ -7,8 +7,8 @@
 //!     └─ compaction: one server of all, every five minutes
 //! ```
 //!
-//! A revision is etcd's own, so that all servers speak of the same one. Every read asks etcd and sees what anybody was told to be
-//! written before. The messages are written down by hand in `message`; nothing is generated.
+//! A revision is etcd's own, so that all servers speak of the same one. Every read asks etcd and sees every write that
+//! was acknowledged before, to any client. The messages are written by hand in `message`; nothing is generated.
 
 mod compaction;
 mod follow;

@@ -6,7 +6,7 @@
 //!   {"kind": "Plan", "operation": install|upgrade|rollback|uninstall|apply, "doable", "extension",
 //!    "writes":  [Object]            what the command itself writes
 //!    "installerRights": [text]      what the installer's account gets in addition
-//!    "choices": [text]              what was decided where nobody said it: channel, watched namespace
+//!    "choices": [text]              what was decided without being requested: channel, watched namespace
 //!    "notes": [text]                what could not be looked at
 //!    "rollback": {"verdict": safe|unsafe|impossible, "from", "to", "risks", "preflight", "reasons"}
 //!    "verification": as below       of what the command itself writes
@@ -14,7 +14,7 @@
 //!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
 //!       "bundle", "from": {"package", "name", "version", "image", "catalog"}, "reasons": [text],
 //!       "dependencies": [{"bundle", "because": [text]}]   what is installed along with it
-//!       "approval": {"changePlan", "reasons": [text]}      what it waits for, where somebody has to be asked
+//!       "approval": {"changePlan", "reasons": [text]}      what it waits for, if the change needs approval
 //!       "problem": {"message", "causes", "hints", "unknownPackage"},
 //!       "objects": [{"apiVersion", "kind", "namespace", "name", "owner", "note",
 //!                    "change": Created|Changed|Adopted|Conflicting|Deleted|Kept|Unchanged|Unknown,

@@ -85,7 +85,7 @@ impl Members {
         Ok(Self { channels, current: AtomicUsize::new(0) })
     }
 
-    /// Sends a request to the member in use, or to the next where that is safe.
+    /// Sends a request to the member in use, or to the next if that is safe.
     pub async fn call<M, R>(&self, method: &Method, message: &M, effect: Effect) -> Result<R, Error>
     where
         M: Message + Clone + 'static,
