@@ -12,7 +12,7 @@
 //! [`joint::solve`] does the same for many extensions at once, whose bundles may need each other. [`why_not_newer`] explains what holds a
 //! healthy extension back.
 
-// The language of the test universes is written for all tests of this crate.
+// The language of the test universes names this crate as an outside user does.
 #[cfg(test)]
 extern crate self as mainstay_resolver;
 

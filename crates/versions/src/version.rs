@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 512;
 /// A semantic version.
 ///
 /// Ordered by precedence; versions that differ only in build metadata have the same precedence and are then ordered by it, so that
-/// sorting is deterministic. Use [`Version::cmp_precedence`] where the specification's own order is meant.
+/// sorting is deterministic. Use [`Version::cmp_precedence`] for the specification's own order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(semver::Version);
 

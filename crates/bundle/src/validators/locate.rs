@@ -1,7 +1,7 @@
 //! The line of a field in a YAML file, found by indentation.
 //!
 //! The YAML reader keeps no positions of values, and needs none: people write bundles in block style, in which a field stands on a line of its
-//! own, deeper than its parent. Otherwise (flow style, JSON on one line) there is no line, never that of another field.
+//! own, deeper than its parent. Otherwise (flow style, JSON on one line) the result is `None`, never the line of another field.
 
 /// The line of the field of the first document, counted from 1; `None` if it cannot be found.
 pub fn line(text: &str, path: &str) -> Option<usize> {

@@ -113,7 +113,7 @@ impl Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // That a package is wanted is said only if there is nothing else to say.
+        // A wanted package is named only if there is nothing else to say.
         let telling = |fact: &&Fact| fact.kind != FactKind::Wanted;
         let told = if self.facts.iter().any(|fact| telling(&fact)) { telling } else { |_: &&Fact| true };
         let told: Vec<&str> = self.facts.iter().filter(told).map(|fact| fact.text.as_str()).collect();
