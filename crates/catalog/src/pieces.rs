@@ -360,8 +360,8 @@ fn is_separator(line: &[u8]) -> bool {
     }
 }
 
-/// Where in a YAML document a line begins with `---` and is no separator. Upstream refuses such a line; here it would besides hide one
-/// document behind another, and whoever looks for one of them in a piece would read all of them.
+/// Position in a YAML document of a line that begins with `---` and is not a separator. Upstream refuses such a line. Here it would also
+/// hide one document behind another, and a reader that looks for one of them in a piece would read all of them.
 pub(crate) fn text_after_separator(document: &[u8]) -> Option<usize> {
     let begins = |at: &usize| {
         let line = &document[*at..];

@@ -32,7 +32,7 @@ pub enum Edge {
 pub enum Edges {
     /// All that a resolver follows.
     Resolver,
-    /// `replaces` and `skips`, as validation has it.
+    /// `replaces` and `skips`, as in validation.
     Named,
 }
 

@@ -63,7 +63,7 @@ impl Scope {
 /// The blob to be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobName {
-    /// Where it stands; nothing when the catalog did not come from files.
+    /// Its position; `None` if the catalog did not come from files.
     pub place: Option<Place>,
     /// Its schema.
     pub schema: String,

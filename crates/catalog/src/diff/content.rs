@@ -1,4 +1,4 @@
-//! One package then and now, blob by blob.
+//! The changes of one package between two catalogs, blob by blob.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::parts::{Parts, Versions, version};
 use crate::properties::{needs, provided};
 use crate::reach::Updates;
 
-/// The longest value of a property that is shown whole.
+/// Maximum length of a property value that is shown completely.
 const SHOWN: usize = 160;
 
 pub(super) fn package(name: &str, change: Change, old: &Parts<'_>, new: &Parts<'_>) -> PackageDiff {
@@ -26,7 +26,7 @@ pub(super) fn package(name: &str, change: Change, old: &Parts<'_>, new: &Parts<'
 fn fields(old: Option<&Package>, new: Option<&Package>) -> Vec<FieldDiff> {
     let icon = |package: &Package| {
         let icon = package.icon.as_ref()?;
-        // Line breaks in base64 say nothing.
+        // Line breaks in base64 have no meaning.
         let data: String = icon.base64data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         Some(format!("{} {:08x}", icon.mediatype, crc32fast::hash(data.as_bytes())))
     };
@@ -95,7 +95,7 @@ fn entries(old: Option<&Channel>, new: Option<&Channel>) -> Vec<EntryDiff> {
             skips: SetDiff::of(skips(then), skips(now)),
             skip_range: Pair::of(range(then).as_deref(), range(now).as_deref()),
         };
-        // Skips in another order say the same.
+        // The order of skips has no meaning.
         if diff.change != Change::Changed || diff.replaces.is_some() || !diff.skips.is_empty() || diff.skip_range.is_some() {
             found.push(diff);
         }
@@ -147,7 +147,7 @@ pub(super) fn bundle(name: &str, old: Option<&Bundle>, new: Option<&Bundle>) -> 
     Some(diff)
 }
 
-/// Properties of a bundle that is in both catalogs. Values are compared whole, and shown shortened.
+/// Compares the properties of a bundle that is in both catalogs. Values are compared completely, and shown shortened.
 fn properties(old: &Bundle, new: &Bundle) -> SetDiff {
     if old.properties == new.properties {
         return SetDiff::default();
@@ -160,7 +160,7 @@ fn properties(old: &Bundle, new: &Bundle) -> SetDiff {
     SetDiff { added: only(&now, &then), removed: only(&then, &now) }
 }
 
-/// A value with sorted keys: the order of keys says nothing.
+/// A value with sorted keys, since the order of keys has no meaning.
 fn canonical(property: &Property) -> String {
     match serde_json::from_str::<serde_json::Value>(property.value.get()) {
         Ok(value) => value.to_string(),

@@ -1,7 +1,7 @@
-//! What a change of a package means for those who have installed a bundle of it.
+//! Effects of a package's changes on installed bundles.
 //!
-//! A bundle is *stranded* when whoever follows a channel could get from it to the channel's head before, and can not get to the head
-//! any more. A bundle may leave a channel without harm, as long as the rest still updates it by `replaces`, `skips` or `skipRange`.
+//! A bundle is *stranded* if updates in a channel led from it to the channel's head before, and no longer do. A bundle may leave a channel
+//! without harm, as long as the rest still updates it by `replaces`, `skips` or `skipRange`.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
 use crate::parts::{Parts, Versions};
 use crate::reach::{Edges, Installed, Updates};
 
-/// What a finding is about; the names are stable.
+/// Rule of a finding; the names are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -23,22 +23,22 @@ pub enum Rule {
     PackageRemoved,
     /// A channel is gone.
     ChannelRemoved,
-    /// A bundle has lost its way to the head of its channel.
+    /// A bundle has lost its path to the head of its channel.
     Stranded,
-    /// A published bundle is not what it was (CATLG-67).
+    /// A published bundle has changed (CATLG-67).
     BundleChanged,
-    /// A bundle is gone; whoever has it installed still gets updates.
+    /// A bundle is gone; its installations still get updates.
     BundleRemoved,
     /// The head of a channel is an older version than before.
     HeadBack,
     /// New installations follow another channel.
     DefaultChannelChanged,
-    /// Something in use became deprecated.
+    /// An object in use became deprecated.
     Deprecated,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 8] = [
         Self::PackageRemoved,
         Self::ChannelRemoved,
@@ -50,7 +50,7 @@ impl Rule {
         Self::Deprecated,
     ];
 
-    /// Its name, as findings have it.
+    /// Its name in findings.
     pub fn name(self) -> &'static str {
         match self {
             Self::PackageRemoved => "package-removed",
@@ -64,7 +64,7 @@ impl Rule {
         }
     }
 
-    /// How bad it is.
+    /// The severity of its findings.
     pub fn level(self) -> Level {
         match self {
             Self::PackageRemoved | Self::ChannelRemoved | Self::Stranded | Self::BundleChanged => Level::Error,
@@ -74,12 +74,12 @@ impl Rule {
     }
 }
 
-/// What a change means.
+/// An effect of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule.
     pub rule: Rule,
-    /// How bad it is.
+    /// Its severity.
     pub level: Level,
     /// The package.
     pub package: String,
@@ -92,9 +92,9 @@ pub struct Finding {
     /// The bundle's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What is so.
+    /// The effect.
     pub message: String,
-    /// What would be better.
+    /// A better alternative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -212,7 +212,7 @@ fn what_changed(bundle: &BundleDiff) -> String {
     parts.join("; ")
 }
 
-/// Whether the only change is that manifests became metadata, as `opm render --migrate` does it.
+/// Returns true if the only change is that manifests became metadata, as `opm render --migrate` does it.
 fn is_migration(bundle: &BundleDiff) -> bool {
     let all = |list: &[String], kind: &str| !list.is_empty() && list.iter().all(|text| text.starts_with(kind));
     bundle.image.is_none()
@@ -241,10 +241,10 @@ fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
     }
 }
 
-/// A channel, and the ways to its head.
+/// A channel, and the paths to its head.
 struct Way<'a> {
     updates: Updates<'a>,
-    /// The head, and for each entry whether it gets there; nothing without exactly one head.
+    /// The head, with a flag for each entry, true if it reaches the head; `None` without exactly one head.
     head: Option<(usize, Vec<bool>)>,
 }
 
@@ -274,7 +274,7 @@ fn head_back(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, a
 }
 
 fn stranded(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, after: &Way<'_>, versions: &Versions<'_>, others: &Ways<'_>) {
-    // A channel without one head has no place to get to; validation says so.
+    // A channel without exactly one head has no target for paths; validation reports it.
     let (Some(old_head), Some((new_head, _))) = (before.head(), &after.head) else { return };
     let could = before.reaching(old_head, Edges::Resolver);
     let head = after.updates.entry(*new_head).name.to_string();

@@ -1,4 +1,4 @@
-//! The blobs of what stays, in the order of the catalog.
+//! Assembly of the kept blobs, in the order of the catalog.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(super) fn assemble(catalog: &Catalog, packages: &BTreeMap<&str, Parts<'_>>, 
         .filter(|bundle| is_kept(bundle.package.as_str()).is_some_and(|of| of.bundles.contains(bundle.name.as_str())))
         .cloned()
         .collect();
-    // What belongs to no package belongs to the catalog.
+    // Blobs without a package belong to the catalog.
     out.others = catalog.others.iter().filter(|other| other.package.is_empty() || is_kept(&other.package).is_some()).cloned().collect();
     notices.sort();
     notices.dedup();

@@ -1,29 +1,29 @@
-//! Which entries of a channel stay.
+//! Selection of the channel entries that stay.
 //!
-//! The rest must be a channel again: one head, everybody on the chain below it or skipped (CATLG-26). So the head is chosen first: the
-//! highest selected entry that can be reached from all selected ones. Then whatever lies on the way to it stays.
+//! The rest must still be a channel: one head, every entry on the chain below it or skipped (CATLG-26). So the head is chosen first: the
+//! highest selected entry that can be reached from all selected ones. Then the entries on the paths to it stay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::reach::{Edges, Updates};
 
-/// What stays of a channel.
+/// The part of a channel that stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// For each entry, whether it stays.
+    /// One flag for each entry, true if it stays.
     pub entries: Vec<bool>,
     /// The head.
     pub head: usize,
 }
 
-/// Keeps the wanted entries and as little else as possible; `None` when they have nothing in common to update to.
+/// Keeps the wanted entries and as little else as possible; `None` if they have no common update.
 pub(super) fn keep(updates: &Updates<'_>, wanted: &[bool]) -> Option<Kept> {
     heads(updates, wanted).into_iter().find_map(|head| below(updates, wanted, head))
 }
 
-/// What may be the head, in order: the channel's own head when it is wanted, the wanted entries from the highest on, the others from the
-/// lowest on.
+/// Candidates for the head, in order: the channel's own head if it is wanted, the wanted entries from the highest down, the others from the
+/// lowest up.
 fn heads(updates: &Updates<'_>, wanted: &[bool]) -> Vec<usize> {
     let (mut inside, mut outside): (Vec<usize>, Vec<usize>) = (0..wanted.len()).partition(|at| wanted[*at]);
     let top = updates.head();
@@ -33,7 +33,7 @@ fn heads(updates: &Updates<'_>, wanted: &[bool]) -> Vec<usize> {
     inside
 }
 
-/// The wanted entries and what lies on their ways to a head; nothing when not all of them have one.
+/// The wanted entries and the entries on their paths to a head; `None` if not all of them have a path.
 fn below(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Option<Kept> {
     let reaching = updates.reaching(head, Edges::Named);
     if wanted.iter().zip(&reaching).any(|(wanted, reaching)| *wanted && !*reaching) {
@@ -45,7 +45,7 @@ fn below(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Option<Kept> {
     for at in (0..wanted.len()).filter(|at| wanted[*at]) {
         follow(&mut entries, &ways, at);
     }
-    // A way by names need not be the chain that validation walks: what is met by neither chain nor skips brings along who skips it.
+    // A path by names can differ from the chain that validation walks: a stranded entry stays together with the entry that skips it.
     while let Some(stranded) = updates.stranded(&entries, head).first().copied() {
         let skipper = (0..entries.len()).find(|at| reaching[*at] && updates.skips(*at, stranded));
         match skipper {
@@ -56,7 +56,7 @@ fn below(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Option<Kept> {
     Some(Kept { entries, head })
 }
 
-/// For each entry the next one on the way to the head that adds the fewest entries.
+/// The next entry of each entry, on the path to the head that adds the fewest entries.
 fn ways(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Vec<Option<usize>> {
     let mut next = vec![None; wanted.len()];
     let mut best = vec![(usize::MAX, usize::MAX); wanted.len()];
@@ -86,8 +86,8 @@ fn follow(entries: &mut [bool], ways: &[Option<usize>], from: usize) {
     }
 }
 
-/// Keeps the chain of `replaces` from the head down to an entry; nothing when there is none, or when it is kept already and does not help,
-/// because validation leaves it at an entry that is skipped.
+/// Keeps the chain of `replaces` from the head down to an entry; `None` if there is none, or if it is kept already and does not help,
+/// because validation stops it at an entry that is skipped.
 fn chain(updates: &Updates<'_>, entries: &mut [bool], head: usize, down_to: usize) -> Option<()> {
     let mut chain = vec![head];
     while let Some(at) = chain.last().copied().filter(|at| *at != down_to) {

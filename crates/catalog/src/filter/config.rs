@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{ChannelChoice, Choice, Dependencies, FilterError, Selection};
 
-/// The longest file that is read.
+/// Maximum size of the file, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ fn choice(entry: PackageEntry) -> Result<Choice, FilterError> {
     })
 }
 
-/// A range, or the one between two versions, both included.
+/// The given range, or the one between two versions, both included.
 fn range(at: &str, range: Option<String>, min: Option<String>, max: Option<String>) -> Result<Option<CatalogRange>, FilterError> {
     let wrong = |reason: String| FilterError::Config { path: at.to_owned(), reason };
     let bounds = [(">=", min), ("<=", max)].into_iter().filter_map(|(sign, version)| Some((sign, version?)));

@@ -1,4 +1,4 @@
-//! Packages that kept bundles need.
+//! Packages that the kept bundles need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use super::{Dependencies, Notice, NoticeKind};
 use crate::parts::{Parts, version};
 use crate::properties::{Api, Need, needs, provided};
 
-/// Whether more came to be wanted.
+/// Result of a search for further requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It did.
+    /// More packages or bundles are wanted now.
     New,
-    /// It did not: the selection is complete.
+    /// Nothing was added: the selection is complete.
     Nothing,
 }
 
-/// Adds what kept bundles need and is not kept, or notes that it is missing.
+/// Adds the requirements of kept bundles that are not kept yet, or notes that they are missing.
 pub(super) fn extend(
     picks: &mut Picks,
     kept: &KeptPackages<'_>,
@@ -34,7 +34,7 @@ pub(super) fn extend(
             }
         }
     }
-    // Most bundles of a package need the same: it is asked for once.
+    // Most bundles of a package need the same: it is searched for once.
     missing.retain(|need, _| !satisfied(need, kept, packages));
     let mut notices = Vec::new();
     let mut found = Found::Nothing;
@@ -72,7 +72,7 @@ pub(super) fn extend(
     found
 }
 
-/// Whether what is kept satisfies a need.
+/// Returns true if the kept packages satisfy a requirement.
 fn satisfied(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Parts<'_>>) -> bool {
     let any = |name: &str, fits: &dyn Fn(&crate::Bundle) -> bool| {
         let (Some(of), Some(parts)) = (kept.get(name), packages.get(name)) else { return false };
@@ -81,7 +81,7 @@ fn satisfied(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Par
     match need {
         Need::Package { package, range } => match CatalogRange::parse(range) {
             Ok(range) => any(package, &|bundle| version(bundle).is_some_and(|version| range.matches(&version))),
-            // Nothing can satisfy it; `lint` says so.
+            // Nothing can satisfy it; `lint` reports it.
             Err(_) => true,
         },
         Need::Api(api) => kept.keys().any(|name| any(name, &|bundle| provided(bundle).contains(api))),
@@ -91,7 +91,7 @@ fn satisfied(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Par
     }
 }
 
-/// Whether the whole catalog could satisfy a need.
+/// Returns true if the whole catalog could satisfy a requirement.
 fn available(need: &Need, packages: &BTreeMap<&str, Parts<'_>>) -> bool {
     match need {
         Need::Package { package, range } => {
@@ -104,7 +104,7 @@ fn available(need: &Need, packages: &BTreeMap<&str, Parts<'_>>) -> bool {
     }
 }
 
-/// What would satisfy a need.
+/// An offer that would satisfy a requirement.
 struct Offer {
     package: String,
     channel: String,
@@ -112,7 +112,7 @@ struct Offer {
     others: Vec<String>,
 }
 
-/// What to want for a need to be satisfied; nothing when the catalog does not have it.
+/// The offers that satisfy a requirement; `None` if the catalog has none.
 fn offers(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Parts<'_>>) -> Option<Vec<Offer>> {
     match need {
         Need::Package { package, range } => {
@@ -122,7 +122,7 @@ fn offers(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Parts<
         }
         Need::Api(api) => {
             let mut all: Vec<&str> = providers(api, packages).collect();
-            // One that is kept anyway comes first.
+            // Packages that are kept anyway come first.
             all.sort_by_key(|name| (!kept.contains_key(name), *name));
             let (first, others) = all.split_first()?;
             let channel = channel_with(packages.get(first)?, &|bundle| provided(bundle).contains(api))?;
@@ -148,7 +148,7 @@ fn providers<'a>(api: &Api, packages: &BTreeMap<&'a str, Parts<'a>>) -> impl Ite
     packages.iter().filter(|(_, parts)| channel_with(parts, &|bundle| provided(bundle).contains(api)).is_some()).map(|(name, _)| *name)
 }
 
-/// The channel to take bundles from: the default one if it has such, else the first that has.
+/// The channel to take bundles from: the default channel if it has such bundles, else the first that has.
 fn channel_with(parts: &Parts<'_>, fits: &dyn Fn(&crate::Bundle) -> bool) -> Option<String> {
     let fitting: BTreeSet<&str> = parts.bundles.iter().filter(|bundle| fits(bundle)).map(|bundle| bundle.name.as_str()).collect();
     let mut channels: Vec<&str> = parts

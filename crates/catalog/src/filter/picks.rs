@@ -1,4 +1,4 @@
-//! The selection as what is wanted of each package, and the entries that stay because of it.
+//! The wanted parts of each package according to the selection, and the entries that stay because of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::parts::Parts;
 use crate::properties::{Api, Need, provided};
 use crate::reach::{Edges, Installed, Updates};
 
-/// Packages by name, with everything that is wanted of them.
+/// Packages by name, with all wanted bundles.
 pub(super) struct Picks {
     packages: BTreeMap<String, Pick>,
-    /// Notices about how packages came to be wanted.
+    /// Notices about the reasons why packages are wanted.
     pub(super) notices: Vec<Notice>,
-    /// Needs that something came to be wanted for. One that is open again can not be satisfied, as in a catalog with two bundles of a name.
+    /// Requirements that already led to an offer. One that is open again cannot be satisfied, as in a catalog with two bundles of one name.
     pub(super) offered: BTreeSet<Need>,
 }
 
@@ -26,14 +26,14 @@ struct Pick {
     keep_path_from: Vec<String>,
 }
 
-/// Bundles that are wanted.
+/// Wanted bundles.
 pub(super) struct Want {
-    /// In this channel, or in all.
+    /// The channel, or all channels if `None`.
     channel: Option<String>,
     what: What,
 }
 
-/// Which bundles.
+/// Selection of bundles.
 #[derive(Debug)]
 pub(super) enum What {
     /// All.
@@ -44,7 +44,7 @@ pub(super) enum What {
     Providers(Api),
 }
 
-/// What stays of a package.
+/// The part of a package that stays.
 pub(super) struct KeptPackage<'a> {
     /// Its channels, each with the entries that stay.
     pub(super) channels: Vec<(Updates<'a>, Kept)>,
@@ -52,11 +52,11 @@ pub(super) struct KeptPackage<'a> {
     pub(super) bundles: BTreeSet<&'a str>,
     /// Its default channel.
     pub(super) default_channel: Option<&'a str>,
-    /// What a curator should know of it.
+    /// Notices for the curator.
     pub(super) notices: Vec<Notice>,
 }
 
-/// What stays.
+/// The packages that stay.
 pub(super) type KeptPackages<'a> = BTreeMap<&'a str, KeptPackage<'a>>;
 
 /// The picks of a selection.
@@ -107,19 +107,19 @@ fn channel_names(parts: &Parts<'_>) -> String {
 }
 
 impl Picks {
-    /// Whether something is wanted of a package.
+    /// Returns true if some part of a package is wanted.
     pub(super) fn has(&self, package: &str) -> bool {
         self.packages.contains_key(package)
     }
 
-    /// Wants more of a package.
+    /// Adds wanted bundles of a package.
     pub(super) fn add(&mut self, package: &str, channel: &str, what: What) {
         let nothing = || Pick { wants: Vec::new(), default_channel: None, keep_path_from: Vec::new() };
         let pick = self.packages.entry(package.to_owned()).or_insert_with(nothing);
         pick.wants.push(Want { channel: Some(channel.to_owned()), what });
     }
 
-    /// The entries that stay.
+    /// Returns the entries that stay.
     pub(super) fn keep<'a>(&self, packages: &'a BTreeMap<&'a str, Parts<'a>>) -> Result<KeptPackages<'a>, FilterError> {
         let mut kept = BTreeMap::new();
         for (name, pick) in &self.packages {
@@ -233,16 +233,16 @@ fn no_bundle(package: &str, channel: Option<&str>, parts: &Parts<'_>) -> FilterE
     FilterError::NoBundle { package: package.to_owned(), channel: channel.map(str::to_owned), versions }
 }
 
-/// Wants what lies on the way from an installed version to the head; whether there is such a way.
+/// Marks the path from an installed version to the head as wanted; returns true if there is such a path.
 fn want_path(updates: &Updates<'_>, from: &str, wanted: &mut [bool]) -> bool {
     let version = Version::parse(from).ok();
     let at = updates.position(from).or_else(|| (0..updates.len()).find(|at| version.is_some() && updates.version(*at) == version.as_ref()));
     if let Some(at) = at {
-        // Whatever the channel has can reach its head, once it is wanted.
+        // Every entry of the channel can reach its head, once it is wanted.
         wanted[at] = true;
         return true;
     }
-    // An older one that the catalog does not have any more: its first step must stay.
+    // An older version that is no longer in the catalog: its first step must stay.
     let installed = Installed { name: if version.is_some() { "" } else { from }, version: version.as_ref() };
     let next: Vec<usize> = updates.next(installed, Edges::Resolver).into_iter().map(|(at, _)| at).collect();
     let step = next

@@ -6,7 +6,7 @@ use super::{Report, Rule, Subject, Subjects};
 use crate::model::{Bundle, Catalog, SCHEMA_BUNDLE};
 use crate::properties::{KNOWN_PROPERTIES, Need, needs, values};
 
-/// The largest message that clients of gRPC accept by default.
+/// Largest message that gRPC clients accept by default, in bytes.
 const LARGE: u32 = 4 << 20;
 
 pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
@@ -39,7 +39,7 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Blobs of reserved schemas that nobody defines.
+/// Reports blobs of reserved schemas that are not defined.
 pub(super) fn check_others(catalog: &Catalog, report: &mut Report<'_>) {
     for other in catalog.others.iter().filter(|other| other.schema.starts_with("olm.")) {
         let place = report.places.of(&other.schema, &other.package, &other.name);
@@ -56,13 +56,13 @@ fn is_unknown(kind: &str) -> bool {
     kind.starts_with("olm.") && !KNOWN_PROPERTIES.contains(&kind)
 }
 
-/// The version in a bundle's name where it is another one than the bundle's own.
+/// The version in a bundle's name, if it differs from the bundle's own.
 fn named_version<'a>(package: &'a Subjects<'_>, bundle: &'a Bundle) -> Option<(String, &'a Version)> {
     let version = package.versions.get(bundle.name.as_str())?.as_ref()?;
     let name = bundle.name.as_str();
     let said = name.match_indices(".v").map(|(at, _)| &name[at + 2..]).find_map(|text| Version::parse(text).ok())?;
     let same = said.cmp_precedence(version).is_eq() || {
-        // A `+` is not allowed in names, so that build metadata is written with a dash.
+        // A `+` is not allowed in names, so build metadata is written with a dash.
         let text = version.to_string();
         said.to_string() == text.replace('+', "-")
     };

@@ -1,4 +1,4 @@
-//! A bundle's blob beside what its image or directory renders to.
+//! Comparison of a bundle's blob with the rendering of its image or directory.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{Finding, Placed, Report, Rule, Subject};
 use crate::diff::{Change, compare_bundles};
 use crate::model::Bundle;
 
-/// Compares a bundle of the catalog with what was rendered from its image or directory, or with why that could not be rendered.
+/// Compares a bundle of the catalog with the rendering of its image or directory, or reports why that cannot be rendered.
 pub fn compare_bundle(placed: &Placed, said: &Bundle, rendered: Result<&Bundle, &str>) -> Option<Finding> {
     let mut report = Report { places: &placed.places, findings: Vec::new() };
     let subject = Subject::bundle(said.package.as_str(), said.name.as_str());
@@ -30,7 +30,7 @@ fn differences(said: &Bundle, rendered: &Bundle) -> Vec<String> {
     if said.name != rendered.name {
         problems.push(format!("it renders to name {}", rendered.name));
     }
-    // A catalog may hold the manifests, or the metadata made of them, and a curator may add properties of their own (OLM1-FBC-19).
+    // A catalog may hold the manifests, or the metadata made from them, and a curator may add further properties (OLM1-FBC-19).
     let kinds: BTreeSet<&str> = said.properties.iter().map(|property| property.kind.as_str()).collect();
     let comparable = |kind: &str| !matches!(kind, "olm.bundle.object" | "olm.csv.metadata");
     let of = |bundle: &Bundle, keep: &dyn Fn(&str) -> bool| Bundle {

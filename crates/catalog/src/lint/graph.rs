@@ -1,4 +1,4 @@
-//! Rules about one channel: ways to the head, edges, ranges.
+//! Rules about one channel: paths to the head, edges, ranges.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn check(package: &Subjects<'_>, channel: &Channel, report: &mut Repo
         report.add(Rule::ChannelName, Subject::channel(package.name, name), format!("name {name:?} can not be a value of a label"));
     }
     let updates = Updates::of(channel, &package.versions);
-    // Without exactly one head there is no place to get to; validation has said so.
+    // Without exactly one head, paths have no target; validation reports that.
     if let Some(head) = updates.head() {
         unreachable(package, &updates, head, report);
         shadowed(package, &updates, head, report);
@@ -93,7 +93,7 @@ fn backwards(package: &Subjects<'_>, updates: &Updates<'_>, at: usize, report: &
     }
 }
 
-/// A name without what people mistype.
+/// A name without the characters that are often mistyped.
 fn spelling(name: &str) -> String {
     let lower = name.to_ascii_lowercase().replace(".v", ".");
     lower.chars().filter(char::is_ascii_alphanumeric).collect()
@@ -125,7 +125,7 @@ fn misspelt(package: &Subjects<'_>, updates: &Updates<'_>, at: usize, spellings:
 fn range(package: &Subjects<'_>, updates: &Updates<'_>, at: usize, report: &mut Report<'_>) {
     let entry = updates.entry(at);
     let Some(text) = entry.skip_range.as_deref() else { return };
-    // One that can not be read is what validation reports.
+    // Validation reports ranges that cannot be parsed.
     let Ok(range) = CatalogRange::parse(text) else { return };
     let subject = Subject::entry(package.name, updates.channel.name.as_str(), entry.name.as_str());
     if is_empty(text, &range) {
@@ -162,8 +162,8 @@ fn newer(package: &Subjects<'_>, updates: &Updates<'_>, report: &mut Report<'_>)
     report.add(Rule::SkipRangeNewer, Subject::entry(package.name, updates.channel.name.as_str(), entry.name.as_str()), message);
 }
 
-/// Whether no version lies in a range. Comparators change their answer only at their bounds, so it is enough to try each bound, the
-/// versions right beside it, and the lowest and highest one.
+/// Returns true if a range contains no version. The result of a comparator changes only at its bounds, so it is enough to try each bound,
+/// the versions right beside it, and the lowest and highest one.
 fn is_empty(text: &str, range: &CatalogRange) -> bool {
     let mut tries = vec!["0.0.0-0".to_owned(), "0.0.0".to_owned(), format!("{0}.{0}.{0}", u64::MAX)];
     for word in text.split(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '=' | '!' | '|')).filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! Whether an icon is what it says.
+//! Checks of an icon against its media type, and of its size.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,15 +6,15 @@ use base64::engine::general_purpose::STANDARD;
 use super::Rule;
 use crate::model::Icon;
 
-/// From here on an icon is large.
+/// Size from which an icon is large, in bytes.
 const LARGE: usize = 100_000;
 
-/// What is wrong with an icon.
+/// The problem of an icon, with its rule.
 pub(super) fn problem(icon: &Icon) -> Option<(Rule, String)> {
     if icon.base64data.trim().is_empty() {
         return Some((Rule::IconBroken, "the icon has no data".to_owned()));
     }
-    // Consoles put the text into a data URL, where browsers allow white space.
+    // Consoles put the text into a data URL, in which browsers allow white space.
     let text: String = icon.base64data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let bytes = match STANDARD.decode(&text) {
         Ok(bytes) => bytes,
@@ -30,7 +30,7 @@ pub(super) fn problem(icon: &Icon) -> Option<(Rule, String)> {
     (bytes.len() > LARGE).then(|| (Rule::IconLarge, format!("the icon has {} kB", bytes.len() / 1000)))
 }
 
-/// What a picture is by its first bytes.
+/// The media type of a picture according to its first bytes.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let starts = |prefix: &[u8]| bytes.starts_with(prefix);
     if starts(b"\x89PNG\r\n\x1a\n") {
@@ -52,7 +52,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the first element of an XML text is `svg`.
+/// Returns true if the first element of an XML text is `svg`.
 fn is_svg(bytes: &[u8]) -> bool {
     const PROLOGUE: usize = 64 * 1024;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PROLOGUE)]);

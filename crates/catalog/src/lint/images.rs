@@ -1,4 +1,4 @@
-//! Rules about images: by digest, listed, each its own.
+//! Rules about images: references by digest, listed images, one image for each bundle.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// One finding for all bundles of a package that have a problem, told of the newest one: such problems come by the dozen.
+/// Makes one finding for all bundles of a package with a problem, at the newest one: such problems come by the dozen.
 fn several(package: &Subjects<'_>, bundles: &[&Bundle], report: &mut Report<'_>, rule: Rule, problem: impl Fn(&Bundle) -> String) {
     let version = |bundle: &Bundle| package.versions.get(bundle.name.as_str()).cloned().flatten();
     let Some(newest) = bundles.iter().max_by(|a, b| version(a).cmp(&version(b)).then_with(|| a.name.cmp(&b.name))) else { return };

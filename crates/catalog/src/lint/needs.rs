@@ -1,4 +1,4 @@
-//! Rules about what bundles need of each other.
+//! Rules about requirements between bundles.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -53,11 +53,11 @@ fn heads<'a>(parts: &Parts<'a>) -> HashSet<&'a str> {
     parts.channels.iter().filter_map(head).collect()
 }
 
-/// What the catalog has to offer.
+/// The versions and APIs that the catalog offers.
 struct Offers<'a> {
     versions: HashMap<&'a str, Vec<Version>>,
     apis: HashMap<Api, BTreeSet<&'a str>>,
-    /// Who provides an API in the head of a channel.
+    /// Providers of an API in the head of a channel.
     heads: BTreeMap<Api, BTreeSet<&'a str>>,
 }
 
@@ -91,12 +91,12 @@ impl<'a> Offers<'a> {
             Need::Api(api) => self.apis.contains_key(api),
             Need::All(needs) => needs.iter().all(|need| self.satisfy(need)),
             Need::Any(needs) => needs.iter().any(|need| self.satisfy(need)),
-            // Absence, and what a cluster has, can always be had.
+            // Absence, and facts of a cluster, can always be satisfied.
             Need::Not(_) | Need::Expression(_) => true,
         }
     }
 
-    /// Packages without which a need is not satisfied.
+    /// Packages that a requirement cannot be satisfied without.
     fn named(&self, need: &Need) -> Box<dyn Iterator<Item = &'a str> + '_> {
         match need {
             Need::Package { package, .. } => Box::new(self.versions.get_key_value(package.as_str()).map(|(name, _)| *name).into_iter()),
@@ -107,7 +107,7 @@ impl<'a> Offers<'a> {
     }
 }
 
-/// Circles of packages, each once, beginning with its first name.
+/// Cycles of packages, each once, beginning with its first name.
 fn circles<'a>(needed: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     let mut told: HashSet<&str> = HashSet::new();
@@ -115,7 +115,7 @@ fn circles<'a>(needed: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<Vec<&'a str
         if told.contains(start) {
             continue;
         }
-        // The shortest way from a package back to itself.
+        // The shortest path from a package back to itself.
         let mut came: HashMap<&str, &str> = HashMap::new();
         let mut todo = std::collections::VecDeque::from([start]);
         while let Some(at) = todo.pop_front() {

@@ -1,4 +1,4 @@
-//! Rules about a package as a whole: its default channel, what consoles show of it, its deprecations.
+//! Rules about a package as a whole: its default channel, its presentation in consoles, its deprecations.
 
 use mainstay_versions::{KubernetesVersion, Version};
 
@@ -7,11 +7,11 @@ use crate::model::{Bundle, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
 use crate::properties::Facts;
 use crate::reach::Updates;
 
-/// The capability levels that consoles know.
+/// The capability levels that consoles support.
 const CAPABILITIES: [&str; 5] = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
 
 pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
-    // Blobs without a package blob are what validation reports.
+    // Validation reports blobs without a package blob.
     let Some(blob) = package.parts.package else { return };
     let here = Subject::package(package.name);
     match &blob.icon {
@@ -44,7 +44,7 @@ fn names(package: &Subjects<'_>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// How stable a channel is by its name, the most stable first; nothing when the name does not say.
+/// The stability of a channel according to its name, the most stable first; `None` if the name does not tell.
 fn stability(name: &str) -> Option<u8> {
     let lower = name.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
@@ -84,16 +84,16 @@ fn default_channel(package: &Subjects<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Whether a bundle describes itself.
+/// Presence of a bundle's description of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Described {
     Yes,
     No,
-    /// Its metadata are not there, or can not be read, and a finding says so.
+    /// Its metadata are missing or cannot be read, and a finding reports that.
     Unknown,
 }
 
-/// What consoles show of the head.
+/// Checks the parts of the head that consoles show.
 fn console(package: &Subjects<'_>, bundle: &Bundle, report: &mut Report<'_>) -> Described {
     let here = Subject::bundle(package.name, bundle.name.as_str());
     let facts = match Facts::of(bundle) {

@@ -1,4 +1,4 @@
-//! A catalog together with where each of its blobs stands.
+//! A catalog together with the positions of its blobs.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use crate::load::{Blob, Limits};
 use crate::model::Catalog;
 use crate::source::Source;
 
-/// A catalog that knows its files and lines.
+/// A catalog with its files and lines.
 #[derive(Debug, Default)]
 pub struct Placed {
     /// The catalog.
     pub catalog: Catalog,
-    /// Where its blobs stand.
+    /// The positions of its blobs.
     pub places: Places,
 }
 
@@ -28,17 +28,17 @@ impl Placed {
     }
 }
 
-/// Where a blob stands, and how large it is.
+/// Position and size of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     file: u32,
     /// Line where it begins, from 1.
     pub line: u32,
-    /// Its bytes as one line of JSON.
+    /// Its size as one line of JSON, in bytes.
     pub bytes: u32,
 }
 
-/// Where the blobs of a catalog stand.
+/// Positions of the blobs of a catalog.
 #[derive(Debug, Default)]
 pub struct Places {
     files: Vec<String>,

@@ -1,4 +1,4 @@
-//! The rules: stable names, how much each weighs, why it matters and what to do.
+//! The rules: stable names, severity, reason and fix.
 
 use serde::{Serialize, Serializer};
 
@@ -21,22 +21,22 @@ macro_rules! rules {
                 match self { $(Self::$variant => $id,)* }
             }
 
-            /// How much a finding of it weighs.
+            /// The severity of its findings.
             pub fn level(self) -> Level {
                 match self { $(Self::$variant => Level::$level,)* }
             }
 
-            /// What it finds, in a line.
+            /// Its subject, in one line.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
 
-            /// Why that matters.
+            /// The reason why it matters.
             pub fn why(self) -> &'static str {
                 match self { $(Self::$variant => $why,)* }
             }
 
-            /// What to do.
+            /// The fix.
             pub fn fix(self) -> &'static str {
                 match self { $(Self::$variant => $fix,)* }
             }
@@ -195,12 +195,12 @@ rules! {
 }
 
 impl Rule {
-    /// The rule of a name.
+    /// Returns the rule of that name.
     pub fn named(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.id() == id)
     }
 
-    /// The rule for a hit of validation; what is not about a channel's graph is [`Rule::Invalid`].
+    /// The rule for a finding of validation; findings that are not about a channel's graph belong to [`Rule::Invalid`].
     pub(super) fn of_validation(rule: validate::Rule) -> Self {
         match rule {
             validate::Rule::NoHead => Self::NoHead,
