@@ -7,7 +7,7 @@
 //!      +--> JSON lines + Index compact, opened in place --> queries, PackageFacts (for the resolver)
 //! ```
 //!
-//! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through writers handed in.
+//! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through the caller's writers.
 
 pub mod author;
 mod blob_text;

@@ -15,12 +15,12 @@ use crate::facts::{CONTENT_TYPES, DEPENDENCY_TYPES, version_of};
 use crate::load::Blob;
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
-/// Largest content that has an index: offsets of texts have 32 bits.
+/// Largest content that can have an index, in bytes: offsets of texts have 32 bits.
 const MAX_CONTENT: u64 = 1 << 30;
-/// How much of a package's description is searched.
+/// Length of the part of a package's description that is searched.
 const SEARCHED_DESCRIPTION: usize = 4_096;
 
-/// Collects what an index keeps of each blob. Blobs must come in the order in which they are written to the content, one a line.
+/// Builder of an index. Blobs must come in the order in which they are written to the content, one on each line.
 #[derive(Default)]
 pub struct IndexBuilder {
     strings: Strings,
@@ -29,7 +29,7 @@ pub struct IndexBuilder {
     packages: BTreeMap<String, PackageRows>,
 }
 
-/// What is known of one package while building.
+/// Facts about one package during building.
 struct PackageRows {
     default_channel: u32,
     description: String,
@@ -37,7 +37,7 @@ struct PackageRows {
     deprecation: u32,
     channels: Vec<ChannelRow>,
     bundles: Vec<BundleRow>,
-    /// `(schema, name)` to message.
+    /// Message by `(schema, name)`.
     deprecations: Vec<(String, String, u32)>,
 }
 
@@ -116,7 +116,7 @@ impl IndexBuilder {
     fn add_package(&mut self, blob: &Blob<'_>, row: u32) -> Result<(), Shape> {
         let package = PackageBlob::read(&Fields::read(blob.json, "")?)?;
         let rows = self.packages.entry(package.name.into_owned()).or_default();
-        // A second blob of one package is invalid; the first one is shown.
+        // A second blob of one package is invalid; the first one counts.
         if rows.blob == NONE {
             rows.blob = row;
             rows.default_channel = self.strings.id(&package.default_channel);
@@ -164,7 +164,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Group, version and kind of each property of a type. A value of another shape names no API; validation refuses it.
+    /// Group, version and kind of each property of a type. A value of the wrong shape names no API; validation refuses it.
     fn apis(&mut self, bundle: &BundleBlob<'_>, kind: &str) -> Vec<[u32; 3]> {
         let values = bundle.properties.iter().filter(|property| property.kind == kind).map(|property| property.value.get());
         let apis = values.filter_map(|value| {
@@ -191,10 +191,10 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// The finished index.
+    /// Returns the finished index.
     pub fn finish(mut self) -> Vec<u8> {
         let mut tables = Tables::default();
-        // What names no package is in the content, but belongs to none.
+        // Blobs without a package are in the content, but belong to no package.
         self.packages.remove("");
         for (name, mut rows) in std::mem::take(&mut self.packages) {
             let find = |schema: &str, name: &str, rows: &PackageRows| {
@@ -239,7 +239,7 @@ impl IndexBuilder {
                     tables.entries.extend([entry.name, entry.replaces, skips.0, skips.1, entry.skip_range, bundle, channel_row]);
                 }
             }
-            // What is shown for a package is what its default channel offers, else its newest bundle.
+            // A package is shown with the data of its default channel's head, else with that of its newest bundle.
             let head_row = default_head.and_then(|id| bundle_rows.get(&id)).map_or(0, |row| (row - first_bundle) as usize);
             let shown = rows.bundles.get(head_row);
             let part = |part: fn(&BundleRow) -> u32| shown.map_or(NONE, part);
@@ -264,7 +264,7 @@ impl IndexBuilder {
     }
 }
 
-/// The tables with one row a thing.
+/// The tables of the index.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) packages: Vec<u32>,
@@ -280,7 +280,7 @@ fn rows_of(words: &[u32], section: Section) -> u32 {
     words.len() as u32 / section.width()
 }
 
-/// Newest first; bundles without a readable version last; by name where versions are equal.
+/// Sorts bundles, newest first; bundles without a readable version come last; equal versions are sorted by name.
 fn sort_by_version(bundles: &mut [BundleRow]) {
     bundles.sort_by_cached_key(|bundle| {
         let version = bundle.version.as_deref().and_then(|version| Version::parse(version).ok());

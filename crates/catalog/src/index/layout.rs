@@ -6,7 +6,7 @@ use crate::error::IndexError;
 pub(super) const NONE: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"MSTCATIX";
-/// Raise when the meaning of any word changes; old files are then built again.
+/// Format number. Raise it when the meaning of any word changes; old files are then rebuilt.
 const FORMAT: u32 = 3;
 /// magic 8, format 4, checksum 4, content length 8, then (offset, rows) for each section.
 const HEADER: usize = 24 + SECTIONS * 8;
@@ -123,13 +123,13 @@ pub(super) mod api {
     pub(crate) const KIND: u32 = 2;
 }
 
-/// Rows of two words: what is looked up, and the entry that is found.
+/// Rows of two words: the search key, and the entry that it finds.
 pub(super) mod found {
     pub(crate) const KEY: u32 = 0;
     pub(crate) const ENTRY: u32 = 1;
 }
 
-/// Where the sections are. All offsets were checked against the length of the file.
+/// Positions of the sections. All offsets were checked against the length of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     sections: [(usize, u32); SECTIONS],
@@ -176,7 +176,7 @@ impl Layout {
         if matches!(section, Section::StringOffsets) { rows.saturating_sub(1) } else { rows }
     }
 
-    /// A word of a row; rows beyond the end read as `NONE`, so that a wrong number can not reach outside of its section.
+    /// A word of a row; rows beyond the end read as `NONE`, so that a wrong number cannot reach outside of its section.
     pub(super) fn word(&self, bytes: &[u8], section: Section, row: u32, column: u32) -> u32 {
         let (offset, rows) = self.sections[section as usize];
         if row >= rows {
@@ -205,7 +205,7 @@ fn read_word(bytes: &[u8], at: usize) -> u32 {
     }
 }
 
-/// Puts header and sections together. Each section is a list of words; the string bytes come as they are.
+/// Joins header and sections. Each section is a list of words; the string bytes are copied unchanged.
 pub(super) fn assemble(content_len: u64, strings: (&[u32], &[u8]), tables: &[&[u32]]) -> Vec<u8> {
     debug_assert_eq!(tables.len(), SECTIONS - 2);
     let mut out = vec![0; HEADER];

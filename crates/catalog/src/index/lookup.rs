@@ -1,4 +1,4 @@
-//! Queries that go to their rows by binary search.
+//! Queries that find their rows by binary search.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::layout::{Section, api, blob, found};
 use super::{EntryView, Index, MetaQuery};
 
-/// The rows of a range whose order is told by `compare`, that are equal to what is looked for.
+/// The rows of a range, sorted according to `compare`, that equal the search key.
 pub(super) fn equal_in(rows: Range<u32>, compare: impl Fn(u32) -> Ordering) -> Range<u32> {
     let start = first_in(rows.clone(), |row| compare(row) == Ordering::Less);
     start..first_in(start..rows.end, |row| compare(row) != Ordering::Greater)
@@ -27,7 +27,7 @@ fn first_in(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
 }
 
 impl<B: AsRef<[u8]>> Index<B> {
-    /// Byte ranges of the blobs that agree with a query, in the order of the content. A range ends before the line end.
+    /// Byte ranges of the blobs that match a query, in the order of the content. A range ends before the line end.
     pub fn metas(&self, query: &MetaQuery) -> impl Iterator<Item = Range<u64>> + use<'_, B> {
         let wanted = [
             (&query.schema, Section::BlobsBySchema, blob::SCHEMA),
@@ -35,7 +35,7 @@ impl<B: AsRef<[u8]>> Index<B> {
             (&query.name, Section::BlobsByName, blob::NAME),
         ];
         let mut candidates = (None, 0..self.rows(Section::Blobs));
-        // Texts are kept once, so a wanted text is one number.
+        // Each text is stored once, so a wanted text is one number.
         let mut ids = [None; 3];
         for (i, (text, order, column)) in wanted.into_iter().enumerate() {
             let Some(text) = text else { continue };
@@ -70,7 +70,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         names
     }
 
-    /// Entries that replace or skip a bundle, in the order of packages and channels; an entry that names it twice among its skips comes
+    /// Entries that replace or skip a bundle, in the order of packages and channels; an entry that lists it twice among its skips comes
     /// twice. The empty name finds the entries that replace nothing.
     pub fn replacers(&self, name: &str) -> impl ExactSizeIterator<Item = EntryView<'_, B>> {
         let rows = equal_in(0..self.rows(Section::Replacers), |row| self.text(self.word(Section::Replacers, row, found::KEY)).cmp(name));
@@ -83,7 +83,7 @@ impl<B: AsRef<[u8]>> Index<B> {
     }
 
     /// All entries that have a bundle, by channel name, package and bundle name: the order in which a registry lists its bundles. Begins
-    /// with the one of a number, so that a list can be continued.
+    /// with the entry of the given number, so that a list can be continued.
     pub fn listing(&self, from: u32) -> impl ExactSizeIterator<Item = EntryView<'_, B>> {
         let rows = self.rows(Section::Listing);
         (from.min(rows)..rows).map(|row| EntryView { index: self, row: self.word(Section::Listing, row, 0) })

@@ -3,13 +3,13 @@
 //! ```text
 //!   header    magic, format, checksum, length of the content, then offset and count of each section
 //!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles | apis | properties
-//!             and orders to look them up in: providers | replacers | listing | blobs by schema, package, name | ... by name
+//!             and sort orders for lookups: providers | replacers | listing | blobs by schema, package, name | ... by name
 //! ```
 //!
-//! Every record is a row of 32-bit little-endian words; texts are numbers into the string section; the blob records say which bytes of
-//! the content are which blob. The index is opened in place (`mmap` or a buffer): opening checks the checksum and the bounds of the
-//! sections, a query touches only the rows it needs. A damaged index is never used: it is an error that says so, and the caller builds
-//! it again from the content.
+//! Every record is a row of 32-bit little-endian words; texts are numbers into the string section; the blob records hold the byte ranges of
+//! the blobs in the content. The index is opened in place (`mmap` or a buffer): opening checks the checksum and the bounds of the sections,
+//! and a query touches only the rows that it needs. A damaged index is never used: opening returns an error, and the caller rebuilds it
+//! from the content.
 
 mod build;
 mod layout;
@@ -35,7 +35,7 @@ pub struct Index<B> {
     layout: Layout,
 }
 
-/// Which blobs are wanted; all given parts must agree (OLM1-CAT-17).
+/// Selection of blobs; all given parts must match (OLM1-CAT-17).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetaQuery {
     /// Schema of the blob.
@@ -69,7 +69,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         self.layout.rows(section)
     }
 
-    /// Rows of a section from a first one on; never more than the section has, whatever the words say.
+    /// Rows of a section from a first one on; never more than the section has, whatever the words claim.
     fn range(&self, section: Section, first: u32, count: u32) -> Range<u32> {
         let rows = self.rows(section);
         first.min(rows)..first.saturating_add(count).min(rows)
@@ -126,11 +126,11 @@ impl<B: AsRef<[u8]>> Index<B> {
     fn blob_range(&self, row: u32) -> Range<u64> {
         let start =
             u64::from(self.word(Section::Blobs, row, blob::START_LOW)) | u64::from(self.word(Section::Blobs, row, blob::START_HIGH)) << 32;
-        // A damaged table may say anything; whoever reads the content finds that it has no such place.
+        // A damaged table may hold any value; a reader of the content finds that the place does not exist.
         start..start.saturating_add(u64::from(self.word(Section::Blobs, row, blob::LENGTH)))
     }
 
-    /// What a resolver needs to know of one package.
+    /// The facts of one package that a resolver needs.
     pub fn package_facts(&self, name: &str) -> Option<PackageFacts<'_>> {
         let package = self.package(name)?;
         let channels = package.channels().map(|channel| ChannelFacts {

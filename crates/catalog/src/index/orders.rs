@@ -1,4 +1,4 @@
-//! Orders in which the rows of an index are looked up: everything that a query must find without walking a table.
+//! Sort orders for the rows of an index, for all queries that must not walk a table.
 
 use std::ops::Range;
 
@@ -83,7 +83,7 @@ impl Rows<'_> {
         found.into_iter().flat_map(|(api, entry)| [api, entry]).collect()
     }
 
-    /// What each entry replaces (nothing is the empty name, as in the messages) and each name that it skips besides.
+    /// The bundle that each entry replaces (the empty name for none, as in the messages) and each other name that it skips.
     fn replacers(&self) -> Vec<u32> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for entry in 0..self.count(Section::Entries) {

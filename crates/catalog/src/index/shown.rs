@@ -1,4 +1,4 @@
-//! What is shown of a bundle, from its metadata or from the CSV that older catalogs embed.
+//! Texts of a bundle for display, from its metadata or from the CSV that older catalogs embed.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,19 @@ use serde::Deserialize;
 
 use crate::decode::{BundleBlob, Fields};
 
-/// Texts for people; empty where the bundle says nothing.
+/// Texts for display; empty if the bundle has none.
 #[derive(Default)]
 pub(super) struct Shown {
     pub(super) display_name: String,
     pub(super) provider: String,
     pub(super) keywords: String,
     pub(super) summary: String,
-    /// Supported install modes, a blank between them; nothing when the catalog does not know.
+    /// Supported install modes, separated by blanks; `None` if the catalog does not know.
     pub(super) install_modes: Option<String>,
 }
 
 impl Shown {
-    /// Only what is shown comes from there, so metadata of a surprising shape is the same as none.
+    /// Reads the texts of a bundle. They are only for display, so metadata of the wrong shape counts as none.
     pub(super) fn of(bundle: &BundleBlob<'_>) -> Self {
         let metadata = bundle.properties.iter().find(|p| p.kind == "olm.csv.metadata");
         if let Some(metadata) = metadata.and_then(|p| serde_json::from_str::<CsvMetadata<'_>>(p.value.get()).ok()) {
@@ -50,7 +50,7 @@ impl From<&CsvMetadata<'_>> for Shown {
     }
 }
 
-/// What is shown of a bundle's `olm.csv.metadata`.
+/// The displayed fields of a bundle's `olm.csv.metadata`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CsvMetadata<'a> {
@@ -66,7 +66,7 @@ struct CsvMetadata<'a> {
     install_modes: Option<Vec<InstallMode<'a>>>,
 }
 
-/// A CSV as older catalogs embed it.
+/// A CSV in the form in which older catalogs embed it.
 #[derive(Deserialize)]
 struct Csv<'a> {
     #[serde(borrow, default)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::layout::NONE;
 
-/// Texts, each kept once.
+/// Texts, each stored once.
 #[derive(Default)]
 pub(super) struct Strings {
     ids: HashMap<Box<str>, u32>,

@@ -1,4 +1,4 @@
-//! Rows of the index as things with names.
+//! Typed views of the rows of an index.
 
 use std::ops::Range;
 
@@ -69,17 +69,17 @@ impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
         self.index.optional_text(self.word(package::DEFAULT_CHANNEL)).filter(|name| !name.is_empty())
     }
 
-    /// One line about the package, from the newest head's annotations; empty when there is none.
+    /// One line about the package, from the newest head's annotations; empty if there is none.
     pub fn summary(self) -> &'i str {
         self.index.text(self.word(package::SUMMARY))
     }
 
-    /// Display name of the default channel's head; the package's name when there is none.
+    /// Display name of the default channel's head; the package's name if there is none.
     pub fn display_name(self) -> &'i str {
         self.index.optional_text(self.word(package::DISPLAY_NAME)).unwrap_or_else(|| self.name())
     }
 
-    /// Provider of the default channel's head; empty when there is none.
+    /// Provider of the default channel's head; empty if there is none.
     pub fn provider(self) -> &'i str {
         self.index.text(self.word(package::PROVIDER))
     }
@@ -167,7 +167,7 @@ impl<'i, B: AsRef<[u8]>> ChannelView<'i, B> {
         (!found.is_empty()).then(|| view(found.start))
     }
 
-    /// The entry that no other replaces or skips, when there is exactly one.
+    /// The entry that no other entry replaces or skips, if there is exactly one.
     pub fn head(self) -> Option<EntryView<'i, B>> {
         let row = self.word(channel::HEAD);
         (row != NONE).then_some(EntryView { index: self.index, row })
@@ -246,12 +246,12 @@ impl<'i, B: AsRef<[u8]>> BundleView<'i, B> {
         self.index.optional_text(self.word(bundle::DEPENDENCY))
     }
 
-    /// Display name from its metadata; empty when there is none.
+    /// Display name from its metadata; empty if there is none.
     pub fn display_name(self) -> &'i str {
         self.index.text(self.word(bundle::DISPLAY_NAME))
     }
 
-    /// Install modes it says it supports; nothing when the catalog has no such metadata for it.
+    /// Install modes that it declares as supported; `None` if the catalog has no such metadata for it.
     pub fn install_modes(self) -> Option<impl Iterator<Item = &'i str>> {
         self.index.optional_text(self.word(bundle::INSTALL_MODES)).map(|modes| modes.split(' ').filter(|mode| !mode.is_empty()))
     }

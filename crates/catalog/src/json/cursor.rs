@@ -1,16 +1,16 @@
-//! A pull reader of JSON text that checks what it passes.
+//! A pull reader of JSON text that checks each value it passes.
 
 use std::borrow::Cow;
 
-/// Deepest nesting of lists and mappings.
+/// Maximum nesting of lists and mappings.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// Where and why a text is no JSON.
+/// Position and reason of a JSON syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syntax {
     /// Bytes before the place.
     pub(crate) at: usize,
-    /// What is wrong there.
+    /// The problem.
     pub(crate) reason: &'static str,
 }
 
@@ -27,7 +27,7 @@ const QUOTE: u8 = 1;
 const BACKSLASH: u8 = 2;
 const CONTROL: u8 = 3;
 
-/// What each byte means inside a string.
+/// Class of each byte inside a string.
 static IN_STRING: [u8; 256] = in_string();
 
 const fn in_string() -> [u8; 256] {
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is no blank, left where it is.
+    /// The next byte that is not a blank; the cursor stays before it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.byte() {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Nothing but blanks may follow.
+    /// Checks that only blanks follow.
     pub(crate) fn end(&mut self) -> Result<(), Syntax> {
         if self.peek().is_none() { Ok(()) } else { self.wrong("unexpected text after the value") }
     }
@@ -90,12 +90,12 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes to the next element of the list that was entered; `false` when that is over, and left. `first` is for the element after `[`.
+    /// Goes to the next element of the current list; returns `false` at its end, after leaving it. `first` is true for the element after `[`.
     pub(crate) fn element(&mut self, first: &mut bool) -> Result<bool, Syntax> {
         self.next(first, b']')
     }
 
-    /// The next key of the mapping that was entered, with the cursor before its value; nothing when that is over, and left.
+    /// The next key of the current mapping, with the cursor before its value; `None` at the end of the mapping, after leaving it.
     pub(crate) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>, Syntax> {
         if !self.next(first, b'}')? {
             return Ok(None);
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes a value, checking it, and gives its text.
+    /// Passes a value, checking it, and returns its text.
     pub(crate) fn skip(&mut self) -> Result<&'a str, Syntax> {
         let Some(kind) = self.peek() else { return self.wrong("expected a value") };
         let start = self.at;
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
         Ok(if escaped { Cow::Owned(unescape(inside)) } else { Cow::Borrowed(inside) })
     }
 
-    /// Passes a string; gives what stands between the quotes, and whether there are escapes in it.
+    /// Passes a string; returns the text between the quotes, and true if it contains escapes.
     pub(crate) fn quoted(&mut self) -> Result<(&'a str, bool), Syntax> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
@@ -260,7 +260,7 @@ impl<'a> Cursor<'a> {
             }
             self.digits()?;
         }
-        // Only long ones need a closer look.
+        // Only long numbers need a closer check.
         let text = &self.text[start..self.at];
         if text.len() > 4 && !text.parse::<f64>().is_ok_and(f64::is_finite) {
             return Err(Syntax { at: start, reason: "number out of range" });
@@ -269,7 +269,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Resolves the escapes of a checked string; half a surrogate pair becomes U+FFFD, as Go has it.
+/// Resolves the escapes of a checked string; half a surrogate pair becomes U+FFFD, as in Go.
 pub(crate) fn unescape(inside: &str) -> String {
     let mut out = String::with_capacity(inside.len());
     let mut rest = inside;
@@ -283,7 +283,7 @@ pub(crate) fn unescape(inside: &str) -> String {
     out
 }
 
-/// The character that a checked escape stands for, and the bytes it takes.
+/// The character of a checked escape, and the number of bytes that it takes.
 pub(super) fn escaped_char(text: &str) -> (char, usize) {
     match text.as_bytes().get(1) {
         Some(b'b') => ('\u{8}', 2),

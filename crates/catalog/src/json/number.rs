@@ -1,11 +1,11 @@
-//! Numbers that Go reads into a 64-bit float and writes again.
+//! Numbers in the form in which Go reads them into a 64-bit float and writes them again.
 
 use mainstay_golang::json;
 
 /// Integers of at most this many digits survive the way through a 64-bit float.
 const EXACT_DIGITS: usize = 15;
 
-/// Appends a checked number; `false` when it has no place in 64 bits.
+/// Appends a checked number; returns `false` if it does not fit into 64 bits.
 pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.len() <= EXACT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) {

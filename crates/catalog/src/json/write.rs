@@ -6,21 +6,21 @@ use std::ops::Range;
 use super::cursor::{Cursor, Syntax, escaped_char};
 use super::number;
 
-/// How values are laid out.
+/// Layout of written values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Everything on one line, no blanks.
     Line,
-    /// A line a member or element, indented by four blanks a level.
+    /// One line for each member or element, indented by four blanks a level.
     Indented,
 }
 
-/// What becomes of the values that are written.
+/// Treatment of the written values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Keys are sorted, the last of equal keys counts, numbers and escapes are as Go's encoder writes them.
+    /// Keys are sorted, the last of equal keys counts, numbers and escapes are written as by Go's encoder.
     Canonical,
-    /// Keys, numbers and escapes stay as they are.
+    /// Keys, numbers and escapes stay unchanged.
     Kept,
 }
 
@@ -111,7 +111,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         Ok(())
     }
 
-    /// Puts the members of the mapping at the end of the output into the order of their keys; of equal keys the last one stays.
+    /// Sorts the members of the mapping at the end of the output by their keys; of equal keys the last one stays.
     fn reorder(&mut self, base: usize) {
         let mut members = self.members.split_off(base);
         let Some(first) = members.first().map(|(_, range)| range.start) else { return };
@@ -144,7 +144,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         self.out.push(bracket);
     }
 
-    /// What stands before an item of a list or mapping.
+    /// Writes the separator and indentation before an item of a list or mapping.
     pub(crate) fn item(&mut self, first: bool) {
         if !first {
             self.out.push(b',');
@@ -180,7 +180,7 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends what stood between the quotes of a checked string, its escapes as Go writes them.
+/// Appends the text between the quotes of a checked string, with its escapes in Go's form.
 fn write_inside(inside: &str, escaped: bool, out: &mut Vec<u8>) {
     if !escaped {
         return write_plain(inside, out);
@@ -202,7 +202,7 @@ fn write_inside(inside: &str, escaped: bool, out: &mut Vec<u8>) {
     write_plain(rest, out);
 }
 
-/// Appends what stood between the quotes of a checked string; of all that is in it, Go changes the two separators alone.
+/// Appends the text between the quotes of a checked string; Go changes only the two separators in it.
 fn write_kept(inside: &str, out: &mut Vec<u8>) {
     let mut rest = inside;
     while let Some(at) = rest.find(['\u{2028}', '\u{2029}']) {
@@ -231,7 +231,7 @@ const fn plain() -> [bool; 256] {
     table
 }
 
-/// Appends text, with escapes where JSON or Go wants them.
+/// Appends text, with the escapes that JSON or Go require.
 fn write_plain(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();

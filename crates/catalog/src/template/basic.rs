@@ -8,11 +8,11 @@ use crate::error::LoadError;
 use crate::load::{EachFound, Limits, read_json};
 use crate::model::{Catalog, SCHEMA_BUNDLE};
 
-/// Entries that are bundles with nothing but an image are rendered; all others are taken as they are, whole bundles too.
+/// Compiles the template. Bundles with only an image are rendered; all other entries stay unchanged, complete bundles included.
 pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
     let mut catalog = Catalog::default();
     let entries = entries(template, Kind::Basic)?;
-    // A mistake in the last entry is told before images are pulled for the first.
+    // A mistake in the last entry is reported before images are pulled for the first.
     for (index, entry) in entries.iter().enumerate() {
         read(index, entry, &mut |_| Ok(()))?;
     }
@@ -33,7 +33,7 @@ pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result
     Ok(catalog)
 }
 
-/// The entries of a template that has some.
+/// The entries of a template of a kind that has entries.
 pub(super) fn entries(template: &Value, kind: Kind) -> Result<&[Value], TemplateError> {
     let keys = Keys::any(template, "")?;
     let found = keys.text("schema")?;
@@ -48,7 +48,7 @@ pub(super) fn add(catalog: &mut Catalog, index: usize, entry: &Value) -> Result<
     read(index, entry, &mut |found| catalog.add(&found.blob()))
 }
 
-/// Reads an entry as what it is: a blob of a catalog, under the rules of one.
+/// Reads an entry as a blob of a catalog, under the rules for blobs.
 fn read(index: usize, entry: &Value, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     read_json(&entry.to_string(), &format!("entries[{index}]"), &Limits::default(), each)
 }

@@ -10,16 +10,16 @@ use crate::load::{Limits, load};
 use crate::model::{Catalog, SCHEMA_BUNDLE};
 use crate::source::Source;
 
-/// What a catalog can become.
+/// Kind of template that a catalog is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// A basic template: bundles are shortened to their images.
     Basic,
-    /// A template for substitutions, of which there are none yet.
+    /// A template for substitutions, without any yet.
     Substitutes,
 }
 
-/// Makes a template of a catalog's files: JSON, indented by four blanks, escaped as upstream does for this command alone.
+/// Converts a catalog's files to a template: JSON, indented by four blanks, with the escapes that upstream uses for this command alone.
 pub fn convert(source: &dyn Source, limits: &Limits, destination: Destination) -> Result<String, LoadError> {
     let mut out = Vec::new();
     let mut writer = Writer::new(&mut out, Layout::Indented);
@@ -49,7 +49,7 @@ pub fn convert(source: &dyn Source, limits: &Limits, destination: Destination) -
             writer.close(b'}', false);
             return Ok(());
         }
-        // The blob is borrowed for this call only, while a writer keeps to one text.
+        // The blob is borrowed for this call only, while a writer is bound to one text.
         let mut own = Vec::new();
         let mut inner = Writer::new(&mut own, Layout::Line);
         let broken =
@@ -79,7 +79,7 @@ fn member(writer: &mut Writer<'_, '_>, first: bool, name: &str) {
     writer.colon();
 }
 
-/// Copies JSON of one line with a line for each member and element, `level` levels deep.
+/// Copies one-line JSON with a line for each member and element, `level` levels deep.
 fn indented(line: &[u8], mut level: usize, out: &mut Vec<u8>) {
     let new_line = |out: &mut Vec<u8>, level: usize| {
         out.push(b'\n');

@@ -1,23 +1,23 @@
-//! The members of a template, by names whose case does not count.
+//! The members of a template, by names that ignore case.
 
 use serde_json::Value;
 
 use super::SemverError;
 use crate::decode::Shape;
 
-/// A value of another shape than the template says.
+/// Error for a value whose shape the template does not allow.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ShapeError(Shape);
 
-/// A mapping whose keys were checked against those that are known, case ignored.
+/// A mapping whose keys were checked against the known ones, case ignored.
 pub(super) struct Keys<'v> {
     at: String,
     value: &'v Value,
 }
 
 impl<'v> Keys<'v> {
-    /// A mapping of any keys.
+    /// Reads a mapping of any keys.
     pub(super) fn any(value: &'v Value, at: &str) -> Result<Self, ShapeError> {
         if value.is_object() || value.is_null() {
             return Ok(Self { at: at.to_owned(), value });
@@ -25,7 +25,7 @@ impl<'v> Keys<'v> {
         Err(shape(if at.is_empty() { "(root)" } else { at }, "a mapping", value))
     }
 
-    /// A mapping of these keys alone.
+    /// Reads a mapping of only the given keys.
     pub(super) fn of(value: &'v Value, at: &str, known: &'static str) -> Result<Self, SemverError> {
         let keys = Self::any(value, at)?;
         let is_known = |key: &str| known.split(", ").any(|known| known.eq_ignore_ascii_case(key));

@@ -1,4 +1,4 @@
-//! The template that makes channels by version (CATLG-64).
+//! The template that creates channels by version (CATLG-64).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,7 +26,7 @@ pub(super) fn compile(template: &Template, render: &mut RenderBundle<'_>) -> Res
     let mut package: Option<String> = None;
     let mut highest = Highest::default();
     let mut channels: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-    // The most stable archetype comes last and has the last word about the default channel.
+    // The most stable archetype comes last and decides about the default channel.
     for (rank, (archetype, images)) in settings.archetypes.iter().enumerate() {
         let bundles = images.iter().filter_map(|image| by_image.get(image.as_str())).map(|(bundle, _)| bundle);
         let versions = versions(bundles, &mut package).map_err(|error| TemplateError::Versions(Box::new(error)))?;
@@ -115,8 +115,8 @@ fn version_of(bundle: &Bundle) -> Result<(String, Version), VersionsError> {
     }
 }
 
-/// Gives each version its entry. Only the newest patch of a minor version has edges: it replaces the newest patch of the minor before it,
-/// and skips everything else of its major version below it. Nothing leads from one major version to the next.
+/// Creates the entry of each version. Only the newest patch of a minor version has edges: it replaces the newest patch of the minor before it,
+/// and skips everything else of its major version below it. No edge leads from one major version to the next.
 fn link(versions: &[(Version, BundleName)], put: &mut dyn FnMut(&Version, Entry)) {
     let (mut replaces, mut below): (Option<BundleName>, BTreeSet<BundleName>) = (None, BTreeSet::new());
     for (i, (version, name)) in versions.iter().enumerate() {
@@ -136,7 +136,7 @@ fn link(versions: &[(Version, BundleName)], put: &mut dyn FnMut(&Version, Entry)
     }
 }
 
-/// Whether channels go by the first number of the version, or by the first two.
+/// Kind of channel: by the first number of the version, or by the first two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Major,
@@ -152,7 +152,7 @@ impl Stream {
     }
 }
 
-/// A channel that may become the default one, with the lowest version in it.
+/// A candidate for the default channel, with the lowest version in it.
 struct Candidate {
     rank: usize,
     version: Version,
@@ -160,7 +160,7 @@ struct Candidate {
     name: String,
 }
 
-/// The channel that becomes the default one: of the most stable archetype, then with the highest beginning, then of the preferred kind.
+/// The default channel: of the most stable archetype, then with the highest beginning, then of the preferred kind.
 struct Highest(Candidate);
 
 impl Default for Highest {

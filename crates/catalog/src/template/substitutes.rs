@@ -1,4 +1,4 @@
-//! The template that puts bundles in the place of others.
+//! The template that substitutes bundles by others.
 
 use mainstay_versions::Version;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::{Kind, RenderBundle, TemplateError};
 use crate::model::{Bundle, BundleName, Catalog, Channel, Entry};
 use crate::validate::validate;
 
-/// Takes the entries as a catalog and makes one substitution after the other.
+/// Reads the entries as a catalog and makes one substitution after the other.
 pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
     let parse = |error: TemplateError| TemplateError::Render(format!("render: unable to parse template: {error}"));
     let entries = entries(template, Kind::Substitutes).map_err(parse)?;
@@ -35,7 +35,7 @@ fn substitutions(template: &Value) -> Result<Vec<Substitution>, TemplateError> {
     Ok(all)
 }
 
-/// An image that takes the place of a bundle.
+/// An image that replaces a bundle.
 struct Substitution {
     name: String,
     base: String,
@@ -74,7 +74,7 @@ impl Substitution {
     }
 }
 
-/// The new bundle takes over the edges of the old one and skips it; what led to the old one leads to the new one.
+/// Gives the new bundle the edges of the old one, and a skip of it; edges to the old bundle lead to the new one.
 fn replace(channel: &mut Channel, base: &BundleName, name: &BundleName) {
     let mut added = Vec::new();
     for entry in channel.entries.iter_mut().filter(|entry| entry.name == *base) {
@@ -94,7 +94,7 @@ fn replace(channel: &mut Channel, base: &BundleName, name: &BundleName) {
     channel.entries.extend(added.into_iter().rev());
 }
 
-/// A version, and the release that tells builds of it apart.
+/// A version, and the release that distinguishes its builds.
 struct Composite {
     version: Version,
     release: Option<Version>,
@@ -125,7 +125,7 @@ impl Composite {
         Ok(Self { version, release })
     }
 
-    /// Without a release comes before with one.
+    /// Returns true if this version is lower; a version without a release is lower than the same version with one.
     fn is_below(&self, other: &Self) -> bool {
         let releases = || match (&self.release, &other.release) {
             (Some(one), Some(two)) => one.cmp_precedence(two),
