@@ -15,7 +15,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word for it.
+    /// Its name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",

@@ -1,7 +1,7 @@
 //! Findings beyond validation: parts of a catalog that are allowed, but harm its users.
 //!
 //! ```text
-//!   Placed (catalog, and where each blob stands)
+//!   Placed (catalog, and the position of each blob)
 //!      | lint
 //!      +--> validate_all     whatever validation refuses, so that one run reports everything
 //!      +--> graph            heads, paths to them, edges, ranges          of each channel

@@ -76,7 +76,7 @@ pub enum Webhooks {
 }
 
 impl Webhooks {
-    /// The word for it.
+    /// Its name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",

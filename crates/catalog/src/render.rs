@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   files ── first pass ── rows: key, place ── sorted ── second pass ── text
-//!            every blob is checked                       read again where it stands, on every core
+//!            every blob is checked                       read again at its place, on every core
 //! ```
 //!
 //! A catalog in files is read twice: its order is known only at the end, and its text is too long to keep.

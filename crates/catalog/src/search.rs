@@ -40,7 +40,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The word for it.
+    /// Its name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Name => "name",

@@ -161,7 +161,7 @@ fn gap(grid: &Grid, row: usize, columns: &[f64]) -> f64 {
     LAYER_GAP + (farthest / 12.0).min(MORE_GAP)
 }
 
-/// The edges of a panel by way of drawing.
+/// The edges of a panel, grouped by how they are drawn.
 struct Lines {
     /// Edges drawn between the boxes.
     curves: Vec<usize>,

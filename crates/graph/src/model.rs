@@ -144,7 +144,7 @@ impl Mark {
     pub const ALL: [Self; 8] =
         [Self::Head, Self::Installed, Self::Start, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked, Self::Elsewhere];
 
-    /// The word for it.
+    /// Its name in drawings and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Head => "head",

@@ -210,7 +210,7 @@ enum Verb {
 
 fn printed(value: &Value, verb: Verb) -> String {
     let of_kind = |kind: &str, text: String| if verb == Verb::Truth { format!("%!t({kind}={text})") } else { text };
-    // Within a list or a mapping nothing is written so whatever is asked for.
+    // Inside a list or a mapping, null is written as `<nil>`, whatever the verb.
     let inner = |value: &Value| if value.is_null() { "<nil>".to_owned() } else { printed(value, verb) };
     match value {
         Value::Null if verb == Verb::Truth => "%!t(<nil>)".to_owned(),

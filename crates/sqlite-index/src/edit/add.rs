@@ -164,7 +164,7 @@ impl Editor {
 }
 
 /// The order in which bundles are added to the graphs: from the lowest version up, so that the highest one decides about the default channel.
-/// A bundle whose default channel is none of its own waits for the bundles that bring it. Upstream takes them in random order.
+/// A bundle whose default channel is none of its own channels waits for the bundles that bring it. Upstream takes them in random order.
 fn by_version<'a>(connection: &Connection, bundles: &'a [Addition]) -> Result<Vec<&'a Addition>, Error> {
     let mut waiting: Vec<&Addition> = bundles.iter().collect();
     waiting.sort_by_cached_key(|bundle| Version::parse(&bundle.version).ok());
