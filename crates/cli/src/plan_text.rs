@@ -54,7 +54,7 @@ pub fn painted(text: &str) -> String {
             "change" | "adopt" if indented => body.yellow().to_string(),
             "delete" | "conflict" if indented => body.red().to_string(),
             "not" if body.starts_with("not doable") => body.red().bold().to_string(),
-            "applicable:" => body.green().bold().to_string(),
+            "doable:" => body.green().bold().to_string(),
             "problem:" | "unsafe:" | "warnings:" => body.red().to_string(),
             _ if !indented && !body.is_empty() => body.bold().to_string(),
             _ => body.to_owned(),
@@ -97,8 +97,8 @@ fn headline(step: &Step) -> String {
         Kind::Repair => format!("repair {bundle}"),
         Kind::Nothing => format!("nothing to do: {bundle} is installed and stays"),
         Kind::Uninstall => format!("uninstall {from}"),
-        Kind::Refused if bundle.is_empty() => "not applicable: no bundle".to_owned(),
-        Kind::Refused => format!("not applicable: {bundle}"),
+        Kind::Refused if bundle.is_empty() => "not doable: no bundle".to_owned(),
+        Kind::Refused => format!("not doable: {bundle}"),
     }
 }
 
@@ -231,7 +231,7 @@ fn verdict(preview: &Preview) -> String {
         }
     }
     let told: Vec<String> = counts.iter().map(|(change, count)| format!("{count} to {change}")).collect();
-    if told.is_empty() { "applicable: nothing changes on the cluster".to_owned() } else { format!("applicable: {}", told.join(", ")) }
+    if told.is_empty() { "doable: nothing changes on the cluster".to_owned() } else { format!("doable: {}", told.join(", ")) }
 }
 
 #[cfg(test)]
