@@ -11,7 +11,7 @@ use crate::request::negotiate;
 /// The largest request body.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// Receives the body of a request, and gives it its seat when it is there: a body that is half sent keeps nobody out.
+/// Receives the body of a request, and gives it its seat when it is there: a body that is half sent keeps no other request out.
 pub async fn receive(context: &Context, body: &mut Body) -> Result<bytes::Bytes> {
     let Context { request, api, allocation, .. } = context;
     let Allocation { caller, work, .. } = allocation;
@@ -99,7 +99,7 @@ fn weigh(text: &[u8]) -> usize {
             _ => {}
         }
         if depth > DEEPEST {
-            // Nobody reads on from here.
+            // No reader goes on from here.
             break;
         }
         weight += match byte {

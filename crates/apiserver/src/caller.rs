@@ -18,7 +18,7 @@ const PROBES: &str = "system:probes";
 pub struct Caller {
     /// The user's name.
     pub user: Arc<str>,
-    /// Never turned away, waits for nobody.
+    /// Never turned away, and never made to wait.
     pub exempt: bool,
     /// The connection.
     pub place: Option<Place>,
@@ -35,7 +35,7 @@ impl Caller {
         if let Some(place) = place.as_ref().filter(|_| *user != *mainstay_rbac::ANONYMOUS_USER) {
             place.claim(&user, administrator);
         }
-        // Health checks are not turned away whoever sends how many of them, and share the processor as one user.
+        // Health checks are never turned away, however many a user sends, and share the processor as one user.
         let user = if info.is_probe() { PROBES.into() } else { user };
         Self { user, exempt: administrator || own, place }
     }

@@ -2,7 +2,7 @@
 //!
 //! Files of this program get their mode when they are created: [`by_default`] sets the mask of commands that write nothing else. If an
 //! earlier version left files readable, [`own`] repairs them when the directory is used, from the top down, without following links: once a
-//! directory is closed to others, nobody else can exchange its content.
+//! directory is closed to others, no other user can exchange its content.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File};

@@ -327,7 +327,7 @@ fn each_verb_does_what_its_plan_says() {
     // By way of 1.1.0.
     done(&mut checked, "upgrade", &["--version", "1.2.0"]);
     checked.aside(|cluster| drop(cluster.apply(&mine.to_string())));
-    // Nobody said what becomes of the custom resource.
+    // The request does not say what becomes of the custom resource.
     assert!(!checked.change("uninstall", "gadget", &[]));
     done(&mut checked, "uninstall", &["--keep-crds"]);
     assert!(cluster.get(&["gadget", "mine"]).is_some());

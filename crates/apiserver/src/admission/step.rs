@@ -134,7 +134,7 @@ pub trait AdmissionStep: Send + Sync {
     async fn abandon(&self, _request: &Request<'_>) {}
 }
 
-/// Steps that whoever composes a server adds to those that every server has; clones share them.
+/// Steps that the composer of a server adds to those that every server has; clones share them.
 #[derive(Clone, Default)]
 pub struct Steps(pub(super) Vec<Arc<dyn AdmissionStep>>);
 

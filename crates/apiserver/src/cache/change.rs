@@ -21,7 +21,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change that nobody has encoded yet.
+    /// A change that is not encoded yet.
     pub fn new(revision: Revision, now: Option<Arc<Entry>>, before: Option<Arc<Entry>>) -> Self {
         Self { revision, now, before, frames: Frames::default() }
     }

@@ -91,7 +91,7 @@ async fn is_void(store: &dyn Store, item: &Item, found: &KeyValue) -> Result<boo
     Ok(!holds)
 }
 
-/// Gives claims back. One that cannot be given back is void, and somebody takes it over when it is wanted.
+/// Gives claims back. One that cannot be given back is void, and is taken over when it is wanted.
 pub async fn release_all(store: &dyn Store, claims: Vec<Claim>) {
     for Claim { item, revision } in claims {
         remove(store, &item, revision).await;

@@ -1,7 +1,7 @@
 //! Proposals and the outcomes of trying them (MS-EXPL-01): each remedy is applied to a copy of the facts, and the copy is planned.
 //!
 //! ```text
-//!   Explanation ── proposals ──► remedies ── tried by whoever has the facts ──► Outcome ── weighed ──► Explanation
+//!   Explanation ── proposals ──► remedies ── tried by the caller, who has the facts ──► Outcome ── weighed ──► Explanation
 //! ```
 
 use super::{Action, Explanation};
