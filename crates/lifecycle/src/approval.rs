@@ -182,6 +182,11 @@ pub fn approved(plan: &ChangePlan) -> bool {
     plan.spec.approved_digest.as_ref() == Some(&plan.spec.digest)
 }
 
+/// Returns true if a plan of this very subject is approved, and the change is still to be made.
+pub fn is_under_way(plan: &ChangePlan, subject: &Subject) -> bool {
+    own(plan, subject) && approved(plan) && !is_used_up(plan)
+}
+
 /// Returns true if the plan is used up: it was applied, or approved and then superseded. Such a plan approves nothing any more (MS-POL-01). A
 /// plan that was superseded before its approval may wait again.
 fn is_used_up(plan: &ChangePlan) -> bool {

@@ -1,31 +1,96 @@
-//! A removal: the objects that it deletes, those that it leaves, and the others that depend on them (MS-RB-02). Facts in, a preview out.
+//! A removal: the objects that it deletes, those that it leaves, and the others that depend on them (MS-RB-02). Pure: facts in, a plan out.
+//!
+//! ```text
+//!   objects, each with its tie to the subject ──► fate: deleted, kept, unknown ──┬─► Preview   what goes and stays, and who else uses it
+//!   custom resources, others, choices ───────────────────────────────────────────┴─► Step      the same as a plan shows it, with a problem
+//! ```
+//!
+//! The command that removes and the plan that only shows are made from the same facts by the same function.
+
+mod dependents;
+mod fate;
+mod preview;
+mod problem;
 
 use std::collections::BTreeMap;
 
-use mainstay_objects::{ObjectRef, delete_order};
-use serde::Serialize;
+use mainstay_diagnostics::counted;
+use mainstay_objects::ObjectRef;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::object;
-use crate::preview::NOT_ASKED;
+use crate::preview::{Bundle, Change, CrdChange, Existing, Kind, NOT_ASKED, Object, Step, api_extensions, delta, named, restarts};
 use crate::revision::Record;
+use fate::Fate;
 
-/// The facts that a preview of a removal rests on.
-#[derive(Clone, Debug, Default)]
+pub use dependents::needed_by;
+pub use preview::{Counted, Definition, Preview};
+
+/// The choices of a request to remove a subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Choices {
+    /// Keeps its CRDs and custom resources, or deletes both; `None` if the request does not say.
+    pub keep_crds: Option<bool>,
+    /// Removes it although others need it.
+    pub even_if_needed: bool,
+    /// Removes its namespace, too.
+    pub delete_namespace: bool,
+}
+
+/// The objects that a subject itself asks to keep at its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// Its CRDs, and so all custom resources.
+    Definitions,
+    /// Everything.
+    Everything,
+}
+
+/// The kind of tie between an object and its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// By an owner reference: it is deleted with the subject.
+    Reference,
+    /// By an owner reference to something that the subject owns, such as a revision, whose controller deletes it.
+    Through(String),
+    /// By labels or an annotation alone: the object is the subject's, but nothing deletes it.
+    Mark,
+}
+
+/// An object that the subject applied or owns.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    /// The object, at least its metadata; a CRD as it is on the cluster.
+    pub object: Value,
+    /// Its tie to the subject, none if it has none any more; or the reason why it cannot be read.
+    pub tie: Result<Option<Tie>, String>,
+}
+
+/// The facts that a removal rests on.
+#[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// The kind of the removed subject, for messages about others of the same kind.
+    /// The kind of the removed subject, for messages.
     pub kind: &'a str,
-    /// Everything that is, or may be, removed with the subject: objects that it may have applied and objects that it owns on the cluster, each
-    /// once.
-    pub objects: &'a [Value],
-    /// Objects that it applied or marked and that are not removed with it.
-    pub remaining: &'a [Value],
+    /// Its name.
+    pub name: &'a str,
     /// Its package.
     pub package: &'a str,
-    /// True if its CRDs are kept.
-    pub keep_definitions: bool,
-    /// True if everything is kept.
-    pub keep_everything: bool,
+    /// The namespace that it is installed in.
+    pub namespace: &'a str,
+    /// The installed bundle.
+    pub installed: Option<Bundle>,
+    /// The request.
+    pub choices: Choices,
+    /// The objects that the subject itself asks to keep; or the reason why that is unknown.
+    pub stays: Result<Option<Stays>, &'a str>,
+    /// Every object that it may have applied or owns on the cluster, each once.
+    pub objects: &'a [Owned],
+    /// The reason why its CRDs are unknown, if they are.
+    pub definitions_unknown: Option<&'a str>,
+    /// The reason why its records are unknown, if they are: its objects are told by their marks alone then.
+    pub records_unknown: Option<&'a str>,
     /// The custom resources of each CRD, by the CRD's name: the namespace of each, empty for cluster-wide ones; or the reason why they are
     /// unknown.
     pub instances: BTreeMap<String, Result<Vec<String>, String>>,
@@ -39,8 +104,15 @@ pub struct Facts<'a> {
     pub webhooks: &'a [Value],
     /// Objects that install created for the account.
     pub installer: &'a [ObjectRef],
-    /// The namespace that it is installed in.
-    pub namespace: &'a str,
+    /// The other users of its namespace.
+    pub neighbours: &'a [String],
+}
+
+impl Facts<'_> {
+    /// Returns true if its CRDs are kept, because the request or the subject itself says so.
+    pub fn keeps_definitions(&self) -> bool {
+        self.choices.keep_crds == Some(true) || matches!(self.stays, Ok(Some(_)))
+    }
 }
 
 /// A subject of the same kind that needs the removed one.
@@ -53,196 +125,71 @@ pub struct Dependent {
     pub needs: Vec<String>,
 }
 
-/// The preview of a removal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Preview {
-    /// Objects that are deleted, in order, including CRDs unless they are kept.
-    pub deleted: Vec<String>,
-    /// Objects that stay.
-    pub kept: Vec<String>,
-    /// The CRDs and their custom resources.
-    pub definitions: Vec<Definition>,
-    /// Objects that were created for custom resources and are deleted or stay with them.
-    pub operands: Vec<Counted>,
-    /// Others that need it: its package or its APIs.
-    pub needed_by: Vec<String>,
-    /// Others that use its APIs.
-    pub users: Vec<String>,
-    /// The account and permissions that install created, deleted last.
-    pub installer: Vec<String>,
+/// A planned removal.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The objects that are deleted and kept, and their other users.
+    pub preview: Preview,
+    /// The same as a step of a plan, with the reason why it cannot be applied.
+    pub step: Step,
+    /// The objects that are deleted with the subject, of those that the facts name.
+    pub deleted: Vec<ObjectRef>,
 }
 
-/// A CRD and its custom resources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Definition {
-    /// Its name.
-    pub name: String,
-    /// The kind.
-    pub kind: String,
-    /// Number of custom resources; none if it is unknown.
-    pub instances: Option<usize>,
-    /// The reason why the number is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<String>,
-    /// Number of custom resources by namespace; cluster-wide ones under the empty name.
-    pub namespaces: BTreeMap<String, usize>,
+/// Plans a removal.
+pub fn plan(facts: &Facts<'_>) -> Removal {
+    let fates: Vec<Fate> = facts.objects.iter().map(|own| Fate::of(facts, own)).collect();
+    let preview = preview::preview(facts, &fates);
+    let step = step(facts, &fates, &preview);
+    let deleted = facts.objects.iter().zip(&fates).filter(|(_, fate)| fate.goes()).map(|(own, _)| object::place(&own.object)).collect();
+    Removal { preview, step, deleted }
 }
 
-/// Objects of a kind in a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "named by what they are")]
-pub struct Counted {
-    pub kind: String,
-    pub namespace: String,
-    pub count: usize,
-}
-
-impl Preview {
-    /// Returns the CRDs that have custom resources, or may have some.
-    pub fn used(&self) -> impl Iterator<Item = &Definition> {
-        self.definitions.iter().filter(|definition| definition.instances != Some(0))
+fn step(facts: &Facts<'_>, fates: &[Fate], preview: &Preview) -> Step {
+    let mut step = Step { kind: Kind::Uninstall, from: facts.installed.clone(), ..Step::default() };
+    if let Some(problem) = facts.records_unknown {
+        step.warnings.push(format!("what goes is told by owner marks on the cluster alone: {problem}"));
     }
-}
-
-/// Builds the preview of a removal.
-pub fn preview(facts: &Facts<'_>) -> Preview {
-    let crds: Vec<&Value> = facts.objects.iter().filter(|object| is_crd(object)).collect();
-    let asks_to_stay = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
-    let stays = |object: &Value| facts.keep_everything || asks_to_stay(object) || facts.keep_definitions && is_crd(object);
-    let mut deleted: Vec<ObjectRef> = facts.objects.iter().filter(|object| !stays(object)).map(object::place).collect();
-    delete_order(&mut deleted);
-    let mut kept: Vec<String> = vec![format!("Namespace {}", facts.namespace)];
-    let stay = facts.objects.iter().filter(|object| stays(object)).chain(facts.remaining);
-    kept.extend(stay.map(|object| object::place(object).to_string()));
-    let definitions = crds
-        .iter()
-        .map(|crd| {
-            let name = text(&crd["metadata"]["name"]);
-            let found = facts.instances.get(name).map_or(Err(NOT_ASKED), |found| found.as_deref().map_err(String::as_str));
-            let mut namespaces = BTreeMap::new();
-            for namespace in found.unwrap_or_default() {
-                *namespaces.entry(namespace.clone()).or_insert(0) += 1;
-            }
-            Definition {
-                name: name.to_owned(),
-                kind: text(&crd["spec"]["names"]["kind"]).to_owned(),
-                instances: found.ok().map(<[String]>::len),
-                unknown: found.err().map(str::to_owned),
-                namespaces,
-            }
-        })
-        .collect();
-    Preview {
-        deleted: deleted.iter().map(ToString::to_string).collect(),
-        kept,
-        definitions,
-        operands: operands(&crds, facts.operands),
-        needed_by: facts.needed_by.to_vec(),
-        users: users(&crds, facts),
-        installer: facts.installer.iter().map(ToString::to_string).collect(),
+    if let Some(problem) = facts.definitions_unknown.filter(|_| facts.choices.keep_crds == Some(false)) {
+        step.warnings.push(format!("which custom resource definitions it owns is not known, and they are deleted: {problem}"));
     }
+    let (mut all, mut kept) = (Vec::new(), Vec::new());
+    for (own, fate) in facts.objects.iter().zip(fates) {
+        let target = object::place(&own.object);
+        step.objects.push(Object { change: fate.change(), note: fate.note(own), ..named(&target) });
+        if is_crd(&own.object) && fate.unreadable().is_none() {
+            step.custom_resource_definitions.push(definition(facts, &target.name, fate.change()));
+        }
+        all.push(own.object.clone());
+        if fate.change() != Change::Deleted {
+            kept.push(own.object.clone());
+        }
+    }
+    let lost = step.custom_resource_definitions.iter().filter(|crd| crd.change == Change::Deleted);
+    let losses = lost.filter_map(|crd| match &crd.existing {
+        Some(existing) if existing.count == 0 => None,
+        Some(existing) => {
+            Some(format!("CustomResourceDefinition {} is deleted with its {}", crd.name, counted(existing.count, "custom resource")))
+        }
+        None => Some(format!("CustomResourceDefinition {} is deleted with its custom resources; their number is unknown", crd.name)),
+    });
+    step.warnings.extend(losses.collect::<Vec<_>>());
+    step.warnings.extend(preview.needed_by.iter().map(|need| format!("needed by {need}")));
+    step.problem = problem::problem(facts, fates, preview);
+    step.rights_lost = delta(&all, &kept).1;
+    step.restarts = restarts(&step.objects);
+    step.api_extensions = api_extensions(&step.objects);
+    step
 }
 
-/// Counts the objects that are owned by custom resources of these CRDs.
-fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
-    let owned_by = |reference: &Value| {
-        let group = text(&reference["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
-        crds.iter().any(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == reference["kind"])
+/// A CRD that is deleted or kept, with the number of its custom resources.
+fn definition(facts: &Facts<'_>, name: &str, change: Change) -> CrdChange {
+    let (existing, existing_unknown) = match facts.instances.get(name) {
+        Some(Ok(found)) => (Some(Existing { count: found.len(), ..Existing::default() }), None),
+        Some(Err(problem)) => (None, Some(problem.clone())),
+        None => (None, Some(NOT_ASKED.to_owned())),
     };
-    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for object in dependents {
-        if object["metadata"]["ownerReferences"].as_array().is_some_and(|all| all.iter().any(owned_by)) {
-            let target = object::place(object);
-            *counts.entry((target.kind, target.namespace)).or_default() += 1;
-        }
-    }
-    counts.into_iter().map(|((kind, namespace), count)| Counted { kind, namespace, count }).collect()
-}
-
-/// Returns the others of this `kind` that need it, according to the catalogs or, for others that these do not cover, to the installed bundles
-/// themselves.
-pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
-    let kind = kind.to_lowercase();
-    let crds: Vec<&Value> = objects.iter().filter(|object| is_crd(object)).collect();
-    let told = |each: &Dependent| each.needs.iter().map(|need| format!("{kind} {}: {need}", each.name)).collect::<Vec<_>>();
-    let mut lines: Vec<String> = dependents.iter().flat_map(told).collect();
-    for (name, record) in others.iter().filter(|(name, _)| !dependents.iter().any(|each| each.name == *name)) {
-        let needs = needs(record, package, &crds);
-        lines.extend(needs.into_iter().map(|what| format!("{kind} {name}: {} requires {what}", record.bundle.name)));
-    }
-    lines
-}
-
-/// Returns the others that use its APIs: subjects whose operators may access the custom resources, and webhooks.
-fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
-    let kind = facts.kind;
-    let mut users = Vec::new();
-    for (name, record) in facts.others {
-        if needs(record, facts.package, crds).is_empty() {
-            for crd in crds.iter().filter(|crd| record.objects.iter().any(|object| may_touch(object, crd))) {
-                users.push(format!(
-                    "{kind} {name} ({}): its operator may read or write {}",
-                    record.bundle.name,
-                    text(&crd["metadata"]["name"])
-                ));
-            }
-        }
-    }
-    for configuration in facts.webhooks {
-        let target = object::place(configuration);
-        if facts.objects.iter().any(|object| object::place(object).same(&target)) {
-            continue;
-        }
-        for crd in crds.iter().filter(|crd| calls_for(configuration, crd)) {
-            users.push(format!("{target}: is called for {}", text(&crd["metadata"]["name"])));
-        }
-    }
-    users
-}
-
-/// Returns the dependencies on this package and these APIs that a bundle declares.
-fn needs(record: &Record, package: &str, crds: &[&Value]) -> Vec<String> {
-    let properties: Vec<Value> =
-        record.annotations.get("olm.properties").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let mut needs = Vec::new();
-    for property in &properties {
-        let value = &property["value"];
-        match text(&property["type"]) {
-            "olm.package.required" if value["packageName"] == package => {
-                needs.push(format!("package {package} {}", text(&value["versionRange"])));
-            }
-            "olm.gvk.required"
-                if crds.iter().any(|crd| crd["spec"]["group"] == value["group"] && crd["spec"]["names"]["kind"] == value["kind"]) =>
-            {
-                needs.push(format!("{}/{} {}", text(&value["group"]), text(&value["version"]), text(&value["kind"])));
-            }
-            _ => {}
-        }
-    }
-    needs
-}
-
-/// Returns true if a role names a CRD's resource. A rule for all API groups does not show which CRD is needed, and does not count.
-fn may_touch(role: &Value, crd: &Value) -> bool {
-    let names = |list: &Value, wanted: &Value, any: bool| {
-        list.as_array().is_some_and(|all| all.iter().any(|each| each == wanted || any && each == "*"))
-    };
-    matches!(text(&role["kind"]), "Role" | "ClusterRole")
-        && role["rules"].as_array().is_some_and(|rules| {
-            rules.iter().any(|rule| {
-                names(&rule["apiGroups"], &crd["spec"]["group"], false) && names(&rule["resources"], &crd["spec"]["names"]["plural"], true)
-            })
-        })
-}
-
-fn calls_for(configuration: &Value, crd: &Value) -> bool {
-    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
-    let mut rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
-    let names = |list: &Value, wanted: &Value| list.as_array().is_some_and(|all| all.contains(wanted));
-    rules.any(|rule| names(&rule["apiGroups"], &crd["spec"]["group"]))
+    CrdChange { name: name.to_owned(), change, existing, existing_unknown, ..CrdChange::default() }
 }
 
 fn is_crd(object: &Value) -> bool {

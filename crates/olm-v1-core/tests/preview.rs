@@ -524,39 +524,6 @@ fn what_moved_is_named() {
     assert!(moved[1].ends_with(", is absent"), "{}", moved[1]);
 }
 
-/// MS-PLAN-01, MS-RB-02, OLM1-INST-15: what a removal takes away and what stays; where custom resources exist somebody has to say what
-/// becomes of them.
-#[test]
-fn a_removal() {
-    let removal = |keep: Option<bool>, extra: &Extra| {
-        let mut scene = Scene::new();
-        let mut kept = config("kept", "1");
-        kept["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
-        scene.offer("1.0.0", &Content { more: vec![kept], webhook: true, ..Content::default() });
-        scene.have("1.0.0", State::Deployed);
-        let (_, _, mut snapshot) = scene.decide();
-        let applied = preview::applied(snapshot.history.as_ref().unwrap());
-        look(&scene, &mut snapshot, applied.into_iter().map(Fact::Live).collect());
-        told(&preview::uninstall(&snapshot, extra, keep))
-    };
-    let two = instances(&[widget("a", &json!({})), widget("b", &json!({}))]);
-    assert_snapshot!(table(&[
-        ("custom resources exist, nobody said", removal(None, &two)),
-        ("they go", removal(Some(false), &two)),
-        ("they stay", removal(Some(true), &two)),
-        ("there are none", removal(None, &instances(&[]))),
-    ]));
-    let needs = ["clusterextension harbor: harbor.v1.0.0 requires package widgets >=1.0.0".to_owned()];
-    let step = Step { kind: Kind::Uninstall, ..Step::default() };
-    let asked = preview::needed(step.clone(), &needs, false);
-    let problem = asked.problem.unwrap();
-    assert_eq!((problem.message.as_str(), &problem.causes[..]), ("other extensions need it", &needs[..]));
-    assert!(problem.hints[0].starts_with("--even-if-needed "), "{problem:?}");
-    let forced = preview::needed(step.clone(), &needs, true);
-    assert_eq!((forced.problem, forced.warnings.len()), (None, 1));
-    assert_eq!(preview::needed(step.clone(), &[], false), step);
-}
-
 /// MS-POL-01: the same in lines for an object, each list and line bounded.
 #[test]
 fn summaries_are_bounded() {

@@ -16,8 +16,12 @@ use crate::failure::{not_written, refused};
 use crate::plan::Planned;
 use crate::progress::Progress;
 use crate::session::{MANAGER, Session};
+use crate::{extensions, uninstall};
 
 pub use settle::settle;
+
+/// Time that the cluster may take if the caller does not wait, and something has to be done afterwards.
+const WAIT: Duration = Duration::from_secs(300);
 
 /// The outcome of a plan.
 pub struct Outcome {
@@ -27,8 +31,8 @@ pub struct Outcome {
     pub extension: Option<ClusterExtension>,
 }
 
-/// Carries out a plan of an install, an upgrade or an object. `timeout` limits the time that the cluster may take; `None` does not wait. A
-/// removal and a rollback have functions of their own ([`uninstall`](crate::uninstall), [`rollback`](crate::rollback)).
+/// Carries out a plan. `timeout` limits the time that the cluster may take; `None` does not wait, except for what has to be done afterwards:
+/// removals, and rollbacks that set the preflight aside, are waited for.
 pub async fn carry_out(
     session: &Session,
     planned: &Planned,
@@ -36,6 +40,10 @@ pub async fn carry_out(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
+    if let Some(removal) = &planned.removal {
+        let line = uninstall::carry_out(session, removal, timeout.unwrap_or(WAIT), progress).await?;
+        return Ok(Outcome { line, extension: None });
+    }
     for step in &planned.writes {
         execute(session, step).await?;
     }
@@ -43,11 +51,19 @@ pub async fn carry_out(
     let Some(bundle) = planned.bundle() else {
         return Err(Failure::new(FailureKind::Impossible, format!("clusterextension {name}"), "no bundle was chosen"));
     };
-    let Some(timeout) = timeout else {
+    let Some(timeout) = timeout.or((!planned.afterwards.is_empty()).then_some(WAIT)) else {
         let done = if matches!(planned.change, Change::Install(_)) { "created" } else { "changed" };
         return Ok(Outcome { line: format!("clusterextension {name} {done}; {bundle} is being installed"), extension: None });
     };
-    let extension = settle(session, name, bundle, &planned.objects, timeout, progress).await?;
+    let settled = settle(session, name, bundle, &planned.objects, timeout, progress).await;
+    let mut extension = settled.map_err(|failure| match &planned.rollback {
+        Some(verdict) => failure.hint(format!("{} undoes it", verdict.undo)),
+        None => failure,
+    })?;
+    for step in &planned.afterwards {
+        execute(session, step).await?;
+        extension = extensions::get(session, name).await?;
+    }
     let from = planned.preview.steps.first().and_then(|step| step.from.as_ref());
     let seconds = begun.elapsed().as_secs_f64();
     let line = match (&planned.change, from) {
@@ -69,17 +85,17 @@ pub async fn execute(session: &Session, step: &Step) -> Result<(), Failure> {
         Step::Patch { object, subresource, patch: StepPatch::Merge(patch) }
             if object.kind == "ClusterExtension" && subresource.is_empty() =>
         {
-            patch_extension(session, &object.name, patch).await.map(drop)
+            patch_extension(session, &object.name, patch).await
         }
         step => session.writer.execute(slice::from_ref(step), |_| {}).await.map(drop).map_err(|failed| not_written(&failed.error)),
     }
 }
 
-/// Patches an extension, and returns it as it is then.
-pub(crate) async fn patch_extension(session: &Session, name: &str, patch: &Value) -> Result<ClusterExtension, Failure> {
+/// Patches an extension.
+async fn patch_extension(session: &Session, name: &str, patch: &Value) -> Result<(), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    api.patch(name, &parameters, &Patch::Merge(patch)).await.map_err(|error| refused(format!("clusterextension {name}"), &error))
+    api.patch(name, &parameters, &Patch::Merge(patch)).await.map(drop).map_err(|error| refused(format!("clusterextension {name}"), &error))
 }
 
 /// Names an object as sentences do: `Deployment ns/name`.

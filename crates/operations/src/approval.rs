@@ -9,8 +9,10 @@ use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhas
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
 use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::approval::{self, approved};
 use mainstay_objects::{Expect, ObjectRef, Patch, Step};
 use mainstay_olm_v1_core::extension::approval::dependency_ref;
+use mainstay_olm_v1_core::extension::{self, KIND};
 use serde_json::{Value, json};
 
 use crate::apply::execute;
@@ -53,10 +55,6 @@ fn phase(plan: &ChangePlan) -> ChangePlanPhase {
     plan.status.as_ref().map(|status| status.phase).unwrap_or_default()
 }
 
-fn is_approved(plan: &ChangePlan) -> bool {
-    plan.spec.approved_digest.as_ref() == Some(&plan.spec.digest)
-}
-
 fn subject(name: &str) -> String {
     format!("changeplan {name}")
 }
@@ -64,8 +62,16 @@ fn subject(name: &str) -> String {
 /// Lists the changes that wait for an approval.
 pub async fn pending(session: &Session) -> Result<Vec<ChangePlan>, Failure> {
     let mut plans = api(session).list(&ListParams::default()).await.map_err(|error| refused("changeplans", &error))?.items;
-    plans.retain(|plan| phase(plan) == ChangePlanPhase::Pending && !is_approved(plan));
+    plans.retain(|plan| phase(plan) == ChangePlanPhase::Pending && !approved(plan));
     Ok(plans)
+}
+
+/// Returns true if an approved change of an extension is still to be made. Where changes cannot be read, none is.
+pub(crate) async fn is_under_way(session: &Session, extension: &str) -> bool {
+    let Ok(Some(extension)) = extensions::find(session, extension).await else { return false };
+    let subject = extension::subject(&extension);
+    let plans = api(session).list(&ListParams::default()).await;
+    plans.is_ok_and(|plans| plans.iter().any(|plan| approval::is_under_way(plan, &subject)))
 }
 
 /// Reads a change that waits, and plans what it needs in addition.
@@ -84,9 +90,16 @@ pub async fn plan(session: &Session, name: &str, progress: &mut dyn Progress) ->
         }
         ChangePlanPhase::Pending | ChangePlanPhase::Approved => {}
     }
-    let extension = extensions::find(session, &plan.spec.subject.name).await?;
-    if extension.and_then(|extension| extension.metadata.uid).as_ref() != Some(&plan.spec.subject.uid) {
-        let message = format!("is of a clusterextension {} that is gone", plan.spec.subject.name);
+    let of = &plan.spec.subject;
+    if of.kind != KIND {
+        let hint = "an approval of it is its own digest, repeated in spec.approvedDigest";
+        return Err(
+            Failure::new(FailureKind::Impossible, subject(name), format!("is of {of}, whose changes are not planned here")).hint(hint)
+        );
+    }
+    let extension = extensions::find(session, &of.name).await?;
+    if extension.and_then(|extension| extension.metadata.uid).as_ref() != Some(&of.uid) {
+        let message = format!("is of a clusterextension {} that is gone", of.name);
         return Err(Failure::new(FailureKind::Impossible, subject(name), message));
     }
     let additional = additional(session, &plan, progress).await?;
@@ -97,8 +110,8 @@ pub async fn plan(session: &Session, name: &str, progress: &mut dyn Progress) ->
 impl Approval {
     /// Returns whether the change is approved already, with everything that is created for it.
     pub fn is_given(&self) -> bool {
-        let approved = |each: &DependencyRef| self.plan.spec.approved_dependencies.contains(each);
-        is_approved(&self.plan) && self.additional.is_empty() && self.waiting.iter().all(approved)
+        let named = |each: &DependencyRef| self.plan.spec.approved_dependencies.contains(each);
+        approved(&self.plan) && self.additional.is_empty() && self.waiting.iter().all(named)
     }
 }
 

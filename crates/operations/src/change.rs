@@ -1,5 +1,6 @@
 //! Changes of an extension as they are asked for. Previews and execution use the same values.
 
+use mainstay_lifecycle::removal::Choices;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,8 +31,9 @@ pub enum Change {
     Rollback {
         /// The extension.
         name: String,
-        /// The revision; `None` is the one before.
-        to_revision: Option<u32>,
+        /// The bundle to go back to.
+        #[serde(flatten)]
+        to: Destination,
         /// Goes on although the rollback is unsafe.
         force: bool,
     },
@@ -40,11 +42,9 @@ pub enum Change {
     Uninstall {
         /// The extension.
         name: String,
-        /// Keeps the extension's CRDs; `None` if the request does not say.
-        keep_crds: Option<bool>,
-        /// Removes the extension although other extensions need it.
-        #[serde(default)]
-        even_if_needed: bool,
+        /// The choices of the request.
+        #[serde(flatten)]
+        choices: Choices,
     },
     /// An extension as it stands in a file, with the objects beside it.
     #[serde(rename_all = "camelCase")]
@@ -54,6 +54,17 @@ pub enum Change {
         /// The objects that are applied before it: namespaces, accounts, roles.
         with: Vec<Value>,
     },
+}
+
+/// The bundle that a rollback leads to; without a revision or a version, the one that was installed before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Destination {
+    /// The bundle of a revision in the history.
+    pub to_revision: Option<u32>,
+    /// The bundle of a version, in the history or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_version: Option<String>,
 }
 
 /// A request to install a package.

@@ -16,7 +16,7 @@
 //!   Change ── plan ─────────────────────────► Planned ──┬── verify   dry run, step by step (MS-PLAN-03)
 //!             install, upgrade, rollback,               ├── saved    a file, applied later (MS-PLAN-02)
 //!             uninstall, object                         └── apply    done, step by step
-//!   rollback, uninstall, approval: plans of their own (verdict, preview, additional objects), carried out by apply::execute
+//!   approval: a plan of its own (the additional objects), carried out by apply::execute
 //!   explain, permissions, wait: answers
 //! ```
 
@@ -49,7 +49,7 @@ mod verify;
 mod view;
 pub mod wait;
 
-pub use change::{Change, CrdSafety, InstallRequest, InstallerPermissions};
+pub use change::{Change, CrdSafety, Destination, InstallRequest, InstallerPermissions};
 pub use failure::{not_resolved, not_written, refused};
 pub use plan::{Planned, plan};
 pub use progress::{OnTransfer, Progress, Silent};

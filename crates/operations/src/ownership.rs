@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::{Failure, FailureKind};
-use mainstay_olm_v1_core::extension::owned::{Holder, Identity, Tie, holders};
+use mainstay_lifecycle::removal::Tie;
+use mainstay_olm_v1_core::extension::owned::{Holder, Identity, holders};
 use serde_json::{Value, json};
 
 use crate::failure::{not_written, refused};
@@ -77,6 +78,16 @@ pub async fn objects(session: &Session, extension: &ClusterExtension, served: Ve
     };
     let tied = objects.into_iter().filter_map(|object| identity.tie(&object, &between).map(|tie| (object, tie)));
     (tied.collect(), notes)
+}
+
+/// Returns the tie of each of these objects to an extension.
+///
+/// # Errors
+/// An owner between an object and the extension cannot be read.
+pub async fn ties(session: &Session, extension: &ClusterExtension, objects: &[Value]) -> Result<Vec<Option<Tie>>, Failure> {
+    let identity = identity(extension);
+    let between = its_holders(session, identity, objects).await?;
+    Ok(objects.iter().map(|object| identity.tie(object, &between)).collect())
 }
 
 /// Returns the owners between these objects and the extension that are the extension's own.

@@ -29,6 +29,7 @@ use crate::extensions::reference;
 use crate::progress::Progress;
 use crate::rollback::RollbackVerdict;
 use crate::session::Session;
+use crate::uninstall::Removal;
 use crate::view::{ClusterView, Depth, PlannedBundle, objects};
 use upgrade::UpgradeRequest;
 
@@ -40,6 +41,8 @@ pub struct Planned {
     pub preview: Preview,
     /// The steps that this user writes.
     pub writes: Vec<Step>,
+    /// The steps that this user writes when the last bundle is installed.
+    pub afterwards: Vec<Step>,
     /// The steps that the cluster does, bundle by bundle.
     pub path: Vec<Vec<ClusterStep>>,
     /// The objects of the last bundle.
@@ -54,6 +57,8 @@ pub struct Planned {
     pub notes: Vec<String>,
     /// The verdict about a rollback.
     pub rollback: Option<RollbackVerdict>,
+    /// The removal, with what it keeps.
+    pub removal: Option<Removal>,
 }
 
 impl Planned {
@@ -93,10 +98,8 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
             let request = UpgradeRequest { version: version.as_deref(), channels, grant: *grant, crd_safety: *crd_safety };
             Box::pin(planner.upgrade(change, name, request)).await
         }
-        Change::Rollback { name, to_revision, force } => Box::pin(planner.rollback(change, name, *to_revision, *force)).await,
-        Change::Uninstall { name, keep_crds, even_if_needed } => {
-            Box::pin(planner.uninstall(change, name, *keep_crds, *even_if_needed)).await
-        }
+        Change::Rollback { name, to, force } => Box::pin(planner.rollback(change, name, to, *force)).await,
+        Change::Uninstall { name, choices } => Box::pin(planner.uninstall(change, name, *choices)).await,
         Change::Object { extension, with } => Box::pin(planner.object(change, extension, with)).await,
     }
 }
@@ -158,6 +161,7 @@ impl Planner<'_, '_> {
             change: change.clone(),
             preview,
             writes,
+            afterwards: Vec::new(),
             path: path.into_iter().map(|bundle| bundle.plan.steps).collect(),
             objects,
             account: (extension.spec.namespace.clone(), account_name(extension).to_owned()),
@@ -165,6 +169,7 @@ impl Planner<'_, '_> {
             choices: Vec::new(),
             notes: self.view.notes.clone(),
             rollback: None,
+            removal: None,
         })
     }
 }
@@ -172,6 +177,11 @@ impl Planner<'_, '_> {
 /// Returns a server-side apply that takes fields from other field managers.
 fn apply_step(object: Value) -> Step {
     Step::Apply { object, force: true, expect: Expect::default() }
+}
+
+/// Returns a merge patch of an extension.
+fn patch_step(name: &str, patch: Value) -> Step {
+    Step::Patch { object: reference(name), subresource: String::new(), patch: Patch::Merge(patch) }
 }
 
 fn merged(mut live: Value, patch: &Value) -> Value {

@@ -1,32 +1,29 @@
 //! Rollback to an earlier bundle, with a verdict first (MS-RB-01).
 //!
-//! The writes change the extension's spec and grant permissions; the cluster does the rest, as for any other change.
+//! The plan ([`plan`](crate::plan)) changes the extension's spec and grants permissions; the cluster does the rest, as for any other change.
 
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use mainstay_api::olm_v1::{ClusterExtension, Enforcement, NAME_LABEL};
-use mainstay_bundle::rights::{Grant, manifests, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::{History, Revision};
 use mainstay_lifecycle::rollback::{Class, Question, Verdict, concerned, judge};
-use mainstay_objects::{Expect, Step};
 use mainstay_olm_v1_core::extension::plan;
 use mainstay_rbac::{PolicyIndex, UserInfo};
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
-use crate::apply::{execute, patch_extension, settle};
 use crate::bundles::{self, Chosen};
 use crate::catalogs::only;
+use crate::change::Destination;
 use crate::extensions;
 use crate::failure::not_written;
-use crate::plan::installer::{Granted, labelled};
+use crate::plan::installer::Granted;
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -34,36 +31,13 @@ use crate::settings::Settings;
 pub use verdict::RollbackVerdict;
 use verdict::reasons;
 
-/// The bundle that a rollback leads to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Destination {
-    /// The bundle that was installed before.
-    #[default]
-    Previous,
-    /// The bundle of a revision in the history.
-    Revision(u32),
-    /// The bundle of a version, in the history or not.
-    Version(String),
-}
-
-/// A planned rollback.
-pub struct RollbackPlan {
-    /// The extension before the rollback.
-    extension: ClusterExtension,
-    /// The verdict: safe or not, and what would be lost.
-    pub verdict: RollbackVerdict,
-    /// Permissions that the installer's account gets in addition.
-    pub gained: Vec<Grant>,
-    granted: Option<Granted>,
-}
-
-/// Plans a rollback: reads the history, pulls the older bundle, and reads CRDs and custom resources.
-pub async fn plan(
+/// Judges a rollback: reads the history, pulls the older bundle, and reads CRDs and custom resources.
+pub(crate) async fn verdict(
     session: &Session,
     extension: &ClusterExtension,
     to: &Destination,
     progress: &mut dyn Progress,
-) -> Result<RollbackPlan, Failure> {
+) -> Result<RollbackVerdict, Failure> {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
     let history = extensions::history(session, extension).await?;
     let Some(installed) = history.installed() else {
@@ -71,72 +45,21 @@ pub async fn plan(
             .hint(format!("mainstay describe {name} shows why")));
     };
     let (version, revision) = target(name, to, &history, installed)?;
-    let granted = Granted::read(session, extension).await?;
-    let verdict = look(session, extension, installed, version, revision, granted.is_some(), progress).await?;
-    let needed = |granted: &Granted| missing(&granted.grants, &bundles::permissions(&verdict.objects, name));
-    let gained = granted.as_ref().map(needed).unwrap_or_default();
-    Ok(RollbackPlan { extension: extension.clone(), verdict, gained, granted })
+    let granted = Granted::read(session, extension).await?.is_some();
+    look(session, extension, installed, version, revision, granted, progress).await
 }
 
-impl RollbackPlan {
-    /// Returns the reason why the rollback cannot be applied. An unsafe one is applied only with `force`.
-    pub fn refusal(&self, force: bool) -> Option<Failure> {
-        let RollbackVerdict { from, to, verdict, .. } = &self.verdict;
-        let refusal = |problem: String| {
-            let subject = format!("clusterextension {}", self.extension.metadata.name.as_deref().unwrap_or_default());
-            let failure = Failure::new(FailureKind::Impossible, subject, problem);
-            verdict.risks.iter().fold(failure, |failure, risk| failure.because(risk.to_string()))
-        };
-        match verdict.verdict {
-            Class::Impossible => Some(refusal(format!("{from} cannot be rolled back to {to}"))),
-            Class::Unsafe if !force => {
-                let failure = refusal(format!("rolling back from {from} to {to} is unsafe; nothing was changed"));
-                Some(failure.hint("--force does it all the same; a backup of what is named above comes first"))
-            }
-            Class::Safe | Class::Unsafe => None,
-        }
-    }
-
-    /// Returns whether the CRD preflight is off for this change, because it would refuse the change.
-    pub fn sets_preflight_aside(&self) -> bool {
-        !self.verdict.verdict.preflight.is_empty() && enforcement(&self.extension) == Enforcement::Strict
-    }
-}
-
-/// Carries out a rollback and waits for the cluster, `timeout` at most; returns the extension afterwards.
-pub async fn carry_out(
-    session: &Session,
-    plan: &RollbackPlan,
-    timeout: Duration,
-    progress: &mut dyn Progress,
-) -> Result<ClusterExtension, Failure> {
-    let RollbackPlan { extension, verdict, gained, granted } = plan;
-    let name = extension.metadata.name.as_deref().unwrap_or_default();
-    if let Some(granted) = granted.as_ref().filter(|_| !gained.is_empty()) {
-        let all: Vec<Grant> = granted.grants.iter().chain(gained).cloned().collect();
-        // As planned: the account exists; if it is the user's own, an uninstall must not take it for ours.
-        for object in manifests(&all, &granted.installer).into_iter().filter(|object| object["kind"] != "ServiceAccount") {
-            execute(session, &Step::Apply { object: labelled(object, name), force: true, expect: Expect::default() }).await?;
-        }
-    }
-    let preflight_off = plan.sets_preflight_aside();
+/// Returns the change of the extension that leads to the older bundle, and the one that follows when the bundle is installed. The preflight of
+/// CRDs is off in between if it would refuse the change.
+pub(crate) fn patches(extension: &ClusterExtension, verdict: &RollbackVerdict) -> Result<(Value, Option<Value>), Failure> {
     let mut patch = json!({"spec": {"source": {"catalog": {"version": verdict.version, "upgradeConstraintPolicy": "SelfCertified"}}}});
-    if preflight_off {
-        patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+    if verdict.verdict.preflight.is_empty() || enforcement(extension) != Enforcement::Strict {
+        return Ok((patch, None));
     }
-    patch_extension(session, name, &patch).await?;
-    let settled = settle(session, name, &verdict.to, &verdict.objects, timeout, progress).await;
-    let after = settled.map_err(|failure| {
-        let failure = failure.hint(format!("{} undoes it", restore_command(extension)));
-        if preflight_off { failure.hint("spec.install.preflight.crdUpgradeSafety.enforcement is None until that") } else { failure }
-    })?;
-    if !preflight_off {
-        return Ok(after);
-    }
-    // The preflight checks later changes again.
+    patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
     let before = extension.spec.install.as_ref().map_or(Ok(Value::Null), serde_json::to_value);
-    let before = before.map_err(|error| Failure::failed(format!("clusterextension {name}"), &error))?;
-    patch_extension(session, name, &json!({"spec": {"install": before}})).await
+    let before = before.map_err(|error| Failure::failed("clusterextension", &error))?;
+    Ok((patch, Some(json!({"spec": {"install": before}}))))
 }
 
 /// Returns the version to go back to, and its revision if there is one.
@@ -144,9 +67,9 @@ fn target<'h>(name: &str, to: &Destination, history: &'h History, installed: &Re
     let subject = format!("clusterextension {name}");
     let hint = format!("mainstay history {name} shows the revisions");
     let was_deployed = |revision: &&Revision| revision.was_deployed();
-    let found = match to {
-        Destination::Revision(number) => {
-            let found = history.revisions.iter().find(|revision| revision.number == *number);
+    let found = match (to.to_revision, &to.to_version) {
+        (Some(number), _) => {
+            let found = history.revisions.iter().find(|revision| revision.number == number);
             let Some(found) = found else {
                 return Err(Failure::new(FailureKind::NotFound, subject, format!("there is no revision {number}")).hint(hint));
             };
@@ -156,14 +79,14 @@ fn target<'h>(name: &str, to: &Destination, history: &'h History, installed: &Re
             }
             found
         }
-        Destination::Version(version) => {
+        (None, Some(version)) => {
             let found = history.revisions.iter().rev().filter(was_deployed).find(|revision| revision.record.bundle.version == *version);
             match found {
                 Some(found) => found,
                 None => return Ok((version.clone(), None)),
             }
         }
-        Destination::Previous => {
+        (None, None) => {
             let earlier = history.revisions.iter().rev().filter(|revision| revision.number < installed.number).filter(was_deployed);
             let mut other = earlier.filter(|revision| revision.record.bundle.name != installed.record.bundle.name);
             let none = || Failure::new(FailureKind::Impossible, subject.clone(), "there is no earlier bundle to go back to");
@@ -195,8 +118,8 @@ async fn look(
         to: named.clone(),
         version: version.clone(),
         verdict: Verdict::unavailable(&named, problem),
+        undo: restore_command(extension),
         reasons: Vec::new(),
-        objects: Vec::new(),
     };
     let chosen = match choose(session, extension, &version, progress).await {
         Ok(chosen) => chosen,
@@ -228,7 +151,7 @@ async fn look(
     let verdict =
         judge(&Question { from: from_objects, to: &objects, definitions: &definitions, instances: &instances, lacking: &lacking });
     let reasons = if verdict.verdict == Class::Safe { reasons(&objects, &definitions, &instances) } else { Vec::new() };
-    Ok(RollbackVerdict { from, to: choice.bundle.clone(), version, verdict, reasons, objects })
+    Ok(RollbackVerdict { from, to: choice.bundle.clone(), version, verdict, undo: restore_command(extension), reasons })
 }
 
 async fn choose(session: &Session, extension: &ClusterExtension, version: &str, progress: &mut dyn Progress) -> Result<Chosen, Failure> {

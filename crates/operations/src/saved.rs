@@ -47,7 +47,8 @@ impl SavedPlans {
             .iter()
             .map(|one| SavedPlan { change: one.change.clone(), preview: one.preview.clone(), revisions: one.revisions.clone() })
             .collect();
-        Ok(Self { format: FORMAT.to_owned(), digest: digest(&plans)?, plans })
+        let value = serde_json::to_value(&plans).map_err(|error| Failure::failed("plan", &error))?;
+        Ok(Self { format: FORMAT.to_owned(), digest: digest(&value), plans })
     }
 
     /// Writes the file.
@@ -80,8 +81,10 @@ impl SavedPlans {
             )
             .hint("mainstay plan ... --out FILE writes one"));
         }
+        // Of the text as it stands: what another version of this program wrote may read otherwise here.
+        let digest = digest(&value["plans"]);
         let saved: Self = serde_json::from_value(value).map_err(|error| failed(&error))?;
-        if digest(&saved.plans)? != saved.digest {
+        if digest != saved.digest {
             return Err(Failure::new(FailureKind::Impossible, subject(), "was changed after it was written; its digest does not fit")
                 .hint("mainstay plan ... --out FILE makes a new one"));
         }
@@ -89,9 +92,8 @@ impl SavedPlans {
     }
 }
 
-fn digest(plans: &[SavedPlan]) -> Result<String, Failure> {
-    let text = serde_json::to_value(plans).map_err(|error| Failure::failed("plan", &error))?.to_string();
-    Ok(Sha256::digest(text.as_bytes()).iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}")))
+fn digest(plans: &Value) -> String {
+    Sha256::digest(plans.to_string().as_bytes()).iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
 }
 
 impl SavedPlan {

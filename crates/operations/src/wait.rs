@@ -12,13 +12,15 @@ use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{Health, ObjectRef, health};
 use mainstay_versions::{ExtensionRange, Version};
 
-use crate::extensions;
 use crate::failure::{not_written, refused};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::{approval, extensions};
 
 /// Interval between two reads of the state.
 const LOOK: Duration = Duration::from_millis(250);
+/// Time that the controller has to take up an approval, before its older condition counts.
+const TAKEN_UP: Duration = Duration::from_secs(15);
 /// Number of objects that are read at a time.
 const READERS: usize = 8;
 
@@ -131,7 +133,12 @@ pub async fn wait(
     loop {
         let state = match subject {
             Subject::Catalog(name) => look_at_catalog(session, name, awaited).await?,
-            Subject::Extension(name) => look_at_extension(session, name, awaited).await?,
+            Subject::Extension(name) => match look_at_extension(session, name, awaited).await? {
+                State::Stuck(_) if begun.elapsed() < TAKEN_UP && approval::is_under_way(session, name).await => {
+                    State::Waiting("the approved change, which the controller takes up".to_owned())
+                }
+                state => state,
+            },
         };
         let waits = match state {
             State::Reached(said) => return Ok(said),

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mainstay_operations::uninstall::RemovalRequest;
-use mainstay_operations::{Change, Planned, SavedPlans, Session, apply as operations};
+use mainstay_operations::{Planned, SavedPlans, Session, apply as operations};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note_drawn};
 use mainstay_terminal::output;
@@ -12,7 +11,6 @@ use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
 use super::flags::{Consent, Waiting};
-use super::{rollback, uninstall};
 use crate::plan_text;
 
 /// Arguments.
@@ -62,24 +60,8 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &SavedPlans) -> 
     }
     arguments.consent.ask("apply it?")?;
     for planned in &all {
-        carry(session, arguments, planned).await?;
+        let outcome = operations::carry_out(session, planned, arguments.waiting.limit(), &mut Progress::start()).await?;
+        output::line(outcome.line)?;
     }
     Ok(())
-}
-
-async fn carry(session: &Session, arguments: &Arguments, planned: &Planned) -> Result<(), Failure> {
-    match &planned.change {
-        Change::Uninstall { name, keep_crds, even_if_needed } => {
-            let request =
-                RemovalRequest { name: name.clone(), keep_crds: *keep_crds, even_if_needed: *even_if_needed, delete_namespace: false };
-            Box::pin(uninstall::perform(session, &request, &Consent::GIVEN, arguments.waiting.patience)).await
-        }
-        Change::Rollback { name, to_revision, force } => {
-            rollback::perform(session, name, *to_revision, *force, arguments.waiting.patience).await
-        }
-        Change::Install(_) | Change::Upgrade { .. } | Change::Object { .. } => {
-            let outcome = operations::carry_out(session, planned, arguments.waiting.limit(), &mut Progress::start()).await?;
-            output::line(outcome.line)
-        }
-    }
 }

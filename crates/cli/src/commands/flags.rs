@@ -19,9 +19,6 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Consent that was given already, for example to a saved plan as a whole.
-    pub const GIVEN: Self = Self { yes: true };
-
     /// Asks on a terminal; elsewhere `--yes` must have been given.
     pub fn ask(&self, question: &str) -> Result<(), Failure> {
         progress::confirm(question, self.yes)

@@ -33,7 +33,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mainstay_operations::{Change, Planned, SavedPlans, verify};
+use mainstay_lifecycle::removal::Choices;
+use mainstay_operations::{Change, Destination, Planned, SavedPlans, verify};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format};
@@ -107,8 +108,11 @@ enum Operation {
         /// The extension
         name: String,
         /// The revision of mainstay history to go back to
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", conflicts_with = "to_version")]
         to_revision: Option<u32>,
+        /// The version to go back to
+        #[arg(long, value_name = "VERSION")]
+        to_version: Option<String>,
         /// Also what is unsafe
         #[arg(long)]
         force: bool,
@@ -128,6 +132,9 @@ enum Operation {
         /// Also when other extensions need it
         #[arg(long)]
         even_if_needed: bool,
+        /// Delete its namespace, too, unless another extension is in it
+        #[arg(long)]
+        delete_namespace: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -193,12 +200,14 @@ impl Operation {
                 let (name, version, channels) = (name.clone(), version.clone(), channel.clone());
                 (Change::Upgrade { name, version, channels, grant: grant.map(Into::into), crd_safety: crd_safety.map(Into::into) }, common)
             }
-            Self::Rollback { name, to_revision, force, common } => {
-                (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)
+            Self::Rollback { name, to_revision, to_version, force, common } => {
+                let to = Destination { to_revision: *to_revision, to_version: to_version.clone() };
+                (Change::Rollback { name: name.clone(), to, force: *force }, common)
             }
-            Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, common } => {
+            Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, delete_namespace, common } => {
                 let keep_crds = (*delete_crds || *keep_crds).then_some(*keep_crds);
-                (Change::Uninstall { name: name.clone(), keep_crds, even_if_needed: *even_if_needed }, common)
+                let choices = Choices { keep_crds, even_if_needed: *even_if_needed, delete_namespace: *delete_namespace };
+                (Change::Uninstall { name: name.clone(), choices }, common)
             }
         }
     }
@@ -233,8 +242,11 @@ fn document(planned: &Planned) -> Result<Value, Failure> {
     if !planned.notes.is_empty() {
         document["notes"] = planned.notes.clone().into();
     }
-    if let Some(way) = &planned.rollback {
-        document["rollback"] = way.document()?;
+    if let Some(verdict) = &planned.rollback {
+        document["rollback"] = verdict.document()?;
+    }
+    if let Some(removal) = &planned.removal {
+        document["removal"] = serde_json::to_value(&removal.preview).map_err(failed)?;
     }
     document["revisions"] = serde_json::to_value(&planned.revisions).map_err(failed)?;
     Ok(document)

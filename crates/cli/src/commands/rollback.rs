@@ -1,15 +1,13 @@
 //! `mainstay rollback`: returns to an earlier revision, with a verdict first (MS-RB-01).
 
-use std::time::Instant;
-
 use clap::Args;
-use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_lifecycle::rollback::Class;
-use mainstay_operations::rollback::{Destination, RollbackPlan, carry_out, follow_command, plan, restore_command};
-use mainstay_operations::{Session, extensions};
+use mainstay_operations::apply::carry_out;
+use mainstay_operations::rollback::{RollbackVerdict, follow_command, restore_command};
+use mainstay_operations::{Change, Destination, Session, extensions};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Failure, note, note_drawn};
-use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::errors::{Exit, Failure, note, note_drawn};
+use mainstay_terminal::output;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
@@ -63,65 +61,47 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let extension = extensions::get(&session, &arguments.name).await?;
         let hints = || vec![goes_on(&arguments.name), format!("{} undoes it", restore_command(&extension))];
-        runtime::until_interrupt(Box::pin(rollback(&session, arguments, &extension)), hints).await
+        runtime::until_interrupt(Box::pin(rollback(&session, arguments)), hints).await
     })
 }
 
-impl Arguments {
-    /// The arguments of a rollback that a plan describes.
-    fn planned(name: &str, to_revision: Option<u32>, force: bool, patience: Patience) -> Self {
-        let (name, cluster, shown) = (name.to_owned(), ClusterArgs::default(), Shown { format: Format::Table });
-        Self { name, to_revision, to_version: None, dry_run: false, force, consent: Consent::GIVEN, patience, shown, cluster }
-    }
-
-    fn destination(&self) -> Destination {
-        match (self.to_revision, &self.to_version) {
-            (Some(revision), _) => Destination::Revision(revision),
-            (None, Some(version)) => Destination::Version(version.clone()),
-            (None, None) => Destination::Previous,
-        }
-    }
-}
-
-/// Performs the rollback that a plan describes.
-pub async fn perform(session: &Session, name: &str, to: Option<u32>, force: bool, patience: Patience) -> Result<(), Failure> {
-    let extension = extensions::get(session, name).await?;
-    rollback(session, &Arguments::planned(name, to, force, patience), &extension).await
-}
-
-async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterExtension) -> Result<(), Failure> {
-    let begun = Instant::now();
+async fn rollback(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
     let name = &arguments.name;
-    let planned = plan(session, extension, &arguments.destination(), &mut Progress::start()).await?;
-    let verdict = &planned.verdict;
+    let to = Destination { to_revision: arguments.to_revision, to_version: arguments.to_version.clone() };
+    let change = Change::Rollback { name: name.clone(), to, force: arguments.force };
+    let planned = Box::pin(mainstay_operations::plan(session, &change, false, &mut Progress::start())).await?;
+    let Some(verdict) = &planned.rollback else {
+        return Err(Failure::new(Exit::Failed, format!("clusterextension {name}"), "the plan has no verdict"));
+    };
     if arguments.dry_run {
-        show(arguments, &planned)?;
+        show(arguments, verdict)?;
         return if verdict.verdict.verdict == Class::Safe { Ok(()) } else { Err(Failure::no()) };
     }
     note_drawn(plan_text::painted_lines(verdict.lines()));
-    if let Some(refusal) = planned.refusal(arguments.force) {
+    if let Some(refusal) = planned.refusal() {
         return Err(refusal.into());
     }
-    for grant in &planned.gained {
+    for grant in &planned.preview.installer_rights {
         note(format!("the installer gets in addition: {grant}"));
     }
-    arguments.consent.ask(&format!("roll {name} back to {}?", verdict.to))?;
-    if planned.sets_preflight_aside() {
-        note("the preflight of CRDs is off for this change");
+    for choice in &planned.choices {
+        note(choice);
     }
-    let after = carry_out(session, &planned, arguments.patience.limit(), &mut Progress::start()).await?;
-    finish(&arguments.shown.format, &after, || {
-        format!("clusterextension {name}: {} rolled back to {} in {:.1} s", verdict.from, verdict.to, begun.elapsed().as_secs_f64())
-    })?;
+    arguments.consent.ask(&format!("roll {name} back to {}?", verdict.to))?;
+    let outcome = carry_out(session, &planned, Some(arguments.patience.limit()), &mut Progress::start()).await?;
+    match outcome.extension {
+        Some(extension) => finish(&arguments.shown.format, &extension, || outcome.line)?,
+        None => output::line(outcome.line)?,
+    }
     note(format!("it stays at {}; to follow the catalog again: {}", verdict.version, follow_command(name)));
     Ok(())
 }
 
-fn show(arguments: &Arguments, planned: &RollbackPlan) -> Result<(), Failure> {
+fn show(arguments: &Arguments, verdict: &RollbackVerdict) -> Result<(), Failure> {
     if arguments.shown.format.is_table() {
-        return output::drawn(&format!("{}\n", plan_text::painted_lines(planned.verdict.lines())));
+        return output::drawn(&format!("{}\n", plan_text::painted_lines(verdict.lines())));
     }
-    let mut document = planned.verdict.document()?;
+    let mut document = verdict.document()?;
     document["kind"] = "RollbackVerdict".into();
     document["name"] = arguments.name.clone().into();
     output::value(&arguments.shown.format, &document)

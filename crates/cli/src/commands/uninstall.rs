@@ -1,11 +1,12 @@
 //! `mainstay uninstall`: shows first what will be removed, and removes custom resources only when asked to (MS-RB-02).
 
 use clap::Args;
-use mainstay_diagnostics::Finding;
-use mainstay_operations::Session;
-use mainstay_operations::uninstall::{Kept, Removal, RemovalRequest, carry_out, counts, plan};
+use mainstay_lifecycle::removal::Choices;
+use mainstay_operations::apply::carry_out;
+use mainstay_operations::uninstall::Removal;
+use mainstay_operations::{Change, Session};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Failure, note_drawn, warn};
+use mainstay_terminal::errors::{Exit, Failure, note_drawn, warn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
@@ -64,54 +65,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let name = &arguments.name;
-        let request = RemovalRequest {
-            name: name.clone(),
-            keep_crds: (arguments.delete_crds || arguments.keep_crds).then_some(arguments.keep_crds),
-            even_if_needed: arguments.even_if_needed,
-            delete_namespace: arguments.delete_namespace,
-        };
         let hints = || vec![format!("the same command again goes on; mainstay describe {name} shows what is left")];
-        let uninstalled = async {
-            if arguments.dry_run {
-                let removal = planned(&session, &request).await?;
-                return show_preview(name, &arguments.shown.format, &removal);
-            }
-            perform(&session, &request, &arguments.consent, arguments.patience).await
-        };
-        runtime::until_interrupt(Box::pin(uninstalled), hints).await
+        runtime::until_interrupt(Box::pin(uninstall(&session, arguments)), hints).await
     })
 }
 
-/// Plans a removal, and prints notes on what could not be checked.
-async fn planned(session: &Session, request: &RemovalRequest) -> Result<Removal, Failure> {
-    let removal = plan(session, request, &mut Progress::start()).await?;
-    warn_of(&removal.warnings);
-    Ok(removal)
-}
-
-fn warn_of(warnings: &[Finding]) {
-    for warning in warnings {
-        warn(&warning.subject, &warning.message);
-    }
-}
-
-/// Plans a removal, shows it, asks, and performs it.
-pub async fn perform(session: &Session, request: &RemovalRequest, consent: &Consent, patience: Patience) -> Result<(), Failure> {
-    let name = &request.name;
-    let removal = planned(session, request).await?;
-    note_drawn(plan_text::painted_lines(lines(name, &removal)));
-    let mut warnings = Vec::new();
-    let checked = removal.check(&mut warnings);
-    warn_of(&warnings);
-    checked?;
-    consent.ask(&format!("uninstall {name}?"))?;
-    let removed = carry_out(session, &removal, patience.limit(), &mut Progress::start()).await?;
-    let kept = match removed.kept {
-        Kept::Everything => "; everything that it installed was kept",
-        Kept::Definitions => "; its CRDs and custom resources were kept",
-        Kept::Nothing => "",
+/// Plans a removal, shows it, asks, and carries it out.
+async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
+    let name = &arguments.name;
+    let choices = Choices {
+        keep_crds: (arguments.delete_crds || arguments.keep_crds).then_some(arguments.keep_crds),
+        even_if_needed: arguments.even_if_needed,
+        delete_namespace: arguments.delete_namespace,
     };
-    output::line(format!("clusterextension {name} uninstalled in {:.1} s{kept}", removed.took.as_secs_f64()))
+    let change = Change::Uninstall { name: name.clone(), choices };
+    let planned = Box::pin(mainstay_operations::plan(session, &change, false, &mut Progress::start())).await?;
+    let Some(removal) = &planned.removal else {
+        return Err(Failure::new(Exit::Failed, format!("clusterextension {name}"), "the plan removes nothing"));
+    };
+    for note in &planned.notes {
+        warn(&format!("clusterextension {name}"), note);
+    }
+    if arguments.dry_run {
+        return show_preview(name, &arguments.shown.format, removal);
+    }
+    note_drawn(plan_text::painted_lines(lines(name, removal)));
+    if let Some(refusal) = planned.refusal() {
+        return Err(refusal.into());
+    }
+    arguments.consent.ask(&format!("uninstall {name}?"))?;
+    let outcome = carry_out(session, &planned, Some(arguments.patience.limit()), &mut Progress::start()).await?;
+    output::line(outcome.line)
 }
 
 /// The preview as text.
@@ -120,14 +104,14 @@ fn lines(name: &str, removal: &Removal) -> Vec<String> {
     let mut lines = vec!["to be deleted:".to_owned(), format!("  ClusterExtension {name}")];
     let count = |what: &str| {
         let definition = preview.definitions.iter().find(|definition| what == format!("CustomResourceDefinition {}", definition.name));
-        definition.map_or_else(|| format!("  {what}"), |definition| format!("  {what} ({})", counts(definition)))
+        definition.map_or_else(|| format!("  {what}"), |definition| format!("  {what} ({definition})"))
     };
     lines.extend(preview.deleted.iter().map(|what| count(what)));
     lines.extend(preview.installer.iter().map(|what| format!("  {what} (made by mainstay install)")));
     lines.push("to be kept:".to_owned());
     lines.extend(preview.kept.iter().map(|what| count(what)));
     if !preview.operands.is_empty() {
-        lines.push(format!("made for its custom resources, and {} with them:", if removal.keeps() { "kept" } else { "deleted" }));
+        lines.push(format!("made for its custom resources, and {} with them:", if removal.keeps { "kept" } else { "deleted" }));
         for operands in &preview.operands {
             let place = if operands.namespace.is_empty() { String::new() } else { format!(" in namespace {}", operands.namespace) };
             lines.push(format!("  {} {}{place}", operands.count, operands.kind));

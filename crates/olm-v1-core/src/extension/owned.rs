@@ -11,6 +11,7 @@
 //! knows. A removal therefore rests on the objects (MS-RB-02).
 
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
+use mainstay_lifecycle::removal::Tie;
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
@@ -21,17 +22,6 @@ const KIND: &str = "ClusterExtension";
 pub const PRIMARY_RESOURCE: &str = "operator-sdk/primary-resource";
 /// The annotation with the kind of [`PRIMARY_RESOURCE`].
 pub const PRIMARY_RESOURCE_TYPE: &str = "operator-sdk/primary-resource-type";
-
-/// The kind of tie between an object and its extension.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tie {
-    /// By an owner reference: it is deleted with the extension.
-    Reference,
-    /// By an owner reference to something that the extension owns, such as a revision of upstream's, whose controller deletes it.
-    Through(String),
-    /// By labels or an annotation alone: the object is the extension's, but nothing deletes it.
-    Mark,
-}
 
 /// The identity of an extension, as its objects name it.
 #[derive(Clone, Copy, Debug)]

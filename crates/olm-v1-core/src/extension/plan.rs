@@ -29,7 +29,7 @@ pub use checks::lacking;
 pub use crd_safety::{WARN, crd_findings};
 pub use hold::{hold, unheld};
 pub use reason::{InvalidAnnotation, NamespaceProblem, Reason, Waits};
-pub use release::{Stays, release, stays};
+pub use release::{release, stays};
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
 pub const FINALIZERS: [&str; 2] =

@@ -11,7 +11,6 @@
 mod advance;
 mod revisions;
 mod summary;
-mod uninstall;
 mod warnings;
 
 use std::borrow::Cow;
@@ -34,7 +33,6 @@ use serde_json::Value;
 use super::dependencies::{following, satisfiable};
 use super::explain::{chosen_bundle, made_by, providers, retired};
 use super::facts::{Fact, Snapshot};
-use super::owned::Tie;
 use super::owner;
 use super::plan::{ContentError, Plan, Reason, Verdict, rendered};
 use crate::cluster_operator::compat::Platform;
@@ -42,7 +40,6 @@ use crate::cluster_operator::compat::Platform;
 pub use advance::{advance, hypothetical, prepared};
 pub use revisions::revisions;
 pub use summary::summary;
-pub use uninstall::{applied, asked_to_stay, needed, not_ours_to_keep, uninstall, unknown_definitions};
 
 /// Facts for people that the plan does not rest on.
 #[derive(Clone, Debug, Default)]
@@ -57,9 +54,6 @@ pub struct Extra {
     pub server_version: Option<String>,
     /// The platform's version, if the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
-    /// The objects that the extension owns on the cluster, for a removal: its CRDs in any case, all objects if there is no record; or the reason
-    /// why they are unknown.
-    pub owned: Option<Result<Vec<(Value, Tie)>, String>>,
 }
 
 /// The facts that [`Extra`] should have for a plan.

@@ -3,43 +3,46 @@
 use mainstay_diagnostics::Failure;
 use mainstay_lifecycle::preview::Problem;
 use mainstay_lifecycle::rollback::Class;
-use serde_json::json;
 
-use super::{Planned, Planner, read};
-use crate::change::Change;
-use crate::rollback::{self, Destination};
+use super::{Planned, Planner, patch_step, read};
+use crate::change::{Change, Destination};
+use crate::rollback::{self, RollbackVerdict};
 
 impl Planner<'_, '_> {
-    pub(super) async fn rollback(&mut self, change: &Change, name: &str, to: Option<u32>, force: bool) -> Result<Planned, Failure> {
+    pub(super) async fn rollback(&mut self, change: &Change, name: &str, to: &Destination, force: bool) -> Result<Planned, Failure> {
         let live = self.existing(name).await?;
-        let typed = read(&live)?;
-        let to = to.map_or(Destination::Previous, Destination::Revision);
-        let verdict = rollback::plan(self.view.session, &typed, &to, self.progress).await?.verdict;
-        let mut patch = json!({"spec": {"source": {"catalog": {"version": verdict.version, "upgradeConstraintPolicy": "SelfCertified"}}}});
-        if !verdict.verdict.preflight.is_empty() {
-            patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
-        }
+        let extension = read(&live)?;
+        let verdict = rollback::verdict(self.view.session, &extension, to, self.progress).await?;
+        let (patch, afterwards) = rollback::patches(&extension, &verdict)?;
         let mut planned = self.patched(change, live, patch, None).await?;
-        let step = planned.preview.steps.first_mut();
-        if let Some(step) = step.filter(|step| step.problem.is_none()) {
-            let lines: Vec<String> = verdict.verdict.risks.iter().map(ToString::to_string).collect();
-            let message = match verdict.verdict.verdict {
-                Class::Safe => String::new(),
-                Class::Unsafe if force => {
-                    step.warnings.extend(lines.iter().cloned());
-                    String::new()
-                }
-                Class::Unsafe => format!("rolling back from {} to {} is unsafe", verdict.from, verdict.to),
-                Class::Impossible => format!("{} cannot be rolled back to {}", verdict.from, verdict.to),
-            };
-            if !message.is_empty() {
-                let hints =
-                    if verdict.verdict.verdict == Class::Unsafe { vec!["--force plans it all the same".to_owned()] } else { Vec::new() };
-                step.problem = Some(Problem { message, causes: lines, hints, ..Problem::default() });
+        if let Some(step) = planned.preview.steps.first_mut() {
+            if let Some(problem) = problem(&verdict, force) {
+                // What the cluster would answer comes second: the verdict says why, and what would be lost.
+                step.problem = Some(problem);
                 planned.preview.applicable = false;
+            } else if verdict.verdict.verdict == Class::Unsafe {
+                step.warnings.extend(verdict.verdict.risks.iter().map(ToString::to_string));
             }
+        }
+        if let Some(patch) = afterwards {
+            planned.choices.push("the preflight of CRDs is off for this change, and on again when the bundle is installed".to_owned());
+            planned.afterwards.push(patch_step(name, patch));
         }
         planned.rollback = Some(verdict);
         Ok(planned)
     }
+}
+
+/// Returns the reason why a rollback is not applied. An unsafe one is applied only with `force`.
+fn problem(verdict: &RollbackVerdict, force: bool) -> Option<Problem> {
+    let RollbackVerdict { from, to, verdict, .. } = verdict;
+    let (message, hints) = match verdict.verdict {
+        Class::Impossible => (format!("{from} cannot be rolled back to {to}"), Vec::new()),
+        Class::Unsafe if !force => {
+            let hint = "--force applies it all the same; back up the objects named above first".to_owned();
+            (format!("rolling back from {from} to {to} is unsafe"), vec![hint])
+        }
+        Class::Safe | Class::Unsafe => return None,
+    };
+    Some(Problem { message, causes: verdict.risks.iter().map(ToString::to_string).collect(), hints, ..Problem::default() })
 }

@@ -3,15 +3,14 @@
 use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
 use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
-use mainstay_objects::{ObjectRef, Patch, Step};
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::plan::WARN;
 use serde_json::{Value, json};
 
 use super::installer::{Granted, administrator, labelled};
-use super::{Planned, Planner, apply_step, merged, read};
+use super::{Planned, Planner, apply_step, merged, patch_step, read};
 use crate::change::{Change, CrdSafety, InstallerPermissions};
-use crate::extensions::reference;
 use crate::view::{AssumedPermissions, Depth, PlannedBundle};
 
 /// The request of an upgrade.
@@ -117,7 +116,7 @@ impl Planner<'_, '_> {
             let access = self.view.token_access(&name, account).await;
             writes.extend(access.into_iter().map(|object| apply_step(labelled(object, &name))));
         }
-        writes.push(Step::Patch { object: reference(&name), subresource: String::new(), patch: Patch::Merge(patch) });
+        writes.push(patch_step(&name, patch));
         let path = self.view.path(&wanted, &assumed, self.depth, self.progress).await?;
         self.planned(change, &wanted, writes, permissions, path).await
     }

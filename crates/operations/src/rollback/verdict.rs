@@ -17,10 +17,10 @@ pub struct RollbackVerdict {
     pub version: String,
     /// The verdict: safe, or why not.
     pub verdict: Verdict,
+    /// The command that restores the extension's spec as it was before.
+    pub undo: String,
     /// The reasons why the rollback is safe, if it is.
     pub(super) reasons: Vec<String>,
-    /// The objects of the older bundle; empty if it is unavailable.
-    pub(super) objects: Vec<Value>,
 }
 
 impl RollbackVerdict {

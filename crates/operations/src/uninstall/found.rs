@@ -1,4 +1,4 @@
-//! Facts that the preview of a removal rests on.
+//! Facts that a removal rests on.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, ApiResource, GroupVersionKind, ListParams};
 use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_diagnostics::{Failure, FailureKind, Finding};
-use mainstay_lifecycle::removal::{self, Facts, Preview};
-use mainstay_lifecycle::revision::History;
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::preview::Bundle;
+use mainstay_lifecycle::removal::{Choices, Facts, Owned, Stays};
+use mainstay_lifecycle::revision::{History, Record};
+use mainstay_lifecycle::{Live, object};
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_olm_v1_core::extension::KIND;
-use mainstay_olm_v1_core::extension::owned::Tie;
-use mainstay_olm_v1_core::extension::plan::{Stays, stays};
-use mainstay_olm_v1_core::extension::preview::unknown_definitions;
-use serde_json::Value;
+use mainstay_olm_v1_core::extension::facts::{Fact, Snapshot};
+use mainstay_olm_v1_core::extension::plan::{InvalidAnnotation, stays};
+use serde_json::{Value, json};
 
-use super::{RemovalRequest, refusal, warning};
 use crate::failure::{not_written, refused};
 use crate::plan::installer::INSTALLER_LABEL;
 use crate::progress::Progress;
@@ -43,81 +43,187 @@ const OPERANDS: [(&str, &str, &str); 10] = [
 /// More webhook configurations than any cluster has.
 const WEBHOOKS: usize = 10_000;
 
-/// The known objects of an extension.
+/// The facts about a removed extension, as read from the cluster.
 pub(super) struct Found {
-    /// The objects that go with it: those that it applied and those that it owns, each once.
-    pub objects: Vec<Value>,
-    /// The objects that it applied or marked, and that nothing deletes with it.
-    pub remaining: Vec<Value>,
-    /// The CRDs that it owns on the cluster, or the reason why they are not known.
-    pub definitions: Result<Vec<(Value, Tie)>, Failure>,
-    /// The namespace that it is installed in.
-    pub namespace: String,
-    /// The reasons why that namespace is not its own: other extensions in it, or objects of Kubernetes and of the controllers.
+    /// Every object that it may have applied or owns, each once, with its tie to the extension.
+    pub objects: Vec<Owned>,
+    /// The reason why its CRDs are unknown, if they are.
+    pub definitions_unknown: Option<String>,
+    /// The reason why its records are unknown, if they are.
+    pub records_unknown: Option<String>,
+    /// The installed bundle.
+    pub installed: Option<Bundle>,
+    /// The reasons why its namespace is not its own: other extensions in it, or objects of Kubernetes and of the controllers.
     pub neighbours: Vec<String>,
-    /// Notes about what could not be read.
-    pub notes: Vec<String>,
-    /// The objects that the extension asks to keep.
-    pub staying: Option<Stays>,
+    /// The objects that the extension asks to keep, or the reason why that is unknown.
+    pub stays: Result<Option<Stays>, InvalidAnnotation>,
+    /// The other extensions with an installed bundle.
+    pub others: Vec<(String, Record)>,
+    /// The others that need it, in words.
+    pub needed_by: Vec<String>,
+    /// The custom resources of its CRDs: the namespace of each.
+    pub instances: BTreeMap<String, Result<Vec<String>, String>>,
+    /// Objects that have an owner, of the kinds that operators create for custom resources.
+    pub operands: Vec<Value>,
+    /// All webhook configurations of the cluster.
+    pub webhooks: Vec<Value>,
+    /// Objects that install created for the account.
+    pub installer: Vec<ObjectRef>,
 }
 
-/// Reads the records, and the objects that the extension owns on the cluster. The latter decide about CRDs; the former may be incomplete.
+impl Found {
+    /// Returns the facts of the plan.
+    pub fn facts<'a>(&'a self, extension: &'a ClusterExtension, choices: Choices, invalid: &'a str) -> Facts<'a> {
+        Facts {
+            kind: KIND,
+            name: extension.metadata.name.as_deref().unwrap_or_default(),
+            package: extensions::package(extension),
+            namespace: &extension.spec.namespace,
+            installed: self.installed.clone(),
+            choices,
+            stays: self.stays.as_ref().map(|stays| *stays).map_err(|_| invalid),
+            objects: &self.objects,
+            definitions_unknown: self.definitions_unknown.as_deref(),
+            records_unknown: self.records_unknown.as_deref(),
+            instances: self.instances.clone(),
+            operands: &self.operands,
+            others: &self.others,
+            needed_by: &self.needed_by,
+            webhooks: &self.webhooks,
+            installer: &self.installer,
+            neighbours: &self.neighbours,
+        }
+    }
+}
+
+/// Reads the records, the objects that the extension owns on the cluster, and their other users. What an object says of itself decides about
+/// it; the records may be incomplete.
 pub(super) async fn found(
-    session: &Session,
-    request: &RemovalRequest,
+    view: &mut ClusterView<'_>,
     extension: &ClusterExtension,
+    choices: Choices,
     progress: &mut dyn Progress,
 ) -> Result<Found, Failure> {
-    let (mut objects, mut remaining, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    let definitions = ownership::definitions(session, extension).await;
-    if let (Err(problem), false) = (&definitions, request.deletes_crds()) {
-        let subject = format!("clusterextension {}", request.name);
-        return Err(refusal(&subject, unknown_definitions(&request.name, &problem.to_line())));
-    }
-    let history = match extensions::history(session, extension).await {
-        Ok(history) => history,
-        Err(failure) => {
-            notes.push(format!("what goes is told by owner marks on the cluster alone: {}", failure.to_line()));
-            let served = Box::pin(served(session, progress)).await?;
-            let (owned, more) = ownership::objects(session, extension, served).await;
-            notes.extend(more.into_iter().map(|problem| format!("not looked at: {problem}")));
-            for (object, tie) in owned.into_iter().filter(|(object, _)| !is_definition(object)) {
-                if tie == Tie::Mark { remaining.push(object) } else { objects.push(object) }
-            }
-            History::default()
-        }
+    let session = view.session;
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    let mut snapshot = view.begin(extension, &AssumedPermissions::Live).await?;
+    progress.doing("look at what it owns on the cluster");
+    let (mut objects, definitions_unknown) = match ownership::definitions(session, extension).await {
+        Ok(found) => (found.into_iter().map(|(object, tie)| Owned { object, tie: Ok(Some(tie)) }).collect(), None),
+        Err(failure) => (Vec::new(), Some(failure.to_line())),
     };
-    let owns = |object: &Value| definitions.as_ref().map_or(true, |all| all.iter().any(|(other, _)| same(object, other)));
-    for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {
-        if objects.iter().chain(&remaining).any(|other| same(other, object)) {
-            continue;
+    let mut records_unknown = None;
+    let mut installed = None;
+    match snapshot.history.clone() {
+        Ok(history) => {
+            installed = history.installed().map(|revision| Bundle::installed(&revision.record.bundle));
+            recorded(view, &mut snapshot, &history, extension, &mut objects, progress).await?;
         }
-        if !is_definition(object) || owns(object) {
-            objects.push(object.clone());
-            continue;
-        }
-        let place = ObjectRef::of(object).map_err(|error| Failure::failed(request.name.clone(), &error))?;
-        if session.writer.get(&place).await.map_err(|error| not_written(&error))?.is_some() {
-            remaining.push(object.clone());
-        }
-    }
-    for (definition, tie) in definitions.iter().flatten() {
-        objects.retain(|other| !same(other, definition));
-        // Without custom resources the user is not asked, and objects that nothing deletes stay.
-        if *tie == Tie::Mark
-            && !request.deletes_crds()
-            && ownership::instances(session, definition).await.is_ok_and(|found| found.is_empty())
-        {
-            remaining.push(definition.clone());
-        } else {
-            objects.push(definition.clone());
+        Err(problem) => {
+            records_unknown = Some(problem.to_string());
+            let kinds = view.kinds().await?;
+            let (owned, notes) = ownership::objects(session, extension, kinds).await;
+            view.notes.extend(notes.into_iter().map(|problem| format!("not looked at: {problem}")));
+            let others = owned.into_iter().filter(|(object, _)| !is_definition(object));
+            objects.extend(others.map(|(object, tie)| Owned { object, tie: Ok(Some(tie)) }));
         }
     }
-    let namespace = extension.spec.namespace.clone();
-    let neighbours = if request.delete_namespace { neighbours(session, extension).await? } else { Vec::new() };
-    let staying = stays(extension)
-        .map_err(|invalid| Failure::new(FailureKind::Impossible, format!("clusterextension {}", request.name), invalid.to_string()))?;
-    Ok(Found { objects, remaining, definitions, namespace, neighbours, notes, staying })
+    let mut instances = BTreeMap::new();
+    for definition in objects.iter().map(|own: &Owned| &own.object).filter(|object| is_definition(object)) {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        instances.insert(name.to_owned(), ownership::instances(session, definition).await.map_err(|failure| failure.to_line()));
+    }
+    let used = instances.values().any(|found| found.as_ref().is_ok_and(|all| !all.is_empty()));
+    let operands = if used { operands(view).await } else { Vec::new() };
+    let (others, unknown) = extensions::others(session, name).await?;
+    view.notes.extend(unknown);
+    let all: Vec<Value> = objects.iter().map(|own| own.object.clone()).collect();
+    let needed_by = view.needed_by(&mut snapshot, &all, &others, progress).await;
+    let mut webhooks = Vec::new();
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        match session.writer.list(&kind, WEBHOOKS).await {
+            Ok(found) => webhooks.extend(found),
+            // The removal is planned without them.
+            Err(error) => {
+                view.notes.push(format!("which webhooks are called for its APIs is not known: {}", not_written(&error).to_line()))
+            }
+        }
+    }
+    let installer = installer(session, name).await.unwrap_or_else(|failure| {
+        // They are read again before anything is deleted, and have to be known then.
+        view.notes.push(format!("what install made for its account: {}", failure.to_line()));
+        Vec::new()
+    });
+    Ok(Found {
+        objects,
+        definitions_unknown,
+        records_unknown,
+        installed,
+        neighbours: if choices.delete_namespace { neighbours(session, extension).await? } else { Vec::new() },
+        stays: stays(extension),
+        others,
+        needed_by,
+        instances,
+        operands,
+        webhooks,
+        installer,
+    })
+}
+
+/// Adds the live objects of the records, each with what it says of itself.
+async fn recorded(
+    view: &mut ClusterView<'_>,
+    snapshot: &mut Snapshot,
+    history: &History,
+    extension: &ClusterExtension,
+    objects: &mut Vec<Owned>,
+    progress: &mut dyn Progress,
+) -> Result<(), Failure> {
+    let mut targets: Vec<ObjectRef> = Vec::new();
+    for target in history.may_be_live().flat_map(|revision| &revision.record.objects).map(object::place) {
+        let known = |other: &ObjectRef| other.same(&target);
+        if !targets.iter().any(known) && !objects.iter().any(|own| known(&object::place(&own.object))) {
+            targets.push(target);
+        }
+    }
+    view.fetch(snapshot, targets.iter().cloned().map(Fact::Live).collect(), progress).await;
+    let live = |target: &ObjectRef| match snapshot.known.live.get(target) {
+        Some(Live::Present(found)) => Some(Ok((**found).clone())),
+        Some(Live::Unreadable(problem)) => Some(Err(problem.to_string())),
+        Some(Live::Absent | Live::NotServed) | None => None,
+    };
+    let found: Vec<_> = targets.iter().filter_map(|target| Some((target, live(target)?))).collect();
+    let present: Vec<Value> = found.iter().filter_map(|(_, found)| found.clone().ok()).collect();
+    let mut ties = ownership::ties(view.session, extension, &present).await?.into_iter();
+    objects.extend(found.into_iter().map(|(target, found)| match found {
+        Ok(object) => Owned { object, tie: Ok(ties.next().flatten()) },
+        Err(problem) => Owned { object: named_only(target), tie: Err(problem) },
+    }));
+    Ok(())
+}
+
+/// Returns an object of which only the name is known.
+fn named_only(target: &ObjectRef) -> Value {
+    let mut metadata = json!({"name": target.name});
+    if !target.namespace.is_empty() {
+        metadata["namespace"] = target.namespace.as_str().into();
+    }
+    json!({"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata})
+}
+
+/// Lists the objects that have an owner, of the kinds that operators create for custom resources.
+async fn operands(view: &mut ClusterView<'_>) -> Vec<Value> {
+    let mut operands = Vec::new();
+    for (group, version, kind) in OPERANDS {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        match ownership::metadata(view.session, &resource, None).await {
+            Ok(found) => operands.extend(found.into_iter().flatten().filter(|object| object["metadata"]["ownerReferences"].is_array())),
+            // The removal is planned without them.
+            Err(failure) => view.notes.push(format!("what was made for custom resources is not counted: {}", failure.to_line())),
+        }
+    }
+    operands
 }
 
 /// Returns the other users of the extension's namespace.
@@ -137,79 +243,8 @@ async fn neighbours(session: &Session, extension: &ClusterExtension) -> Result<V
     Ok(all)
 }
 
-/// Lists every kind that is served.
-async fn served(session: &Session, progress: &mut dyn Progress) -> Result<Vec<ApiResource>, Failure> {
-    let view = ClusterView::open(session, progress).await?;
-    view.kinds().await
-}
-
 fn is_definition(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
-}
-
-fn same(one: &Value, other: &Value) -> bool {
-    let key = |object: &Value| {
-        let group = object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map(|(group, _)| group.to_owned());
-        (group, object["kind"].clone(), object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone())
-    };
-    key(one) == key(other)
-}
-
-/// Gathers the facts of the preview, and makes it.
-pub(super) async fn preview(
-    session: &Session,
-    request: &RemovalRequest,
-    extension: &ClusterExtension,
-    found: &Found,
-    progress: &mut dyn Progress,
-) -> Result<(Preview, Vec<Finding>), Failure> {
-    let mut warnings = Vec::new();
-    let mut instances = BTreeMap::new();
-    for definition in found.objects.iter().filter(|object| is_definition(object)) {
-        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        instances.insert(name.to_owned(), ownership::instances(session, definition).await.map_err(|failure| failure.to_line()));
-    }
-    let mut operands = Vec::new();
-    if instances.values().any(|found| found.as_ref().is_ok_and(|all| !all.is_empty())) {
-        for (group, version, kind) in OPERANDS {
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-            match ownership::metadata(session, &resource, None).await {
-                Ok(found) => operands.extend(found.into_iter().flatten().filter(|object| object["metadata"]["ownerReferences"].is_array())),
-                // The preview is useful without them.
-                Err(failure) => {
-                    warnings.push(warning(kind.to_lowercase(), format!("what was made for custom resources is not counted: {failure}")));
-                }
-            }
-        }
-    }
-    let (others, unknown) = extensions::others(session, &request.name).await?;
-    let mut view = ClusterView::open(session, progress).await?;
-    let mut snapshot = view.begin(extension, &AssumedPermissions::Live).await?;
-    let needed_by = view.needed_by(&mut snapshot, &found.objects, &others, progress).await;
-    let subject = || format!("clusterextension {}", request.name);
-    warnings.extend(found.notes.iter().chain(&unknown).chain(&view.notes).map(|problem| warning(subject(), problem)));
-    let mut webhooks = Vec::new();
-    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
-        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
-        webhooks.extend(session.writer.list(&kind, WEBHOOKS).await.map_err(|error| not_written(&error))?);
-    }
-    let installer = installer(session, &request.name).await?;
-    let preview = removal::preview(&Facts {
-        kind: KIND,
-        objects: &found.objects,
-        remaining: &found.remaining,
-        package: extensions::package(extension),
-        keep_definitions: request.keep_crds == Some(true) || found.staying.is_some(),
-        keep_everything: found.staying == Some(Stays::Everything),
-        instances,
-        operands: &operands,
-        needed_by: &needed_by,
-        others: &others,
-        webhooks: &webhooks,
-        installer: &installer,
-        namespace: &extension.spec.namespace,
-    });
-    Ok((preview, warnings))
 }
 
 /// Returns the objects that install created for the account, in the order of removal.

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{Reason, WriteError};
 use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::removal::{Stays, Tie};
 use mainstay_objects::{ObjectRef, Patch};
-use mainstay_olm_v1_core::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Tie};
-use mainstay_olm_v1_core::extension::plan::Stays;
+use mainstay_olm_v1_core::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use serde_json::{Value, json};
 
 use super::place_of;
@@ -80,7 +80,7 @@ pub(super) async fn definitions(
         tries += 1;
         if tries > TRIES {
             let names: Vec<String> = owned.iter().map(|(definition, _)| named(definition)).collect();
-            let problem = format!("{} cannot be kept: somebody puts the owner back", names.join(", "));
+            let problem = format!("{} cannot be kept: another client sets the owner again", names.join(", "));
             let name = extension.metadata.name.as_deref().unwrap_or_default();
             return Err(Failure::new(FailureKind::Impossible, format!("clusterextension {name}"), problem)
                 .because(format!("finalizer {KEEPER} holds the extension, so that nothing was lost")));
@@ -96,7 +96,7 @@ pub(super) async fn definitions(
 pub(super) async fn objects(
     session: &Session,
     extension: &ClusterExtension,
-    objects: &[Value],
+    objects: &[&Value],
     progress: &mut dyn Progress,
 ) -> Result<(), Failure> {
     const TRIES: usize = 20;
@@ -108,7 +108,7 @@ pub(super) async fn objects(
             let Some(live) = live.filter(|live| ownership::identity(extension).tie(live, &[]) == Some(Tie::Reference)) else { break };
             tries += 1;
             if tries > TRIES {
-                return Err(Failure::new(FailureKind::Impossible, named(&live), "cannot be kept: somebody puts the owner back")
+                return Err(Failure::new(FailureKind::Impossible, named(&live), "cannot be kept: another client sets the owner again")
                     .because(format!("finalizer {KEEPER} holds the extension, so that nothing was lost")));
             }
             progress.doing(&format!("keep {}", named(&live)));

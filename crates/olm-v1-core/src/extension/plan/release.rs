@@ -18,24 +18,16 @@ use mainstay_lifecycle::change::{Action, Operation, PlannedStep};
 use mainstay_lifecycle::health_gate::HealthGate;
 use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
+use mainstay_lifecycle::removal::{Stays, Tie};
 use mainstay_lifecycle::revision::History;
 use mainstay_objects::{ObjectRef, Patch, Step};
 use serde_json::{Value, json};
 
 use super::super::facts::{Answer, Fact, Snapshot};
-use super::super::owned::{Identity, Tie};
+use super::super::owned::Identity;
 use super::{InvalidAnnotation, Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 const DEFINITION: &str = "CustomResourceDefinition";
-
-/// The objects that are kept when the extension is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
-    /// Its CRDs, and so all custom resources.
-    Definitions,
-    /// Everything.
-    Everything,
-}
 
 /// The objects that the extension asks to keep at its deletion; none if everything is deleted.
 ///
