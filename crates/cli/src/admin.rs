@@ -86,7 +86,7 @@ async fn guarded(reviews: Arc<Reviews>, mut request: Request, next: Next) -> Res
         }
         Ok(Access::Unknown) => unauthorized(),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, verb, path, "nobody knows whether a request is allowed");
+            tracing::warn!(error = &error as &dyn std::error::Error, verb, path, "it is not known if a request is allowed");
             answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
         }
     }

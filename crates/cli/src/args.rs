@@ -137,7 +137,7 @@ pub enum Command {
     Deploy(deploy::Arguments),
     /// An image of this program
     Image(image::Arguments),
-    /// The least rights that install a package, as objects
+    /// The least permissions that install a package, as objects
     Rbac(rbac::Arguments),
     /// Which bundle of a package would be installed, and why; needs no cluster
     Resolve(resolve::Arguments),

@@ -27,7 +27,7 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
     section(&mut text, 0, "decided here:", planned.choices.iter().cloned());
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
-    section(&mut text, 0, "rights that the installer gets:", preview.installer_rights.iter().cloned());
+    section(&mut text, 0, "permissions that the installer gets:", preview.installer_rights.iter().cloned());
     section(&mut text, 0, "dry run of what this command writes:", preview.verification.iter().map(verified));
     let many = preview.steps.len() > 1;
     for (index, step) in preview.steps.iter().enumerate() {
@@ -53,8 +53,8 @@ pub fn painted(text: &str) -> String {
             "create" if indented => body.green().to_string(),
             "change" | "adopt" if indented => body.yellow().to_string(),
             "delete" | "conflict" if indented => body.red().to_string(),
-            "not" if body.starts_with("not doable") => body.red().bold().to_string(),
-            "doable:" => body.green().bold().to_string(),
+            "cannot" if body.starts_with("cannot be applied") => body.red().bold().to_string(),
+            "can" if body.starts_with("can be applied:") => body.green().bold().to_string(),
             "problem:" | "unsafe:" | "warnings:" => body.red().to_string(),
             _ if !indented && !body.is_empty() => body.bold().to_string(),
             _ => body.to_owned(),
@@ -75,10 +75,10 @@ pub fn painted_lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Strin
             return painted(&line);
         }
         match heading.as_str() {
-            "to be deleted:" | "rights lost:" => line.red().to_string(),
+            "to be deleted:" | "permissions lost:" => line.red().to_string(),
             heading if heading.ends_with("and deleted with them:") => line.red().to_string(),
             "to be kept:" => line.green().to_string(),
-            "needed by:" | "used by others:" | "rights gained:" => line.yellow().to_string(),
+            "needed by:" | "used by others:" | "permissions gained:" => line.yellow().to_string(),
             _ => painted(&line),
         }
     };
@@ -97,8 +97,8 @@ fn headline(step: &Step) -> String {
         Kind::Repair => format!("repair {bundle}"),
         Kind::Nothing => format!("nothing to do: {bundle} is installed and stays"),
         Kind::Uninstall => format!("uninstall {from}"),
-        Kind::Refused if bundle.is_empty() => "not doable: no bundle".to_owned(),
-        Kind::Refused => format!("not doable: {bundle}"),
+        Kind::Refused if bundle.is_empty() => "cannot be applied: no bundle".to_owned(),
+        Kind::Refused => format!("cannot be applied: {bundle}"),
     }
 }
 
@@ -111,20 +111,20 @@ fn body(text: &mut String, step: &Step, wide: bool) {
         let approve = approval.change_plan.iter().map(|name| format!("mainstay approve {name} shows and approves it"));
         section(text, 1, "waits for an approval:", approval.reasons.iter().cloned().chain(approve));
     }
-    section(text, 1, "installed along with it:", step.dependencies.iter().flat_map(dependency));
+    section(text, 1, "installed in addition:", step.dependencies.iter().flat_map(dependency));
     let shown: Vec<&Object> = step.objects.iter().filter(|object| wide || object.change != Change::Unchanged).collect();
     let quiet = step.objects.len() - shown.len();
     let quiet = (quiet > 0).then(|| format!("{quiet} unchanged"));
     section(text, 1, "objects:", shown.into_iter().flat_map(lines).chain(quiet));
     section(text, 1, "custom resource definitions:", step.custom_resource_definitions.iter().flat_map(definition));
-    section(text, 1, "rights that the operator gains:", step.rights_gained.iter().cloned());
-    section(text, 1, "rights that the operator loses:", step.rights_lost.iter().cloned());
+    section(text, 1, "permissions that the operator gains:", step.rights_gained.iter().cloned());
+    section(text, 1, "permissions that the operator loses:", step.rights_lost.iter().cloned());
     section(text, 1, "webhooks and API services:", step.api_extensions.iter().cloned());
     images(text, &step.images);
     section(
         text,
         1,
-        "pods that start anew or end:",
+        "pods that restart or stop:",
         step.restarts.iter().map(|restart| format!("{}: {}", restart.workload, restart.because)),
     );
     section(text, 1, "not served by this cluster now:", step.not_served.iter().cloned());
@@ -165,7 +165,7 @@ fn lines(object: &Object) -> Vec<String> {
     let owner = match object.owner.as_deref() {
         None => String::new(),
         Some(UNMANAGED) => ", not managed by any extension".to_owned(),
-        Some(owner) => format!(", belongs to {owner}"),
+        Some(owner) => format!(", managed by {owner}"),
     };
     let note = if object.note.is_empty() { String::new() } else { format!(" ({})", object.note) };
     let mut lines = vec![format!("{:<9} {}{owner}{note}", object.change, object.title())];
@@ -221,7 +221,7 @@ fn weight(bytes: u64) -> String {
 
 fn verdict(preview: &Preview) -> String {
     if !preview.applicable {
-        return "not doable".to_owned();
+        return "cannot be applied".to_owned();
     }
     let mut counts: Vec<(Change, usize)> = Vec::new();
     for object in preview.steps.iter().flat_map(|step| &step.objects).filter(|object| object.change.is_one()) {
@@ -231,7 +231,11 @@ fn verdict(preview: &Preview) -> String {
         }
     }
     let told: Vec<String> = counts.iter().map(|(change, count)| format!("{count} to {change}")).collect();
-    if told.is_empty() { "doable: nothing changes on the cluster".to_owned() } else { format!("doable: {}", told.join(", ")) }
+    if told.is_empty() {
+        "can be applied: nothing changes on the cluster".to_owned()
+    } else {
+        format!("can be applied: {}", told.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -243,11 +247,11 @@ mod tests {
     /// MS-PLAN-01, MS-CLI-06: colours say what happens; a name that brings its own does not.
     #[test]
     fn plans_are_painted() {
-        let shown = painted("install x\n  create    ConfigMap a\u{1b}[31m\n  keep it\n\nnot doable\n");
+        let shown = painted("install x\n  create    ConfigMap a\u{1b}[31m\n  keep it\n\ncannot be applied\n");
         assert!(shown.contains("\u{1b}[32m  create    ConfigMap a\\u{1b}[31m\u{1b}[39m\n"), "{shown:?}");
         assert!(shown.contains("\n  keep it\n\n"), "{shown:?}");
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
-        assert_eq!(plain, "install x\n  create    ConfigMap a\\u{1b}[31m\n  keep it\n\nnot doable\n");
+        assert_eq!(plain, "install x\n  create    ConfigMap a\\u{1b}[31m\n  keep it\n\ncannot be applied\n");
     }
 
     /// MS-PLAN-01, MS-CLI-06: a heading colours what is below it, and a line of others stays one line.

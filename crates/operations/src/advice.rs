@@ -169,7 +169,7 @@ fn does(remedy: &Remedy) -> String {
         Remedy::Delete(target) => format!("deletes {} {}, if it is not needed", target.kind, target.name),
         Remedy::Uninstall(extension) => format!("removes clusterextension {extension}, which has the object"),
         Remedy::Install { brings, .. } => format!("brings {} of {}, which is needed first", brings.kind, brings.api_version),
-        Remedy::FollowDependencies => "lets what it needs be installed along with it".to_owned(),
+        Remedy::FollowDependencies => "lets what it needs be installed in addition".to_owned(),
         Remedy::Gate(gate) => format!("starts a cluster with the feature {gate}"),
         Remedy::All(all) => all.iter().map(does).collect::<Vec<_>>().join(", and "),
     }

@@ -110,10 +110,10 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<Vec<String>, Fa
         Failure::new(FailureKind::Impossible, format!("custom resources of {name}"), message)
     };
     let Some(resource) = stored_resource(crd) else {
-        return Err(unknown("no version of the kind is served, so that nobody can look"));
+        return Err(unknown("no version of the kind is served, so it cannot be listed"));
     };
     let found = metadata(session, &resource, None).await?;
-    let found = found.ok_or_else(|| unknown("the cluster does not serve the kind, so that nobody can look"))?;
+    let found = found.ok_or_else(|| unknown("the cluster does not serve the kind, so it cannot be listed"))?;
     Ok(found.iter().map(|object| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()).collect())
 }
 

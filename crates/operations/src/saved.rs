@@ -100,7 +100,7 @@ impl SavedPlan {
     /// Plans the change again from the cluster as it is. Fails, with the file as its `subject`, if a fact that the saved plan rests on has
     /// changed, or if the change cannot be applied.
     pub async fn renewed(&self, session: &Session, subject: &str, progress: &mut dyn Progress) -> Result<Planned, Failure> {
-        let moved = || Failure::new(FailureKind::Impossible, subject, "the world has moved on since it was saved; nothing was done");
+        let moved = || Failure::new(FailureKind::Impossible, subject, "the cluster changed since the plan was saved; nothing was done");
         let hint = "mainstay plan makes a new one";
         let now = match plan(session, &self.change, false, progress).await {
             Ok(now) => now,

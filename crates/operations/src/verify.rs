@@ -39,7 +39,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn
             let mut verified = asked(&writer, step, title.clone(), &asked_as, &around).await;
             // The account gets this permission only when the plan is applied; the user's identity can still ask admission.
             let user = if verified.lacks_permissions && grants {
-                Some("you (the account gets the right with this plan)")
+                Some("you (the account gets the permission with this plan)")
             } else if around.binds_what_is_made(step) && verified.answer.accepted != Some(true) {
                 Some("you (what it binds is made by an earlier step, so the server cannot tell whether the account may)")
             } else {
@@ -143,7 +143,8 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
     let made = around.made_before(&step.target);
     let Err(error) = outcome else {
         if let Some(number) = made {
-            let what = if step.operation == How::Delete { "only the right to delete it was asked" } else { "it was asked as a new object" };
+            let what =
+                if step.operation == How::Delete { "only the permission to delete it was checked" } else { "it was asked as a new object" };
             answer.answer = format!("step {number} makes it, which a dry run does not do; {what}");
         }
         return Asked { answer, lacks_permissions: false };
@@ -191,7 +192,7 @@ impl Around<'_> {
     fn unaskable(&self, step: &ClusterStep) -> Option<String> {
         match self.last_before(&step.target) {
             Some((number, How::Delete)) if step.operation == How::Create => {
-                Some(format!("step {number} deletes what is there now, which a dry run does not do, so making it anew cannot be asked"))
+                Some(format!("step {number} deletes what is there now, which a dry run does not do, so creating it again cannot be asked"))
             }
             _ => None,
         }

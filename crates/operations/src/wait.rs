@@ -167,7 +167,7 @@ async fn look_at_extension(session: &Session, name: &str, until: &Awaited) -> Re
     if matches!(until, Awaited::Deleted) {
         let waits = match extension.metadata.deletion_timestamp {
             Some(_) => format!("finalizers {}", extension.metadata.finalizers.clone().unwrap_or_default().join(", ")),
-            None => "nobody has deleted it".to_owned(),
+            None => "it has not been deleted".to_owned(),
         };
         return Ok(State::Waiting(waits));
     }
@@ -226,7 +226,7 @@ async fn look_at_catalog(session: &Session, name: &str, until: &Awaited) -> Resu
     };
     if matches!(until, Awaited::Deleted) {
         return Ok(State::Waiting(
-            if catalog.metadata.deletion_timestamp.is_some() { "its finalizers" } else { "nobody has deleted it" }.to_owned(),
+            if catalog.metadata.deletion_timestamp.is_some() { "its finalizers" } else { "it has not been deleted" }.to_owned(),
         ));
     }
     let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();

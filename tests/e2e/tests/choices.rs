@@ -79,7 +79,7 @@ fn what_install_decides() {
     let refused = cluster.mainstay(&["install", "harbour", "--yes"]).exits(4);
     assert!(refused.contains("--with-dependencies"), "{refused}");
     let along = cluster.mainstay(&["install", "harbour", "--with-dependencies", "--yes"]).exits(0);
-    assert!(along.contains("cellar 1.0.0 is installed along with it"), "{along}");
+    assert!(along.contains("cellar 1.0.0 is installed in addition"), "{along}");
     until_installed(&cluster, "cellar", "1.0.0");
     until_installed(&cluster, "harbour", "1.0.0");
 

@@ -1,4 +1,4 @@
-//! Plans before changes happen, saved, applied, and refused when the world has moved on.
+//! Plans before changes happen, saved, applied, and refused when the cluster changed.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ fn changes(step: &Value, change: &str) -> Vec<String> {
 }
 
 /// MS-PLAN-01, MS-PLAN-02, MS-CLI-06: an install is planned, saved and applied; the upgrade is planned with its path and fields; a saved
-/// plan is refused when the world has moved on, and names what moved; one that was changed by hand is refused.
+/// plan is refused when the cluster changed, and names what moved; one that was changed by hand is refused.
 #[test]
 fn planned_saved_applied_refused() {
     let Some(()) = need_kubectl() else { return };
@@ -102,7 +102,7 @@ fn planned_saved_applied_refused() {
     let refused = cluster.mainstay(&["apply-plan", path, "--yes"]);
     assert_eq!(refused.code, Some(4), "{refused}");
     assert!(
-        refused.stderr.contains("the world has moved on")
+        refused.stderr.contains("the cluster changed since the plan was saved")
             && refused.stderr.contains("CustomResourceDefinition gadgets.gadgets.example.com: was uid"),
         "{refused}"
     );
@@ -170,7 +170,7 @@ fn verified_step_by_step() {
     };
     assert_eq!(asked_as("Deployment"), "service account gadget-system/gadget-installer");
     // Roles are made by name, which the account may once the plan has granted it; what they bind is not there in a dry run.
-    assert_eq!(asked_as("create ClusterRole "), "you (the account gets the right with this plan)");
+    assert_eq!(asked_as("create ClusterRole "), "you (the account gets the permission with this plan)");
     assert!(asked_as("create ClusterRoleBinding ").starts_with("you (what it binds is made by an earlier step"), "{upgrade:#}");
     assert!(verified.iter().all(|one| one["accepted"] == true), "{upgrade:#}");
 

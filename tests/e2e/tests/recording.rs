@@ -178,7 +178,7 @@ fn the_recording_is_of_the_readme() {
     }
     let shown = shown(&cast);
     let typed: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
-    assert_eq!(typed, commands(), "cargo xtask record makes it anew");
+    assert_eq!(typed, commands(), "cargo xtask record records it again");
     for word in ["/tmp", "/home", "/root", "/work", "\u{1b}"] {
         assert!(!shown.contains(word), "the recording holds {word:?}");
     }
@@ -198,7 +198,7 @@ fn the_recording_is_true() {
     let recorded = normalised(&shown(&fs::read_to_string(recording()).unwrap()));
     let now = normalised(&screen(&steps));
     if let Some((old, new)) = recorded.lines().zip(now.lines()).find(|(old, new)| old != new) {
-        panic!("the recording says\n  {old}\nand the program\n  {new}\ncargo xtask record makes it anew");
+        panic!("the recording says\n  {old}\nand the program\n  {new}\ncargo xtask record records it again");
     }
-    assert_eq!(recorded.lines().count(), now.lines().count(), "cargo xtask record makes it anew:\n{now}");
+    assert_eq!(recorded.lines().count(), now.lines().count(), "cargo xtask record records it again:\n{now}");
 }

@@ -124,8 +124,8 @@ fn show(approval: &Approval) {
     ));
     let ChangeSummary { rights_gained, rights_lost, custom_resource_definitions, images, changes, dependencies, warnings } = &spec.summary;
     let lists = [
-        ("rights gained", rights_gained),
-        ("rights lost", rights_lost),
+        ("permissions gained", rights_gained),
+        ("permissions lost", rights_lost),
         ("CRDs", custom_resource_definitions),
         ("images", images),
         ("objects", changes),
@@ -137,7 +137,7 @@ fn show(approval: &Approval) {
         }
     }
     if !dependencies.is_empty() {
-        lines.push("installed along with it:".to_owned());
+        lines.push("installed in addition:".to_owned());
         for bundle in dependencies {
             lines.push(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog));
         }
@@ -155,7 +155,7 @@ fn show(approval: &Approval) {
                 lines.push(format!("  {}", named(object)));
             }
         }
-        lines.push(format!("rights of the installer of {}:", bundle.package));
+        lines.push(format!("permissions of the installer of {}:", bundle.package));
         for grant in grants {
             lines.push(format!("  {grant}"));
         }

@@ -180,7 +180,7 @@ pub fn image_of(subject: &str, files: bundles::Files) -> Result<(ImageBuilder, B
     let bundle = bundles::read_for_catalog(subject, &files)?;
     let findings = bundle.check();
     if !findings.is_empty() {
-        let failure = Failure::new(Exit::Failed, subject, "cannot be installed by anybody");
+        let failure = Failure::new(Exit::Failed, subject, "cannot be installed");
         return Err(findings.into_iter().fold(failure, Failure::because));
     }
     let builder = ImageBuilder::new().files(files).labels(bundle.annotations.clone());

@@ -100,7 +100,7 @@ async fn walk(cluster: &Cluster, folder: &Path, verbose: bool, stop: &Cancellati
         steps.run(&["catalog", "search"]).await?;
     }
 
-    heading("Version 1.0.0 of a package, with an account that has the least rights")?;
+    heading("Version 1.0.0 of a package, with an account that has the least permissions")?;
     steps.run(&["install", "beacon", "--version", "1.0.0", "--yes"]).await?;
     steps.run(&["list"]).await?;
     if verbose {

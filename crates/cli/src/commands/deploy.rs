@@ -82,7 +82,7 @@ needs and no more; operator-controller is no cluster-admin, extensions are insta
 accounts alone: mainstay install grants it each, and so does the output of mainstay rbac; this command does it for extensions that are there.
 --any-service-account lets it act as every account of the cluster, cluster-admin's among them; --create-namespaces lets it make the
 namespaces of extensions that ask for that (annotation lifecycle.mainstay.dev/missing-namespace: Create). With --combined
-catalogd and operator-controller are one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
+catalogd and operator-controller are one Deployment that runs `mainstay run olm-v1`, with one account that has the permissions of both.
 
 Running the command again brings the components that it names to what the flags say: what an earlier run made of them and this one does
 not want is removed.
@@ -110,7 +110,7 @@ pub struct Arguments {
     /// The image of this program
     #[arg(long, value_name = "REF", required_unless_present = "uninstall")]
     image: Option<String>,
-    /// Both controllers in one Deployment, mainstay-olm-v1, with one account that has the rights of both
+    /// Both controllers in one Deployment, mainstay-olm-v1, with one account that has the permissions of both
     #[arg(long)]
     combined: bool,
     /// How many of each program; one of them works
@@ -131,7 +131,7 @@ pub struct Arguments {
     /// Gates: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
-    /// Let operator-controller act as every ServiceAccount of the cluster, so that whoever gets hold of it is as powerful as the most powerful
+    /// Let operator-controller act as every ServiceAccount of the cluster, so that a process that takes it over is as powerful as the most powerful
     /// of them; without this it may act as the accounts of extensions alone, each of which is granted to it
     #[arg(long)]
     any_service_account: bool,
@@ -141,7 +141,7 @@ pub struct Arguments {
     /// Install extensions as operator-controller, which becomes cluster-admin for that, and ignore the accounts that they name
     #[arg(long)]
     use_own_service_account: bool,
-    /// Take fields over that somebody else has set
+    /// Take over fields that another field manager owns
     #[arg(long)]
     force_conflicts: bool,
     /// Remove what this command made
@@ -299,7 +299,7 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
     if chosen.contains(&Component::OlmV1) {
         define(writer, arguments.force_conflicts).await?;
         if arguments.any_service_account {
-            note("operator-controller may act as every ServiceAccount of the cluster; whoever gets hold of it, too");
+            note("operator-controller may act as every ServiceAccount of the cluster, and so may a process that takes it over");
         } else if !arguments.use_own_service_account {
             shape.olm_v1.extensions = home::not_lent(writer, &shape).await?;
         }
@@ -393,7 +393,7 @@ async fn emptied(writer: &Writer, name: &str) -> Result<(), Failure> {
     if namespace_state(writer, name).await? != Some(NamespaceState::Ends) {
         return Ok(());
     }
-    note(format!("namespace {name} is being deleted; it is made anew when it is gone"));
+    note(format!("namespace {name} is being deleted; it is created again when it is gone"));
     if !writer.is_dry() {
         let gone = writer.wait(&place("v1", "Namespace", name, ""), &Until::Gone, EMPTIED).await;
         gone.map_err(|error| not_written(&error).hint(format!("kubectl get namespace {name} -o yaml says what keeps it")))?;

@@ -97,7 +97,7 @@ impl Description {
             );
         }
         match (of("Progressing"), of("Installed")) {
-            (Some(progressing), _) if progressing.reason == "Blocked" => format!("somebody's help: {}", message(progressing)),
+            (Some(progressing), _) if progressing.reason == "Blocked" => format!("a user's action: {}", message(progressing)),
             (Some(progressing), _) if progressing.reason == "Retrying" => message(progressing),
             (_, Some(installed)) if installed.status == Status::True => {
                 let waiting: Vec<String> =

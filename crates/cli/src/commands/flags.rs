@@ -85,7 +85,7 @@ pub fn goes_on(extension: &str) -> String {
     format!("what was written stays, and the cluster goes on; mainstay describe {extension} shows how it stands")
 }
 
-/// The rights of the installer.
+/// The permissions of the installer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum GrantFlag {
     /// What this bundle needs

@@ -27,13 +27,13 @@ Examples:
 Without --channel, the package's default channel is followed; without --watch-namespace, a bundle that cannot watch all namespaces
 watches its own, or one other. The plan says both.
 
-Without --service-account, the account PACKAGE-installer is made, with the least rights that this very bundle needs (--grant minimal)
+Without --service-account, the account PACKAGE-installer is made, with the least permissions that this very bundle needs (--grant minimal)
 or as an administrator (--grant admin). Everything that is going to be made is shown before; mainstay plan install shows it alone.")]
 pub struct Arguments {
     /// What is wanted.
     #[command(flatten)]
     pub request: RequestArguments,
-    /// Only show the plan (exit code 4 where it is not doable)
+    /// Only show the plan (exit code 4 if it cannot be applied)
     #[arg(long)]
     pub dry_run: bool,
     /// How it is done.
@@ -49,10 +49,10 @@ pub struct Arguments {
 pub struct RequestArguments {
     /// The package
     pub package: String,
-    /// A channel that will do; can be repeated
+    /// A channel to follow; can be repeated
     #[arg(long, value_name = "CHANNEL")]
     pub channel: Vec<String>,
-    /// The versions that will do, now and later
+    /// The acceptable versions, now and later
     #[arg(long, value_name = "RANGE")]
     pub version: Option<String>,
     /// From this catalog only
@@ -70,7 +70,7 @@ pub struct RequestArguments {
     /// An account that exists, to install with
     #[arg(long, value_name = "NAME", value_parser = named::object, conflicts_with = "grant")]
     pub service_account: Option<String>,
-    /// The rights of the account that is made
+    /// The permissions of the account that is created
     #[arg(long, value_enum, default_value_t)]
     pub grant: GrantFlag,
     /// Also what it needs: an extension for each package that is missing, and a LifecyclePolicy that resolves them together

@@ -13,7 +13,7 @@
 //!    "steps": [{                    the update path: one bundle each
 //!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
 //!       "bundle", "from": {"package", "name", "version", "image", "catalog"}, "reasons": [text],
-//!       "dependencies": [{"bundle", "because": [text]}]   what is installed along with it
+//!       "dependencies": [{"bundle", "because": [text]}]   what is installed in addition
 //!       "approval": {"changePlan", "reasons": [text]}      what it waits for, if the change needs approval
 //!       "problem": {"message", "causes", "hints", "unknownPackage"},
 //!       "objects": [{"apiVersion", "kind", "namespace", "name", "owner", "note",
@@ -62,7 +62,7 @@ Examples:
   mainstay plan rollback beacon --to-revision 2
   mainstay plan -f extensions.yaml -o json
 
-Nothing is changed. Exit code 0: doable, or nothing to do; 4: not doable, and why; 3: no such package or extension."
+Nothing is changed. Exit code 0: it can be applied, or there is nothing to do; 4: it cannot, and why; 3: no such package or extension."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -88,13 +88,13 @@ enum Operation {
     Upgrade {
         /// The extension
         name: String,
-        /// The versions that will do, now and later
+        /// The acceptable versions, now and later
         #[arg(long, value_name = "RANGE")]
         version: Option<String>,
-        /// A channel that will do; can be repeated
+        /// A channel to follow; can be repeated
         #[arg(long, value_name = "CHANNEL")]
         channel: Vec<String>,
-        /// The rights of the account, also of one that install did not make
+        /// The permissions of the account, also of one that install did not create
         #[arg(long, value_enum)]
         grant: Option<GrantFlag>,
         /// Whether CRDs may change although existing objects may lose data

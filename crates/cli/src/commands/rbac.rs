@@ -32,13 +32,13 @@ Examples:
   mainstay rbac beacon --excess              what the extension's account may do beyond what the installed bundle needs
 
 -o json of a comparison gives {\"from\", \"to\", \"more\": [...], \"less\": [...], \"rights\": {\"from\": [...], \"to\": [...]}}, of --excess
-{\"extension\", \"account\", \"excess\": [...]}; a right is {\"text\", \"namespace\", \"rule\", \"from\"}.
+{\"extension\", \"account\", \"excess\": [...]}; a permission is {\"text\", \"namespace\", \"rule\", \"from\"}.
 
 Exit codes: 0 done, 3 no such package, version or extension, 4 the bundle cannot be installed as asked.")]
 pub struct Arguments {
     /// The package, or an extension of the cluster
     package: String,
-    /// The versions that will do
+    /// The acceptable versions
     #[arg(long, value_name = "RANGE", conflicts_with_all = ["diff", "excess"])]
     version: Option<String>,
     /// Whether the operator watches all namespaces or only its own

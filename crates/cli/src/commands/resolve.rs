@@ -41,10 +41,10 @@ pub struct Arguments {
     /// A directory, a file or an image with a file-based catalog; can be repeated
     #[arg(long, required = true, num_args = 1.., value_name = "PATH|REF")]
     catalog: Vec<String>,
-    /// The versions that will do, as in a ClusterExtension
+    /// The acceptable versions, as in a ClusterExtension
     #[arg(long, value_name = "RANGE")]
     version: Option<String>,
-    /// A channel that will do; can be repeated
+    /// A channel to follow; can be repeated
     #[arg(long, value_name = "CHANNEL")]
     channel: Vec<String>,
     /// The bundle that is installed: its name, or NAME=VERSION when no catalog has it

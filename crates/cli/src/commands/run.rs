@@ -119,7 +119,7 @@ pub struct Arguments {
     /// Gates: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
-    /// Ignore spec.serviceAccount of extensions: install with the identity of this process, which needs the rights for that
+    /// Ignore spec.serviceAccount of extensions: install with the identity of this process, which needs the permissions for that
     #[arg(long, help_heading = "operator-controller")]
     use_own_service_account: bool,
     /// How lines of the log look

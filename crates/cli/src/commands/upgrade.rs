@@ -26,19 +26,19 @@ the account that mainstay install made; an account of yours is left alone unless
 pub struct Arguments {
     /// The extension
     pub name: String,
-    /// The versions that will do, now and later
+    /// The acceptable versions, now and later
     #[arg(long, value_name = "RANGE")]
     pub version: Option<String>,
-    /// A channel that will do; can be repeated
+    /// A channel to follow; can be repeated
     #[arg(long, value_name = "CHANNEL")]
     pub channel: Vec<String>,
-    /// The rights of the account, also of one that install did not make
+    /// The permissions of the account, also of one that install did not create
     #[arg(long, value_enum)]
     pub grant: Option<GrantFlag>,
     /// Whether CRDs may change although existing objects may lose data
     #[arg(long, value_enum)]
     pub crd_safety: Option<SafetyFlag>,
-    /// Only show the plan (exit code 4 where it is not doable)
+    /// Only show the plan (exit code 4 if it cannot be applied)
     #[arg(long)]
     pub dry_run: bool,
     /// Then show every change of it, until interrupted

@@ -81,7 +81,7 @@ impl Planner<'_, '_> {
                 )));
             }
             choices.push(format!(
-                "{} {} is installed along with it, and stays there until mainstay upgrade {}",
+                "{} {} is installed in addition, and stays there until mainstay upgrade {}",
                 bundle.package, bundle.version, other.name
             ));
             writes.extend(self.prepare(&mut other, choices).await?.writes);
@@ -103,7 +103,7 @@ pub(super) fn offer_dependencies(preview: &mut Preview, package: &str, works: bo
     for problem in preview.steps.iter_mut().filter_map(|step| step.problem.as_mut()) {
         problem.hints.retain(|hint| *hint != policy);
         if works {
-            let flag = (format!("mainstay install {package} --with-dependencies"), "installs what is missing along with it".to_owned());
+            let flag = (format!("mainstay install {package} --with-dependencies"), "installs what is missing in addition".to_owned());
             problem.hints.insert(0, format!("{} {}", flag.0, flag.1));
             problem.tried.insert(0, flag);
         }

@@ -233,7 +233,7 @@ async fn neighbours(session: &Session, extension: &ClusterExtension) -> Result<V
     if matches!(namespace.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease")
         || Settings::read(session).await.system_namespace == *namespace
     {
-        all.push(format!("namespace {namespace} belongs to the cluster"));
+        all.push(format!("namespace {namespace} is the cluster's own"));
     }
     let name = &extension.metadata.name;
     let others = extensions::all(session).await?.into_iter().filter(|other| other.metadata.name != *name);

@@ -69,7 +69,7 @@ fn deployed_and_removed() {
         cluster.until("it is being deployed", &["crd", "clusterextensions.olm.operatorframework.io"], |_| true);
         cluster.kubectl(&["patch", "configmap", "-n", OLM, "slow", "--type", "merge", "-p", r#"{"metadata":{"finalizers":null}}"#]).ok();
         let words = again.join().unwrap().exits(0);
-        assert!(words.contains("is being deleted; it is made anew when it is gone"), "{words}");
+        assert!(words.contains("is being deleted; it is created again when it is gone"), "{words}");
     });
     cluster.until("the pods run", &["deployment", "-n", OLM, CATALOGD.0], |object| object["status"]["readyReplicas"] == 2);
     cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).ok();

@@ -74,7 +74,7 @@ pub struct Arguments {
     /// Delete what vanished since the last run
     #[arg(long)]
     prune: bool,
-    /// Write the manifests even when some images can not be copied
+    /// Write the manifests even when some images cannot be copied
     #[arg(long)]
     continue_on_error: bool,
     /// Images that are copied at the same time

@@ -27,10 +27,10 @@ pub(super) fn show(format: Option<&Format>, from: &InstallerNeeds, to: &Installe
 fn text(from: &str, to: &str, more: &[Grant], less: &[Grant]) -> String {
     let count = |grants: &[Grant], word: &str| match grants.len() {
         0 => format!("nothing {word}"),
-        several => format!("{} {word}", counted(several, "right")),
+        several => format!("{} {word}", counted(several, "permission")),
     };
     if more.is_empty() && less.is_empty() {
-        return format!("from {from} to {to} the installer needs the same rights\n");
+        return format!("from {from} to {to} the installer needs the same permissions\n");
     }
     let mut out = format!("from {from} to {to} the installer needs {} and {}\n", count(more, "more"), count(less, "less"));
     for (sign, grants) in [("+", more), ("-", less)] {
@@ -57,8 +57,8 @@ mod tests {
         let (more, less) = (missing(&old, &new), missing(&new, &old));
         assert_eq!(
             text("a.v1", "a.v2", &more, &less),
-            "from a.v1 to a.v2 the installer needs 1 right more and 1 right less\n  + watch on secrets\n  - list on secrets\n"
+            "from a.v1 to a.v2 the installer needs 1 permission more and 1 permission less\n  + watch on secrets\n  - list on secrets\n"
         );
-        assert_eq!(text("a.v1", "a.v2", &[], &[]), "from a.v1 to a.v2 the installer needs the same rights\n");
+        assert_eq!(text("a.v1", "a.v2", &[], &[]), "from a.v1 to a.v2 the installer needs the same permissions\n");
     }
 }

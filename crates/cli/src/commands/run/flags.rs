@@ -149,7 +149,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     let catalogs = given.catalogs_server_addr.as_deref().unwrap_or(CATALOGS);
     let catalogs = if catalogd { address("--catalogs-server-addr", catalogs)? } else { None };
     if catalogd && catalogs.is_none() {
-        return Err(usage("--catalogs-server-addr", "catalogd without a listener would serve nobody"));
+        return Err(usage("--catalogs-server-addr", "catalogd without a listener would serve no client"));
     }
     let scheme = if tls.is_some() { "https" } else { "http" };
     let external = given.external_address.as_deref().unwrap_or(EXTERNAL);
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(
             read("service-ca").unwrap().system_namespace,
             "openshift-service-ca",
-            "where mainstay deploy gives it a right to its Lease"
+            "where mainstay deploy gives it permissions on its Lease"
         );
         assert_eq!(read("service-ca,catalogd").unwrap().system_namespace, "olmv1-system");
         assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));

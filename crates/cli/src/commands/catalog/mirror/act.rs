@@ -232,7 +232,7 @@ async fn delete(place: &Place, image: &Mirrored, digests: &[&Digest]) -> Result<
             let failed = |error: Error| {
                 let unsupported = matches!(error, Error::Status { status: 405, .. });
                 let failure = images::failure(&format!("image {}", image.target), &error);
-                let hint = "the registry does not allow deletion; its settings say so, or whoever runs it";
+                let hint = "the registry does not allow deletion; its settings or its administrators decide that";
                 if unsupported { failure.hint(hint) } else { failure }
             };
             let repository = Reference::parse(&image.place).map_err(failed)?;
