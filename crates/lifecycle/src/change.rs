@@ -106,7 +106,7 @@ pub fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
 /// Returns true if this very content was applied up to the gate already, so that only what differs is applied again.
 pub fn stands_at_gate(history: &History, record: &Record) -> bool {
     history.latest().is_some_and(|latest| {
-        latest.state == State::Pending && latest.notes.waits_before.as_deref() == Some(GATED) && latest.record == *record
+        latest.state == State::Pending && latest.notes.waits_before.as_deref() == Some(GATED) && *latest.record == *record
     })
 }
 
@@ -118,11 +118,11 @@ const ESTABLISHED: Duration = Duration::from_secs(30);
 pub struct Change<'a> {
     /// The kind of the change.
     pub action: &'a Action,
-    /// The record that it leads to.
-    pub record: &'a Record,
+    /// The objects that it leads to, in order.
+    pub objects: &'a [&'a Value],
     /// Objects that are no longer part of the content, in the order of removal; see [`vanished`].
     pub gone: &'a [ObjectRef],
-    /// The live objects of the record and of `gone`.
+    /// The live objects of `objects` and of `gone`.
     pub live: LiveObjects<'a>,
     /// The owner of everything that is applied.
     pub owner: &'a Owner,
@@ -132,32 +132,33 @@ pub struct Change<'a> {
 
 /// Returns the steps of a change, in order.
 pub fn steps(change: &Change<'_>) -> Vec<PlannedStep> {
-    let Change { action, record, gone, live, owner, at_gate } = *change;
+    let Change { action, objects, gone, live, owner, at_gate } = *change;
     let mut steps = Vec::new();
     let mut definitions = Vec::new();
     let mut gated = false;
-    for object in &record.objects {
+    for &object in objects {
         let target = object::place(object);
+        let phase = phase(&target.kind);
+        let found = live.get(&target);
+        let stands = matches!(found, Live::Present(found) if object::stands(object, found));
+        // An upgrade applies everything once: only an apply releases the fields that the new content dropped.
+        if stands && (*action == Action::Reassert || at_gate && phase != GATED) {
+            continue;
+        }
         let apply = |expect| Step::Apply { object: object.clone(), force: true, expect };
-        let (operation, step) = match live.get(&target) {
+        let (operation, step) = match found {
             // Another leader may have changed it since.
-            Live::Present(found) if object::stands(object, found) => (Operation::Same, apply(Expect::as_seen(found))),
-            Live::Present(found) => (Operation::Update, apply(Expect::as_seen(found))),
+            Live::Present(found) => (if stands { Operation::Same } else { Operation::Update }, apply(Expect::as_seen(found))),
             // An object that was created by another party meanwhile stays theirs: an apply would take it over (OLM1-OWN-01).
             _ if object::is_created_by_name(object) => (Operation::Create, Step::CreateNamed(object.clone())),
             _ => (Operation::Create, Step::Create(object.clone())),
         };
-        let phase = phase(&target.kind);
-        // An upgrade applies everything once: only an apply releases the fields that the new content dropped.
-        if operation == Operation::Same && (*action == Action::Reassert || at_gate && phase != GATED) {
-            continue;
-        }
         if target.kind != "CustomResourceDefinition" {
             steps.append(&mut definitions);
         }
         if phase == GATED && !gated && *action != Action::Reassert {
             gated = true;
-            steps.extend(probes(record));
+            steps.extend(probes(objects));
         }
         steps.push(PlannedStep { target: target.clone(), step, operation });
         if target.kind == "CustomResourceDefinition" {
@@ -179,7 +180,7 @@ pub fn steps(change: &Change<'_>) -> Vec<PlannedStep> {
 }
 
 /// Returns the steps that wait for the workloads to become available.
-fn probes(record: &Record) -> impl Iterator<Item = PlannedStep> + '_ {
-    let workloads = record.objects.iter().map(object::place).filter(|target| WORKLOADS.contains(&target.kind.as_str()));
+fn probes(objects: &[&Value]) -> impl Iterator<Item = PlannedStep> {
+    let workloads = objects.iter().map(|object| object::place(object)).filter(|target| WORKLOADS.contains(&target.kind.as_str()));
     workloads.map(|target| PlannedStep { step: Step::Probe(target.clone()), target, operation: Operation::Wait })
 }

@@ -5,6 +5,7 @@
 //! Without the annotation nothing is rolled back (OLM1-CTRL-11).
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use mainstay_objects::{Health, ObjectRef, health};
@@ -146,7 +147,7 @@ impl Situation<'_> {
     }
 
     /// Returns the record that stays in place of one that was rolled back, if nothing has changed since.
-    pub fn held(&self, record: &Record) -> Option<(&Record, &RolledBack)> {
+    pub fn held(&self, record: &Record) -> Option<(&Arc<Record>, &RolledBack)> {
         let installed = self.history.installed()?;
         let back = installed.notes.rolled_back.as_ref()?;
         let same = back.bundle == record.bundle.name

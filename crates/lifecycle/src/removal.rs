@@ -13,6 +13,7 @@ mod preview;
 mod problem;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mainstay_diagnostics::counted;
 use mainstay_objects::ObjectRef;
@@ -97,7 +98,7 @@ pub struct Facts<'a> {
     /// Objects of others that may have been created for custom resources: all objects that have an owner.
     pub operands: &'a [Value],
     /// The other subjects of the same kind: name, and the record of what they have installed.
-    pub others: &'a [(String, Record)],
+    pub others: &'a [(String, Arc<Record>)],
     /// The others that need it, as returned by [`needed_by`].
     pub needed_by: &'a [String],
     /// All webhook configurations of the cluster.

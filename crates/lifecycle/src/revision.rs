@@ -1,6 +1,7 @@
 //! Revisions of installed content: the objects that were applied, the progress, and the outcome. Each installer decides where it keeps them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 mod changes;
 mod history;
@@ -84,7 +85,7 @@ pub struct Revision {
     /// The progress.
     pub state: State,
     /// The content.
-    pub record: Record,
+    pub record: Arc<Record>,
     /// The outcome.
     pub notes: Notes,
 }
@@ -134,6 +135,6 @@ pub(crate) mod tests {
         let bundle =
             InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
         let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
-        Revision { number, state, record: Record { bundle, annotations: BTreeMap::new(), objects }, notes: Notes::default() }
+        Revision { number, state, record: Record { bundle, annotations: BTreeMap::new(), objects }.into(), notes: Notes::default() }
     }
 }

@@ -618,7 +618,8 @@ fn why_not_upgraded() {
             with("2.0.0", |case| {
                 case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\ndeprecated package: use gadgets"))];
                 case.platform = Some(Platform { major: 4, minor: 19 });
-                let annotations = &mut case.scene.history.as_mut().unwrap().revisions[0].record.annotations;
+                let revision = &mut case.scene.history.as_mut().unwrap().revisions[0];
+                let annotations = &mut Arc::make_mut(&mut revision.record).annotations;
                 annotations.insert("olm.properties".into(), r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]"#.into());
             })
         ),

@@ -145,7 +145,7 @@ fn objects_carry_labels_and_owner() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "annotations": {"helm.sh/resource-policy": "keep"}}});
     scene.offer("2.0.0", &Content { more: vec![kept], ..Content::default() });
     let (_, plan, _) = scene.decide();
-    let objects = plan.record.unwrap().objects;
+    let objects = plan.record.unwrap().objects.clone();
     assert_eq!(objects.len(), 6);
     for object in objects {
         let meta = &object["metadata"];
@@ -361,7 +361,7 @@ fn configurations_reach_the_deployment() {
         change(&mut scene);
         scene.extension["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
         let (_, plan, _) = scene.decide();
-        let deployment = plan.record.map(|record| record.objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap());
+        let deployment = plan.record.map(|record| record.objects.iter().find(|object| object["kind"] == "Deployment").unwrap().clone());
         (plan.verdict, plan.action, deployment.unwrap_or_default()["spec"]["template"].clone())
     };
     let level = json!({"deploymentConfig": {"env": [{"name": "LEVEL", "value": "debug"}]}});
@@ -428,7 +428,7 @@ fn missing_rights_stop_everything() {
 fn objects_of_others_are_left_alone() {
     let mine = || {
         let (_, plan, _) = Scene::new().decide();
-        plan.record.unwrap().objects
+        plan.record.unwrap().objects.clone()
     };
     let of = |kind: &str, change: &dyn Fn(&mut Value)| {
         short(|scene| {

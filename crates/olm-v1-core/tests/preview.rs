@@ -501,7 +501,7 @@ fn what_moved_is_named() {
         let (_, plan, snapshot) = scene.decide();
         let mut all = preview::revisions(&snapshot);
         all.extend(snapshot.known.live.iter().map(|(target, live)| FactRevision::live(target, live)));
-        all.extend(plan.record.as_ref().map(mainstay_lifecycle::preview::rendering));
+        all.extend(plan.record.as_deref().map(mainstay_lifecycle::preview::rendering));
         all
     };
     let then = facts(&scene);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mainstay_lifecycle::preview::CrdChange;
 use mainstay_lifecycle::removal::{Choices, Counted, Dependent, Facts, Owned, Removal, Stays, Tie, needed_by, plan};
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::scene::{Content, Scene};
 
-fn other(properties: &Value, objects: Vec<Value>) -> Record {
+fn other(properties: &Value, objects: Vec<Value>) -> Arc<Record> {
     let bundle =
         InstalledBundle { package: "gadgets".into(), name: "gadgets.v1".into(), version: "1.0.0".into(), reference: String::new() };
-    Record { bundle, annotations: BTreeMap::from([("olm.properties".to_owned(), properties.to_string())]), objects }
+    Arc::new(Record { bundle, annotations: BTreeMap::from([("olm.properties".to_owned(), properties.to_string())]), objects })
 }
 
 fn owned(kind: &str, namespace: &str, owner: (&str, &str)) -> Value {
@@ -52,7 +53,7 @@ fn installed() -> Vec<Owned> {
     scene.wish("version", json!("1.0.0"));
     let (_, plan, _) = scene.decide();
     let mut objects: Vec<Owned> =
-        plan.record.unwrap().objects.into_iter().map(|object| Owned { object, tie: Ok(Some(Tie::Reference)) }).collect();
+        plan.record.unwrap().objects.iter().cloned().map(|object| Owned { object, tie: Ok(Some(Tie::Reference)) }).collect();
     objects.push(Owned {
         object: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "work"}}),
         tie: Ok(None),
@@ -193,7 +194,7 @@ fn told(removal: &Removal) -> String {
 #[test]
 fn who_else_uses_it() {
     let (_, decided, _) = Scene::new().decide();
-    let objects = decided.record.unwrap().objects;
+    let objects = &decided.record.unwrap().objects;
     let all: Vec<Owned> = objects.iter().cloned().map(|object| Owned { object, tie: Ok(Some(Tie::Reference)) }).collect();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
         "rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}]});
@@ -216,7 +217,7 @@ fn who_else_uses_it() {
     let webhooks = [hook("theirs", "example.com"), hook("elsewhere", "example.org")];
     let facts = Facts { others: &others, webhooks: &webhooks, ..facts(&all) };
     let told = [Dependent { name: "told".to_owned(), needs: vec!["told.v1 requires package widgets >=1.0.0".to_owned()] }];
-    let needs = needed_by("ClusterExtension", &objects, "widgets", &others, &told);
+    let needs = needed_by("ClusterExtension", objects, "widgets", &others, &told);
     assert_eq!(
         needs,
         [

@@ -322,7 +322,7 @@ async fn installed(api: &Api, name: &str, max: &str, state: State) {
     };
     let annotations = BTreeMap::from([("olm.properties".to_owned(), properties(max))]);
     let record = Record { bundle, annotations, objects: Vec::new() };
-    for secret in secrets(&Revision { number: 1, state, record, notes: Notes::default() }, name, &owner, SYSTEM).unwrap() {
+    for secret in secrets(&Revision { number: 1, state, record: record.into(), notes: Notes::default() }, name, &owner, SYSTEM).unwrap() {
         let mut secret = serde_json::to_value(secret).unwrap();
         secret["apiVersion"] = json!("v1");
         secret["kind"] = json!("Secret");

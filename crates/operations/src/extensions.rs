@@ -1,5 +1,7 @@
 //! ClusterExtensions of a cluster, and the records and pods that belong to them.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition;
@@ -89,7 +91,7 @@ pub async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<
 }
 
 /// Reads the records of the other extensions. Also returns the extensions whose records are not known, with the reason.
-pub async fn others(session: &Session, but: &str) -> Result<(Vec<(String, Record)>, Vec<String>), Failure> {
+pub async fn others(session: &Session, but: &str) -> Result<(Vec<(String, Arc<Record>)>, Vec<String>), Failure> {
     let (mut others, mut unknown) = (Vec::new(), Vec::new());
     for other in all(session).await? {
         let name = other.metadata.name.clone().unwrap_or_default();

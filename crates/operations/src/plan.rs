@@ -147,7 +147,7 @@ impl Planner<'_, '_> {
             });
         }
         let applicable = path.iter().all(|bundle| bundle.step.problem.is_none());
-        let objects = objects(path.last().and_then(|bundle| bundle.plan.record.as_ref()));
+        let objects = objects(path.last().and_then(|bundle| bundle.plan.record.as_deref()));
         let steps = path.iter().map(|bundle| bundle.step.clone()).collect();
         let preview = Preview {
             subject: change.extension().to_owned(),

@@ -295,7 +295,7 @@ impl<'s> ClusterView<'s> {
         &mut self,
         snapshot: &mut Snapshot,
         objects: &[Value],
-        others: &[(String, Record)],
+        others: &[(String, Arc<Record>)],
         progress: &mut dyn Progress,
     ) -> Vec<String> {
         progress.doing("look at who needs it");
@@ -316,7 +316,7 @@ impl<'s> ClusterView<'s> {
         let made = !matches!(permissions, AssumedPermissions::Live);
         let facts = preview::revisions(snapshot).into_iter().filter(|revision| !made || revision.fact == "install records");
         let mut all: Vec<FactRevision> = facts.collect();
-        all.extend(plan.record.as_ref().map(rendering));
+        all.extend(plan.record.as_deref().map(rendering));
         self.revisions.extend(all.into_iter().map(|revision| (revision.fact.clone(), revision)));
     }
 

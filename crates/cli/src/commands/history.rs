@@ -86,7 +86,7 @@ fn table(arguments: &Arguments, history: &History) -> Result<(), Failure> {
 
 /// The changes of a revision, compared with the newest one before it that was deployed.
 fn changes(history: &History, revision: &Revision) -> Changes {
-    revision.record.changes(history.before(revision.number).map(|earlier| &earlier.record))
+    revision.record.changes(history.before(revision.number).map(|earlier| &*earlier.record))
 }
 
 fn in_numbers(changes: &Changes) -> String {

@@ -1,5 +1,7 @@
 //! Others that depend on a removed subject: its package, its APIs, its custom resources.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Dependent, Facts, is_crd, text};
@@ -8,7 +10,7 @@ use crate::revision::Record;
 
 /// Returns the others of this `kind` that need it, according to the catalogs or, for others that these do not cover, to the installed bundles
 /// themselves.
-pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
+pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String, Arc<Record>)], dependents: &[Dependent]) -> Vec<String> {
     let kind = kind.to_lowercase();
     let crds: Vec<&Value> = objects.iter().filter(|object| is_crd(object)).collect();
     let told = |each: &Dependent| each.needs.iter().map(|need| format!("{kind} {}: {need}", each.name)).collect::<Vec<_>>();

@@ -87,6 +87,8 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::super::tests::example;
@@ -137,7 +139,7 @@ mod tests {
         let attempt = |number: u32, state: State, objects: &[&str]| {
             let mut revision = example(number, state, "text");
             let object = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-            revision.record.objects = objects.iter().map(object).collect();
+            Arc::make_mut(&mut revision.record).objects = objects.iter().map(object).collect();
             revision
         };
         let kept = |revisions: &[Revision]| {

@@ -1,5 +1,7 @@
 //! The states of revisions when an attempt begins and when it ends. They are decided here and written by the installer.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{History, Notes, Record, Revision, RolledBack, State, brief};
@@ -47,7 +49,7 @@ pub struct RevisionChange {
 
 impl History {
     /// Returns the revision of an attempt to apply a record.
-    pub fn begin(&self, record: &Record, rolled_back: Option<RolledBack>) -> Attempted {
+    pub fn begin(&self, record: &Arc<Record>, rolled_back: Option<RolledBack>) -> Attempted {
         match self.latest() {
             Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => {
                 Attempted::Again(latest.number, Box::new(Notes { why: None, rolled_back, ..latest.notes.clone() }))

@@ -10,6 +10,8 @@ mod home;
 mod reason;
 mod release;
 
+use std::sync::Arc;
+
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
 use mainstay_lifecycle::approval::{AdditionalBundle, Gate, Mark};
@@ -47,7 +49,7 @@ pub struct Plan {
     /// The chosen bundle and the reason for it; none if the plan ends before the choice.
     pub resolution: Option<Resolution>,
     /// The record that the change leaves; none if nothing is installed.
-    pub record: Option<Record>,
+    pub record: Option<Arc<Record>>,
     /// The verdict for the conditions.
     pub verdict: Verdict,
     /// Warnings for people although nothing is wrong.
@@ -162,11 +164,12 @@ impl Planner<'_> {
         self.choose(history.installed())?;
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
-        let mut record = Record { bundle: self.installed_bundle(), annotations: bundle.csv.annotations.clone(), objects };
+        let record = Record { bundle: self.installed_bundle(), annotations: bundle.csv.annotations.clone(), objects };
+        let mut record = Arc::new(record);
         let mut verdict = Verdict::Reached;
         if let Some((kept, back)) = self.situation(history, limit.as_ref()).held(&record) {
             verdict = Verdict::Blocked(Lifecycle::RolledBack(Box::new(back.clone())).into());
-            record = kept.clone();
+            record = Arc::clone(kept);
         }
         self.permitted(&record.objects)?;
         let action = change::action(history, &record);
@@ -183,7 +186,14 @@ impl Planner<'_> {
             .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));
         let at_gate = change::stands_at_gate(history, &record);
         let owner = self.owner();
-        let steps = change::steps(&Change { action: &action, record: &record, gone: &gone, live, owner: &owner, at_gate });
+        let steps = change::steps(&Change {
+            action: &action,
+            objects: &record.objects.iter().collect::<Vec<_>>(),
+            gone: &gone,
+            live,
+            owner: &owner,
+            at_gate,
+        });
         let namespace = homeless.then(|| {
             let (namespace, problems) = self.namespace(&bundle);
             warnings.extend(problems);

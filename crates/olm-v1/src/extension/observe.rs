@@ -86,7 +86,7 @@ pub struct Observer<'a> {
 const READERS: usize = 8;
 
 impl Observer<'_> {
-    /// Returns the facts with which every plan begins.
+    /// Returns the facts with which every plan begins, and those that almost every plan asks for: each round of questions plans anew.
     pub async fn begin(
         &self,
         extension: Arc<ClusterExtension>,
@@ -94,8 +94,14 @@ impl Observer<'_> {
         ignore_service_account: bool,
         catalogs: Vec<CatalogFact>,
     ) -> Snapshot {
-        let history = self.history(&extension).await;
-        Snapshot { extension, gates, ignore_service_account, catalogs, history, known: Known::default() }
+        let account = async {
+            let asked = self.account.is_some() && !ignore_service_account;
+            if asked { Some(self.account_exists(&extension).await) } else { None }
+        };
+        let policy = async { if gates.on("PreflightPermissions") { Some(self.policy.index().await) } else { None } };
+        let (history, account, policy) = tokio::join!(self.history(&extension), account, policy);
+        let known = Known { account, policy, ..Known::default() };
+        Snapshot { extension, gates, ignore_service_account, catalogs, history, known }
     }
 
     async fn history(&self, extension: &ClusterExtension) -> Result<History, UnreadableHistory> {

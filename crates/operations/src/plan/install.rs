@@ -168,7 +168,8 @@ impl Planner<'_, '_> {
         if path.iter().any(|bundle| bundle.step.problem.is_some()) {
             return Ok(None);
         }
-        let grants = path.iter().flat_map(|bundle| bundles::permissions(&objects(bundle.plan.record.as_ref()), &name)).collect::<Vec<_>>();
+        let grants =
+            path.iter().flat_map(|bundle| bundles::permissions(&objects(bundle.plan.record.as_deref()), &name)).collect::<Vec<_>>();
         Ok(Some(missing(&[], &grants)))
     }
 }

@@ -1,6 +1,7 @@
 //! Facts that a removal rests on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -58,7 +59,7 @@ pub(super) struct Found {
     /// The objects that the extension asks to keep, or the reason why that is unknown.
     pub stays: Result<Option<Stays>, InvalidAnnotation>,
     /// The other extensions with an installed bundle.
-    pub others: Vec<(String, Record)>,
+    pub others: Vec<(String, Arc<Record>)>,
     /// The others that need it, in words.
     pub needed_by: Vec<String>,
     /// The custom resources of its CRDs: the namespace of each.

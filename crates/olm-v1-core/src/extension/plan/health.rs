@@ -45,7 +45,14 @@ impl Planner<'_> {
         let warnings = self.checked(&Action::Reassert, history, &record, live).map_err(prefixed)?;
         let at_gate = change::stands_at_gate(history, &record);
         let (action, owner) = (Action::Upgrade, self.owner());
-        let steps = change::steps(&Change { action: &action, record: &record, gone: &gone, live, owner: &owner, at_gate });
+        let steps = change::steps(&Change {
+            action: &action,
+            objects: &record.objects.iter().collect::<Vec<_>>(),
+            gone: &gone,
+            live,
+            owner: &owner,
+            at_gate,
+        });
         let verdict = Verdict::Blocked(Lifecycle::RolledBack(Box::new(back.clone())).into());
         let gate = HealthGate { rolled_back: Some(back), ..HealthGate::default() };
         Ok(Plan { action, steps, record: Some(record), warnings, gate, ..self.report(verdict) })

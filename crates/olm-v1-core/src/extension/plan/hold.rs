@@ -2,6 +2,8 @@
 //!
 //! Everything that was applied is in the record, so this needs neither a catalog nor a registry.
 
+use std::sync::Arc;
+
 use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::LiveObjects;
@@ -43,11 +45,10 @@ impl Planner<'_> {
         }
     }
 
-    fn kept(&self, history: &History, record: Record, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
+    fn kept(&self, history: &History, record: Arc<Record>, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
         let owner = self.owner();
-        let mut kept = record.clone();
         // Objects of other owners, objects that cannot be read, and objects that an attempt has changed already are left alone.
-        kept.objects.retain(|object| {
+        let kept = record.objects.iter().filter(|object| {
             let target = object::place(object);
             match live.get(&target) {
                 Live::Absent => true,
@@ -58,20 +59,21 @@ impl Planner<'_> {
                 Live::NotServed | Live::Unreadable(_) => false,
             }
         });
-        let action = Action::Reassert;
-        let steps = change::steps(&Change { action: &action, record: &kept, gone: &[], live, owner: &owner, at_gate: false });
+        let (action, kept) = (Action::Reassert, kept.collect::<Vec<_>>());
+        let steps = change::steps(&Change { action: &action, objects: &kept, gone: &[], live, owner: &owner, at_gate: false });
         Plan { action, steps, record: Some(record), ..self.report(verdict) }
     }
 }
 
 /// The record to keep live while nothing is changed: the installed one, with the objects that an attempt at the gate has applied.
-fn standing(history: &History) -> Option<Record> {
-    let mut record = history.installed()?.record.clone();
+fn standing(history: &History) -> Option<Arc<Record>> {
+    let record = &history.installed()?.record;
     let at_gate = history
         .attempt()
         .filter(|attempt| attempt.state == State::Pending && attempt.notes.waits_before.as_deref() == Some(GATED))
         .map(|attempt| &attempt.record.objects);
-    let Some(at_gate) = at_gate else { return Some(record) };
+    let Some(at_gate) = at_gate else { return Some(record.clone()) };
+    let mut record = Record::clone(record);
     let applied = at_gate.iter().filter(|object| phase(object["kind"].as_str().unwrap_or_default()) != GATED);
     for object in applied {
         let target = object::place(object);
@@ -81,7 +83,7 @@ fn standing(history: &History) -> Option<Record> {
         }
     }
     install_order(&mut record.objects);
-    Some(record)
+    Some(Arc::new(record))
 }
 
 /// Returns true if a live object is as an attempt left it.

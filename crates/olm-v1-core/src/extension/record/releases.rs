@@ -107,7 +107,7 @@ fn revision(index: &Secret, chunks: &BTreeMap<(String, String), &Secret>) -> Res
         why: (state == State::Failed).then(|| said("/info/description").to_owned()),
         ..Notes::default()
     };
-    Ok(Some(Revision { number, state, record: Record { bundle, annotations, objects }, notes }))
+    Ok(Some(Revision { number, state, record: Record { bundle, annotations, objects }.into(), notes }))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ mod tests {
         let bundle =
             InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
         let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
-        Revision { number, state, record: Record { bundle, annotations: BTreeMap::new(), objects }, notes: Notes::default() }
+        Revision { number, state, record: Record { bundle, annotations: BTreeMap::new(), objects }.into(), notes: Notes::default() }
     }
 
     fn owner() -> OwnerReference {

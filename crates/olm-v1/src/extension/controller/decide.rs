@@ -25,6 +25,7 @@ use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, finalizing, hold, plan, stays};
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
+use serde::Deserialize as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +56,7 @@ pub(super) struct Decided {
 #[derive(Default)]
 pub(super) struct Held {
     /// The record that is held; `None` if nothing is installed.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<Arc<Record>>,
     /// The reason why some objects could not be restored.
     pub(super) problem: Option<SharedError>,
 }
@@ -83,7 +84,7 @@ impl Extensions {
         };
         let live = serde_json::to_value(&*object).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         let extension: ClusterExtension =
-            serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
+            ClusterExtension::deserialize(&live).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         // Finalizing depends on nothing else: a deletion waits for nothing.
         if let Some(action) = finalizing(&extension) {
             let own = matches!(&action, Action::Finalize(present) if !present.is_empty());

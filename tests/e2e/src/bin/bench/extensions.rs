@@ -73,6 +73,15 @@ impl Bench {
             budget: "1 %",
             holds: share <= 1.0,
         });
+        // Something that no plan rests on changes each extension once, and so each is reconciled once.
+        let (before, allocated) = (loops.settled()?, loops.allocations());
+        runtime.block_on(each(&target, EXTENSIONS, touch))?;
+        let each_took = loops.settled()?.saturating_sub(before) / u32::try_from(EXTENSIONS)?;
+        self.add(time(&format!("{steady}: a reconcile that changes nothing, processor time"), each_took, "10 ms", 10));
+        if let (Some(before), Some(now)) = (allocated, loops.allocations()) {
+            let one = |at: usize| now[at].saturating_sub(before[at]) / EXTENSIONS as u64;
+            println!("    allocations of such a reconcile: {}, {} KiB", one(0), one(1) / 1_024);
+        }
         let upgraded = runtime.block_on(async {
             let begun = Instant::now();
             each(&target, UPGRADED, upgrade).await?;
@@ -119,6 +128,28 @@ impl Loops {
     }
 }
 
+impl Loops {
+    /// The processor time of the controllers, once they have nothing to do.
+    fn settled(&self) -> anyhow::Result<Duration> {
+        let mut before = cpu_time(self.child.id())?;
+        loop {
+            std::thread::sleep(Duration::from_secs(3));
+            let now = cpu_time(self.child.id())?;
+            if now.saturating_sub(before) < Duration::from_millis(30) {
+                return Ok(now);
+            }
+            before = now;
+        }
+    }
+
+    /// The number of allocations so far and their bytes, where the program under test writes both into the file that `COUNT_ALLOCATIONS` names.
+    fn allocations(&self) -> Option<[u64; 2]> {
+        let text = std::fs::read_to_string(std::env::var_os("COUNT_ALLOCATIONS")?).ok()?;
+        let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
+        Some([numbers.next()??, numbers.next()??])
+    }
+}
+
 impl Drop for Loops {
     fn drop(&mut self) {
         mainstay_e2e::terminate(&mut self.child);
@@ -157,6 +188,12 @@ async fn create(mut connection: super::client::Connection, number: usize) -> any
         "namespace": name, "serviceAccount": {"name": installer},
         "source": {"sourceType": "Catalog", "catalog": {"packageName": name, "version": "1.0.0"}}}});
     connection.json("POST", PATH, &extension).await?;
+    Ok(())
+}
+
+async fn touch(mut connection: super::client::Connection, number: usize) -> anyhow::Result<()> {
+    let patch = json!({"metadata": {"annotations": {"example.com/touched": "yes"}}});
+    connection.must("PATCH", &format!("{PATH}/{}", name(number)), "application/merge-patch+json", patch.to_string().into()).await?;
     Ok(())
 }
 
