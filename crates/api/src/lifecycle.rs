@@ -267,11 +267,13 @@ pub struct ChangeSummary {
     /// Rights that the bundle's accounts gain, as rules in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 201), inner(length(max = 1100)))]
-    pub rights_gained: Vec<String>,
+    #[serde(rename = "rightsGained")]
+    pub permissions_gained: Vec<String>,
     /// Rights that they lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 201), inner(length(max = 1100)))]
-    pub rights_lost: Vec<String>,
+    #[serde(rename = "rightsLost")]
+    pub permissions_lost: Vec<String>,
     /// CRDs that are created, changed or deleted, with what the change does to custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 201), inner(length(max = 1100)))]
@@ -309,8 +311,8 @@ impl ChangeSummary {
     #[must_use]
     pub fn bounded(mut self) -> Self {
         for list in [
-            &mut self.rights_gained,
-            &mut self.rights_lost,
+            &mut self.permissions_gained,
+            &mut self.permissions_lost,
             &mut self.custom_resource_definitions,
             &mut self.images,
             &mut self.changes,

@@ -73,9 +73,9 @@ async fn failures_and_budgets() {
     assert!(refused.message().ends_with("resulted in error: operation cancelled: actual cost limit exceeded"), "{}", refused.text);
 }
 
-/// KAPI-ADM-02: exclusions, rights of ServiceAccounts, and the resource of the request as a question.
+/// KAPI-ADM-02: exclusions, permissions of ServiceAccounts, and the resource of the request as a question.
 #[tokio::test(flavor = "multi_thread")]
-async fn exclusions_and_rights() {
+async fn exclusions_and_permissions() {
     let cluster = Cluster::new().await;
     let constraints = json!({
         "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps", "secrets"]}],

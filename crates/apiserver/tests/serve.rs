@@ -140,7 +140,7 @@ async fn openapi_describes_kinds() {
 
 /// KAPI-AUTH-02, KAPI-AUTHZ-01, KAPI-AUTHZ-03: nobody without a credential; others as far as roles go; impersonation; reviews.
 #[tokio::test]
-async fn rights_are_enforced() {
+async fn permissions_are_enforced() {
     let cluster = Cluster::new().await;
     let anonymous = send(&cluster.server.router(), "GET", MAPS, &[], Body::empty()).await;
     assert_eq!(anonymous.status, StatusCode::UNAUTHORIZED);

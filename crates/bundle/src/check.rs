@@ -210,7 +210,7 @@ pub(crate) fn dns1123_subdomain(name: &str) -> Vec<&'static str> {
 }
 
 /// The reasons why a name is not an RFC 1123 label, in Kubernetes' order; empty if it is one.
-pub(crate) fn dns1123_label(name: &str) -> Vec<&'static str> {
+pub fn dns1123_label(name: &str) -> Vec<&'static str> {
     let mut reasons = Vec::new();
     if name.len() > 63 {
         reasons.push("must be no more than 63 characters");

@@ -13,7 +13,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::csv::Csv;
-use crate::gates::Gates;
 use crate::go;
 
 /// The properties of `deploymentConfig` with their types in JSON.
@@ -56,8 +55,9 @@ pub struct DeploymentConfig {
 }
 
 impl Config {
-    /// Reads `spec.config.inline` for this bundle; an error lists all faults at once.
-    pub fn read(inline: &Value, csv: &Csv, gates: &Gates) -> Result<Self, ConfigError> {
+    /// Reads `spec.config.inline` for this bundle; an error lists all faults at once. `deployment` says whether `deploymentConfig` is a known
+    /// field.
+    pub fn read(inline: &Value, csv: &Csv, deployment: bool) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut config = Self::default();
         let Some(given) = inline.as_object() else {
@@ -69,11 +69,11 @@ impl Config {
                 ("watchNamespace", Value::Null) if watches && csv.supports("AllNamespaces") => {}
                 ("watchNamespace", Value::String(namespace)) if watches => config.watch_namespace = Some(namespace.clone()),
                 ("watchNamespace", _) if watches => problems.push("invalid value for field \"watchNamespace\"".to_owned()),
-                ("deploymentConfig", Value::Object(fields)) if gates.deployment_config => match DeploymentConfig::read(fields) {
+                ("deploymentConfig", Value::Object(fields)) if deployment => match DeploymentConfig::read(fields) {
                     Ok(deployment) => config.deployment = Some(deployment),
                     Err(found) => problems.extend(found),
                 },
-                ("deploymentConfig", value) if gates.deployment_config => problems.push(mistyped(key, value, "object")),
+                ("deploymentConfig", value) if deployment => problems.push(mistyped(key, value, "object")),
                 _ => problems.push(format!("unknown field {key:?}")),
             }
         }

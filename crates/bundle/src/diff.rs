@@ -4,7 +4,7 @@
 //! ```text
 //!   old, new ──┬─ facts        version, install modes, channels, dependencies
 //!              ├─ crds         added, removed, versions, schema::upgrade's findings
-//!              ├─ rights       rbac::covers both ways, by service account and scope
+//!              ├─ permissions  rbac::covers both ways, by service account and scope
 //!              └─ workloads    images, webhooks, deployments, other objects, field by field
 //!                                └── Change { section, sort, subject, detail, old, new, breaking }
 //! ```
@@ -14,7 +14,7 @@
 
 mod facts;
 mod fields;
-mod rights;
+mod permissions;
 mod workloads;
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
 
-pub use rights::rule_in_words;
+pub use permissions::rule_in_words;
 
 /// The sort of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Diff {
 pub fn diff(old: &Bundle, new: &Bundle) -> Diff {
     let mut changes = facts::changes(old, new);
     changes.extend(facts::crds(old, new));
-    changes.extend(rights::changes(old, new));
+    changes.extend(permissions::changes(old, new));
     changes.extend(workloads::changes(old, new));
     Diff { from: old.csv.name.clone(), to: new.csv.name.clone(), changes }
 }

@@ -130,38 +130,3 @@ pub enum RenderError {
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
-
-/// A bundle that the ClusterExtension controller does not install. The texts are upstream's.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The bundle owns API services.
-    #[error("unsupported bundle: apiServiceDefintions are not supported")]
-    ApiServices,
-    /// The bundle has webhooks, and no provider of certificates is enabled.
-    #[error("unsupported bundle: webhookDefinitions are not supported")]
-    Webhooks,
-    /// The bundle needs a narrower install mode than the gates allow.
-    #[error("unsupported bundle: bundle does not support AllNamespaces install mode")]
-    NotAllNamespaces,
-    /// The bundle supports no install mode that a ClusterExtension can ask for.
-    #[error("unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes")]
-    NoInstallMode,
-    /// The bundle needs other packages or APIs.
-    #[error(
-        "validating bundle {bundle:?}: bundle {bundle:?} has a dependency declared via property {property:?} which is currently not supported"
-    )]
-    Dependency {
-        /// The bundle's name.
-        bundle: String,
-        /// The property's type.
-        property: String,
-    },
-    /// The watch namespace is not a valid name of a namespace.
-    #[error("invalid watch namespace '{namespace}': {reasons}")]
-    WatchNamespace {
-        /// The namespace asked for.
-        namespace: String,
-        /// Kubernetes' reasons.
-        reasons: String,
-    },
-}

@@ -5,8 +5,7 @@
 //!
 //! ```text
 //!   files ── Bundle::read ──┬─ check ─────────── findings, in upstream's order and words
-//!                           ├─ gates::check ──── what OLM v1 refuses to install
-//!                           ├─ render ────────── objects ── rights::derive ── rights::manifests
+//!                           ├─ render ────────── objects ── permissions::derive ── permissions::manifests
 //!                           └─ catalog_blob ──── olm.bundle for a catalog
 //!         └── Manifests::read ── validators::run ── findings of upstream's validators, with file, line, rule and fix
 //! ```
@@ -21,24 +20,24 @@ pub mod configmap;
 mod csv;
 pub mod diff;
 mod error;
-pub mod gates;
 pub mod generate;
 pub mod go;
 mod images;
 pub mod kinds;
 pub mod labels;
+pub mod permissions;
 mod read;
 mod render;
-pub mod rights;
 pub mod validators;
 mod words;
 
 pub use bundle::{Bundle, Facts, Property};
 pub use catalog::Content;
+pub use check::dns1123_label;
 pub use config::{Config, ConfigError, DeploymentConfig};
 pub use csv::{ApiService, CrdDescription, Csv, Deployment, InstallMode, Permissions, RelatedImage, WebhookDefinition, WebhookKind};
 pub use diff::{Change, Diff, diff};
-pub use error::{ReadError, Refusal, RenderError};
+pub use error::{ReadError, RenderError};
 pub use images::{ImageUse, Named};
 pub use read::Limits;
 pub use render::{CertificateProvider, RenderOptions, render};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::rights::{Grant, Scope};
+use crate::permissions::{Grant, Scope};
 
 /// `get, list on deployments.apps [a, b] in namespace x`.
 impl fmt::Display for Grant {
@@ -37,9 +37,9 @@ mod tests {
 
     use super::*;
 
-    /// MS-PLAN-01: rights are shown as rules in words.
+    /// MS-PLAN-01: permissions are shown as rules in words.
     #[test]
-    fn rights_in_words() {
+    fn permissions_in_words() {
         let grant = |scope, rule: PolicyRule| Grant { scope, rule }.to_string();
         let work = || Scope::Namespace("work".to_owned());
         assert_eq!(

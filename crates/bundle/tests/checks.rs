@@ -1,7 +1,6 @@
-//! Findings, refusals, gates and certificates, over small bundles made up for the purpose.
+//! Findings and certificates, over small bundles made up for the purpose.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_bundle::gates::{self, Gates};
 use mainstay_bundle::{Bundle, CertificateProvider, Limits, RenderOptions, labels, render};
 use serde_json::{Value, json};
 
@@ -88,45 +87,6 @@ fn credentials_requests_are_refused() {
     let request = json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "CredentialsRequest", "metadata": {"name": "widget"}});
     let refused = bundle(&[csv(|_| {}), request]).check();
     assert_eq!(refused, [r#"unsupported resource "widget" with kind "CredentialsRequest""#]);
-}
-
-/// OLM1-INST-03, OLM1-INST-04: what the controller refuses, first hit first.
-#[test]
-fn gates_refuse_in_order() {
-    let off = Gates::default();
-    let on = Gates { webhooks: true, single_own_namespace: true, ..Gates::default() };
-    let says =
-        |csv: Value, gates: &Gates| gates::check(&bundle(&[csv]), gates).map_or_else(|refusal| refusal.to_string(), |()| "fine".to_owned());
-    let all = |csv: &mut Value| {
-        csv["spec"]["apiservicedefinitions"] = json!({"owned": [{"name": "w", "group": "g", "version": "v1", "kind": "W"}]});
-        csv["spec"]["webhookdefinitions"] = json!([webhook("ValidatingAdmissionWebhook", "v.example.com")]);
-    };
-    assert_eq!(says(csv(all), &on), "unsupported bundle: apiServiceDefintions are not supported");
-    let hooks = |csv: &mut Value| csv["spec"]["webhookdefinitions"] = json!([webhook("ValidatingAdmissionWebhook", "v.example.com")]);
-    assert_eq!(says(csv(hooks), &off), "unsupported bundle: webhookDefinitions are not supported");
-    assert_eq!(says(csv(hooks), &on), "fine");
-    let mode = |mode: &'static str| move |csv: &mut Value| csv["spec"]["installModes"] = json!([{"type": mode, "supported": true}]);
-    assert_eq!(says(csv(mode("OwnNamespace")), &off), "unsupported bundle: bundle does not support AllNamespaces install mode");
-    assert_eq!(says(csv(mode("OwnNamespace")), &on), "fine");
-    assert_eq!(
-        says(csv(mode("MultiNamespace")), &on),
-        "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes"
-    );
-    let needs = json!({"type": "olm.gvk.required", "value": {}});
-    assert_eq!(
-        gates::check_dependencies("widget.v1.0.0", [&needs]).unwrap_err().to_string(),
-        r#"validating bundle "widget.v1.0.0": bundle "widget.v1.0.0" has a dependency declared via property "olm.gvk.required" which is currently not supported"#
-    );
-}
-
-/// OLM1-INST-11: the watch namespace as asked for.
-#[test]
-fn watch_namespaces() {
-    assert_eq!(gates::target_namespaces(None), Ok(None));
-    assert_eq!(gates::target_namespaces(Some("")), Ok(None));
-    assert_eq!(gates::target_namespaces(Some("ops")), Ok(Some(vec!["ops".to_owned()])));
-    let error = gates::target_namespaces(Some("Ops!")).unwrap_err().to_string();
-    assert!(error.starts_with("invalid watch namespace 'Ops!': a lowercase RFC 1123 label must"), "{error}");
 }
 
 /// OLM1-INST-02: several namespaces one of which is "", and the install namespace without OwnNamespace.
@@ -286,7 +246,7 @@ fn odd_values_anywhere_do_no_harm() {
                 Ok(bundle) => {
                     read += 1;
                     if let Ok(objects) = render(&bundle, &options) {
-                        mainstay_bundle::rights::derive(&objects, &mainstay_bundle::rights::ExtensionRef { name: "w".to_owned() });
+                        mainstay_bundle::permissions::derive(&objects, []);
                     }
                     let _ = bundle.catalog_blob("example.com/w@sha256:0", mainstay_bundle::Content::CsvMetadata);
                 }

@@ -1,7 +1,6 @@
 //! The configuration of a bundle's Deployments, by upstream's rules (OLM1-API-06).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_bundle::gates::Gates;
 use mainstay_bundle::{Bundle, Config, RenderOptions, render};
 use serde_json::{Value, json};
 
@@ -35,11 +34,10 @@ fn bundle(modes: &[&str]) -> Bundle {
 }
 
 const ALL: [&str; 1] = ["AllNamespaces"];
-const ON: Gates = Gates { webhooks: true, single_own_namespace: true, deployment_config: true };
 
 fn deployment(config: &Value) -> Value {
     let bundle = bundle(&ALL);
-    let config = Config::read(&json!({"deploymentConfig": config}), &bundle.csv, &ON).unwrap();
+    let config = Config::read(&json!({"deploymentConfig": config}), &bundle.csv, true).unwrap();
     let options = RenderOptions { install_namespace: "ops".to_owned(), deployment: config.deployment, ..RenderOptions::default() };
     render(&bundle, &options).unwrap().into_iter().find(|object| object["kind"] == "Deployment").unwrap()
 }
@@ -111,31 +109,35 @@ fn nothing_configured_changes_nothing() {
 /// OLM1-API-06: what the bundle does not take is named, in upstream's words.
 #[test]
 fn configurations_are_checked() {
-    let check = |modes: &[&str], gates: Gates, inline: Value, expected: &str| {
-        let outcome = Config::read(&inline, &bundle(modes).csv, &gates);
+    let check = |modes: &[&str], deployment: bool, inline: Value, expected: &str| {
+        let outcome = Config::read(&inline, &bundle(modes).csv, deployment);
         let said = outcome.map_or_else(|error| error.to_string(), |config| format!("{:?}", config.watch_namespace));
         assert_eq!(said.replace("invalid ClusterExtension configuration: invalid configuration: ", "!"), expected, "{inline}");
     };
-    let off = Gates { deployment_config: false, ..ON };
     let (own, both) = (["OwnNamespace"], ["AllNamespaces", "SingleNamespace"]);
-    check(&ALL, ON, json!({"deploymentConfig": {"selector": {}}}), "!unknown field \"selector\"");
-    check(&ALL, off, json!({"deploymentConfig": {"env": []}}), "!unknown field \"deploymentConfig\"");
-    check(&ALL, ON, json!({"watchNamespace": "a"}), "!unknown field \"watchNamespace\"");
-    check(&own, ON, json!({"watchNamespace": "ops"}), "Some(\"ops\")");
-    check(&both, ON, json!({"watchNamespace": null}), "None");
-    check(&both, ON, json!({"watchNamespace": 5}), "!invalid value for field \"watchNamespace\"");
-    check(&ALL, ON, json!({"deploymentConfig": {"env": "a"}}), "!invalid type for field \"deploymentConfig.env\": got string, want array");
-    check(&ALL, ON, json!({"deploymentConfig": {"env": null}}), "!required field \"deploymentConfig.env\" is missing");
-    check(&ALL, ON, json!({"deploymentConfig": {"volumes": [{"emptyDir": {}}]}}), "!required field \"name\" is missing");
+    check(&ALL, true, json!({"deploymentConfig": {"selector": {}}}), "!unknown field \"selector\"");
+    check(&ALL, false, json!({"deploymentConfig": {"env": []}}), "!unknown field \"deploymentConfig\"");
+    check(&ALL, true, json!({"watchNamespace": "a"}), "!unknown field \"watchNamespace\"");
+    check(&own, true, json!({"watchNamespace": "ops"}), "Some(\"ops\")");
+    check(&both, true, json!({"watchNamespace": null}), "None");
+    check(&both, true, json!({"watchNamespace": 5}), "!invalid value for field \"watchNamespace\"");
     check(
         &ALL,
-        ON,
+        true,
+        json!({"deploymentConfig": {"env": "a"}}),
+        "!invalid type for field \"deploymentConfig.env\": got string, want array",
+    );
+    check(&ALL, true, json!({"deploymentConfig": {"env": null}}), "!required field \"deploymentConfig.env\" is missing");
+    check(&ALL, true, json!({"deploymentConfig": {"volumes": [{"emptyDir": {}}]}}), "!required field \"name\" is missing");
+    check(
+        &ALL,
+        true,
         json!({"deploymentConfig": {"env": [{"name": "A", "value": 5}]}}),
         "!invalid type for field \"deploymentConfig.env[0].value\": expected text, found 5",
     );
     check(
         &ALL,
-        ON,
+        true,
         json!({"a": 1, "deploymentConfig": {"b": 1}}),
         "!multiple errors found:\n  - unknown field \"a\"\n  - unknown field \"b\"",
     );

@@ -1,4 +1,4 @@
-//! All real bundles of the test data: reading, facts, rights.
+//! All real bundles of the test data: reading, facts, permissions.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use crate::common;
-use mainstay_bundle::rights::{self, ExtensionRef, Installer, Scope};
+use mainstay_bundle::permissions::{self, Account, Scope};
 use mainstay_bundle::{Bundle, Content, RenderOptions, render};
 use mainstay_rbac::{PolicyRule, breakdown, covers};
 use serde_json::Value;
@@ -126,16 +126,15 @@ fn migrated_entries_equal_the_catalogs() {
     assert!(compared > 50, "{compared}");
 }
 
-fn granted(grants: &[rights::Grant], scope: &Scope) -> Vec<PolicyRule> {
+fn granted(grants: &[permissions::Grant], scope: &Scope) -> Vec<PolicyRule> {
     grants.iter().filter(|grant| grant.scope == Scope::Cluster || grant.scope == *scope).map(|grant| grant.rule.clone()).collect()
 }
 
-/// OLM1-PERM-05, OLM1-PERM-08, MS-RBAC-01: for every bundle that renders, the derived rights hold what each object needs, hold every rule
+/// OLM1-PERM-05, OLM1-PERM-08, MS-RBAC-01: for every bundle that renders, the derived permissions cover what each object needs, hold every rule
 /// of the roles it defines (or may escalate them), and no verb of them is granted twice.
 #[test]
-fn rights_are_enough_and_the_least() {
+fn permissions_are_enough_and_the_least() {
     let Some(bundles) = common::bundles() else { return };
-    let owner = ExtensionRef { name: "ext".to_owned() };
     let mut derived = 0;
     // One version of each package: the others ask for much the same.
     let newest: BTreeMap<_, _> = bundles.iter().map(|(name, files)| (name.split('/').next(), (name, files))).collect();
@@ -146,7 +145,7 @@ fn rights_are_enough_and_the_least() {
             let options =
                 RenderOptions { install_namespace: "install-ns".to_owned(), target_namespaces: targets, ..RenderOptions::default() };
             let Ok(objects) = render(&bundle, &options) else { continue };
-            let grants = rights::derive(&objects, &owner);
+            let grants = permissions::derive(&objects, []);
             derived += 1;
             for object in &objects {
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -156,7 +155,7 @@ fn rights_are_enough_and_the_least() {
                     let rules: Vec<PolicyRule> = serde_json::from_value(object["rules"].clone()).unwrap_or_default();
                     let scope = if object["kind"] == "Role" { scope.clone() } else { Scope::Cluster };
                     let missing = covers(&granted(&grants, &scope), &rules);
-                    // Or the right to escalate this very role, where holding its rules would be no way to be allowed to write it.
+                    // Or the permission to escalate this very role, where holding its rules would be no way to be allowed to write it.
                     let resource = if object["kind"] == "Role" { "roles" } else { "clusterroles" };
                     let escalate = PolicyRule::resources(&["escalate"], &["rbac.authorization.k8s.io"], &[resource]);
                     let escalate = [escalate.named(&[object["metadata"]["name"].as_str().unwrap()])];
@@ -183,7 +182,7 @@ fn rights_are_enough_and_the_least() {
 
 /// OLM1-PERM-03, OLM1-PERM-05: the objects to apply for one bundle in its own namespace.
 #[test]
-fn rights_as_manifests() {
+fn permissions_as_manifests() {
     let Some(bundles) = common::bundles() else { return };
     let bundle = Bundle::read(&bundles["koku-metrics-operator/4.4.0"]).unwrap();
     let options = RenderOptions {
@@ -192,9 +191,9 @@ fn rights_as_manifests() {
         ..RenderOptions::default()
     };
     let objects = render(&bundle, &options).unwrap();
-    let grants = rights::derive(&objects, &ExtensionRef { name: "koku".to_owned() });
-    let installer = Installer { extension: "koku".to_owned(), service_account: "koku-installer".to_owned(), namespace: "koku".to_owned() };
-    insta::assert_snapshot!(mainstay_yaml::to_multi_string(&rights::manifests(&grants, &installer)));
-    assert_eq!(rights::missing(&grants, &grants), []);
-    assert_eq!(rights::missing(&[], &grants).len(), grants.len());
+    let grants = permissions::derive(&objects, []);
+    let account = Account { name: "koku-installer", namespace: "koku", roles: "koku-installer" };
+    insta::assert_snapshot!(mainstay_yaml::to_multi_string(&permissions::manifests(&grants, account)));
+    assert_eq!(permissions::missing(&grants, &grants), []);
+    assert_eq!(permissions::missing(&[], &grants).len(), grants.len());
 }

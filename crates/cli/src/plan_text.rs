@@ -27,7 +27,7 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
     section(&mut text, 0, "decided here:", planned.choices.iter().cloned());
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
-    section(&mut text, 0, "permissions that the installer gets:", preview.installer_rights.iter().cloned());
+    section(&mut text, 0, "permissions that the installer gets:", preview.installer_permissions.iter().cloned());
     section(&mut text, 0, "dry run of what this command writes:", preview.verification.iter().map(verified));
     let many = preview.steps.len() > 1;
     for (index, step) in preview.steps.iter().enumerate() {
@@ -117,8 +117,8 @@ fn body(text: &mut String, step: &Step, wide: bool) {
     let quiet = (quiet > 0).then(|| format!("{quiet} unchanged"));
     section(text, 1, "objects:", shown.into_iter().flat_map(lines).chain(quiet));
     section(text, 1, "custom resource definitions:", step.custom_resource_definitions.iter().flat_map(definition));
-    section(text, 1, "permissions that the operator gains:", step.rights_gained.iter().cloned());
-    section(text, 1, "permissions that the operator loses:", step.rights_lost.iter().cloned());
+    section(text, 1, "permissions that the operator gains:", step.permissions_gained.iter().cloned());
+    section(text, 1, "permissions that the operator loses:", step.permissions_lost.iter().cloned());
     section(text, 1, "webhooks and API services:", step.api_extensions.iter().cloned());
     images(text, &step.images);
     section(

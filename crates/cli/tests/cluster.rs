@@ -132,7 +132,7 @@ fn a_second_cluster_on_the_same_data() {
     home.run(&["up", "--feature-gates", "Nothing=true"], 2);
 }
 
-/// MS-CLI-05, MS-RB-02, MS-CLI-06: the demonstration's whole walk: catalog, install with least rights, two upgrades along the channel, a
+/// MS-CLI-05, MS-RB-02, MS-CLI-06: the demonstration's whole walk: catalog, install with least permissions, two upgrades along the channel, a
 /// custom resource that survives, and a refusal.
 #[test]
 fn the_demonstration() {
@@ -153,9 +153,9 @@ fn the_demonstration() {
     assert!(home.run(&["status"], 0).stdout.contains("no embedded cluster is running"));
 }
 
-/// MS-RBAC-01: the least rights of a bundle, without a cluster.
+/// MS-RBAC-01: the least permissions of a bundle, without a cluster.
 #[test]
-fn least_rights() {
+fn least_permissions() {
     let home = Home::new();
     let list: Value = serde_json::from_str(
         &home

@@ -222,7 +222,7 @@ fn allowed_elsewhere(proposal: &Proposal<'_>) -> bool {
 /// # Errors
 /// [`Reason::PlanNameTaken`] if the ChangePlan's name belongs to a plan of another change.
 pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>], summary: &ChangeSummary) -> Result<Option<Gate>, Reason> {
-    let reasons = proposal.reasons(ruling, &summary.rights_gained);
+    let reasons = proposal.reasons(ruling, &summary.permissions_gained);
     let kept = proposal.kept(plans);
     if reasons.is_empty() || allowed_elsewhere(proposal) {
         // A plan that was approved, or for which dependencies were created already, stands until its change is applied, although no approval is

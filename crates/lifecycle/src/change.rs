@@ -1,7 +1,7 @@
 //! Computes the ordered steps of a change, phase by phase, from the wanted, the applied and the live objects (MS-RB-01).
 //!
 //! ```text
-//!   namespaces, policies │ crds ─ established ─► accounts, configuration, storage, rights, services │ workloads, routes, others
+//!   namespaces, policies │ crds ─ established ─► accounts, configuration, storage, permissions, services │ workloads, routes, others
 //!                                                                                                        │ available
 //!                                           what is gone, the other way round ◄── admission ◄────────────┘
 //! ```

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use mainstay_bundle::kinds;
-use mainstay_bundle::rights::{Grant, Scope, missing};
+use mainstay_bundle::permissions::{Grant, Scope, missing};
 use mainstay_rbac::{
     Attributes, Binding, PolicyIndex, PolicyRule, RBAC_GROUP, RoleView, RoleWrite, UserInfo, authorize, binding_refusal, parse_binding,
     parse_rules, role_refusals, rules_for,
@@ -345,7 +345,7 @@ mod tests {
         policy
     }
 
-    /// OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11, OLM1-PERM-12: the questions, the missing rights of granted roles, the report's form.
+    /// OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11, OLM1-PERM-12: the questions, the missing permissions of granted roles, the report's form.
     #[test]
     fn the_report_lists_what_is_missing() {
         let user = UserInfo::service_account("widgets", "installer");

@@ -177,7 +177,7 @@ fn step(facts: &Facts<'_>, fates: &[Fate], preview: &Preview) -> Step {
     step.warnings.extend(losses.collect::<Vec<_>>());
     step.warnings.extend(preview.needed_by.iter().map(|need| format!("needed by {need}")));
     step.problem = problem::problem(facts, fates, preview);
-    step.rights_lost = delta(&all, &kept).1;
+    step.permissions_lost = delta(&all, &kept).1;
     step.restarts = restarts(&step.objects);
     step.api_extensions = api_extensions(&step.objects);
     step

@@ -229,7 +229,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
                 Class::Unsafe,
                 About::Schema,
                 &subject,
-                format!("its custom resources cannot be read, so nobody knows what is lost: {problem}"),
+                format!("its custom resources cannot be read, so the losses are unknown: {problem}"),
             );
             return;
         }

@@ -13,11 +13,13 @@ pub mod dependencies;
 pub mod explain;
 pub mod facts;
 pub mod owned;
+pub mod permissions;
 pub mod plan;
 pub mod preview;
 pub mod record;
 pub mod request;
 pub mod status;
+pub mod supported;
 mod told;
 pub mod webhooks;
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use mainstay_bundle::CertificateProvider;
-use mainstay_bundle::gates::Gates as BundleGates;
 
 /// A gate: its name, its defaults for `mainstay run` (upstream's) and for `mainstay up`, and whether this program implements it.
 struct Gate {
@@ -120,15 +119,6 @@ impl FeatureGates {
         GATES.iter().filter(|gate| !gate.implemented && self.on(gate.name)).map(|gate| gate.name).collect()
     }
 
-    /// The renderer's gates that follow from these.
-    pub fn bundle(&self) -> BundleGates {
-        BundleGates {
-            webhooks: self.certificates() != CertificateProvider::None,
-            single_own_namespace: self.on("SingleOwnNamespaceInstallSupport"),
-            deployment_config: self.on("DeploymentConfig"),
-        }
-    }
-
     /// The provider of certificates for webhooks: cert-manager if both gates are on.
     pub fn certificates(&self) -> CertificateProvider {
         if self.on("WebhookProviderCertManager") {
@@ -161,8 +151,8 @@ mod tests {
         let up = FeatureGates::defaults(Profile::Up);
         assert_eq!((run.on("PreflightPermissions"), up.on("PreflightPermissions")), (false, true));
         assert_eq!((run.certificates(), up.certificates()), (CertificateProvider::CertManager, CertificateProvider::OpenshiftServiceCa));
-        let off = FeatureGates::parse(Profile::Up, "WebhookProviderOpenshiftServiceCA=false").map(|gates| gates.bundle().webhooks);
-        assert_eq!(off, Ok(false));
+        let off = FeatureGates::parse(Profile::Up, "WebhookProviderOpenshiftServiceCA=false").map(|gates| gates.certificates());
+        assert_eq!(off, Ok(CertificateProvider::None));
         assert_eq!(FeatureGates::parse(Profile::Up, "Nonsense=true"), Err(GateError::Unknown { name: "Nonsense".into() }));
         let odd = FeatureGates::parse(Profile::Up, "HelmChartSupport=true").map(|gates| gates.unimplemented());
         assert_eq!(odd, Ok(vec!["HelmChartSupport"]));

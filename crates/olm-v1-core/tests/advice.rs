@@ -24,7 +24,7 @@ use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::ModelSource;
 use serde_json::{Value, json};
 
-use crate::scene::{Content, STABLE, Scene, catalog, image, rights};
+use crate::scene::{Content, STABLE, Scene, catalog, image, permissions};
 
 /// A thing that is wrong; some need a version to be installed before.
 type Situation = (&'static str, fn(&mut Scene));
@@ -112,7 +112,7 @@ const SITUATIONS: [Situation; 39] = [
     }),
     ("account away", |scene| scene.account = Ok(false)),
     ("account not named", |scene| scene.extension["spec"]["serviceAccount"] = Value::Null),
-    ("few permissions", |scene| scene.policy = rights(&json!([{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]))),
+    ("few permissions", |scene| scene.policy = permissions(&json!([{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]))),
     ("CRD changes", |scene| {
         let content = Content { fields: vec![("size", json!({"type": "string"}))], required: vec!["colour"], ..Content::default() };
         scene.offer("2.0.0", &content);

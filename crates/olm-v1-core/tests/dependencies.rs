@@ -128,7 +128,7 @@ fn dependencies_are_refused_by_default() {
         problem.causes,
         [
             "gadgets.v2.0.0 requires package gears >=1.0.0: clusterextension gears has installed 1.0.0",
-            "widgets.v1.0.0 requires package gadgets >=2.0.0: not installed; gadgets.v2.0.0 (2.0.0) from catalog main would do",
+            "widgets.v1.0.0 requires package gadgets >=2.0.0: not installed; gadgets.v2.0.0 (2.0.0) from catalog main satisfies it",
         ]
     );
     let hints = problem.hints.join("\n");
@@ -160,7 +160,7 @@ fn what_is_missing_is_approved_with_the_change() {
     assert_eq!((approval.change_plan, approval.reasons), (None, vec!["also installs gears.v1.0.0, gadgets.v2.0.0".to_owned()]));
     assert_eq!((step.kind, step.problem), (Kind::Install, None));
     let said = &gate.spec.summary.warnings[0];
-    assert_eq!(said, "gears.v1.0.0 comes along: gadgets.v2.0.0 requires package gears >=1.0.0");
+    assert_eq!(said, "gears.v1.0.0 is installed in addition: gadgets.v2.0.0 requires package gears >=1.0.0");
     let names: Vec<&str> = gate.spec.summary.dependencies.iter().map(|bundle| bundle.name.as_str()).collect();
     assert_eq!(names, ["gears.v1.0.0", "gadgets.v2.0.0"], "dependencies first");
     assert_eq!(

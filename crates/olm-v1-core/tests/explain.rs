@@ -27,7 +27,7 @@ use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
 
-use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table, unreadable};
+use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, permissions, table, unreadable};
 
 /// When everything here is asked.
 fn now() -> Timestamp {
@@ -237,9 +237,9 @@ fn images() {
     ]));
 }
 
-/// MS-EXPL-02, OLM1-CTRL-03, OLM1-PERM-14: accounts, rights and records.
+/// MS-EXPL-02, OLM1-CTRL-03, OLM1-PERM-14: accounts, permissions and records.
 #[test]
-fn accounts_and_rights() {
+fn accounts_and_permissions() {
     let some = json!([
         {"apiGroups": ["apiextensions.k8s.io", "", "apps"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
@@ -254,8 +254,8 @@ fn accounts_and_rights() {
             })
         ),
         ("none named", told(|case| case.scene.extension["spec"]["serviceAccount"] = Value::Null)),
-        ("few rights", told(|case| case.scene.policy = rights(&some))),
-        ("few rights for an upgrade", with("1.1.0", |case| case.scene.policy = rights(&some))),
+        ("few permissions", told(|case| case.scene.policy = permissions(&some))),
+        ("few permissions for an upgrade", with("1.1.0", |case| case.scene.policy = permissions(&some))),
         (
             "an unknown role",
             told(|case| {
@@ -268,7 +268,7 @@ fn accounts_and_rights() {
                     json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}),
                     json!({"apiGroups": ["olm.operatorframework.io"], "resources": ["*"], "verbs": ["*"]}),
                 ]);
-                case.scene.policy = rights(&without_bind);
+                case.scene.policy = permissions(&without_bind);
             })
         ),
         (
@@ -443,7 +443,7 @@ fn removal() {
     };
     assert_snapshot!(table(&[
         ("everything is to stay", staying("Orphan", None)),
-        ("everything is to stay, and nobody lets go of it", staying("Orphan", Some("what is to stay could not be let go of: forbidden"))),
+        ("everything is to stay, and nobody lets go of it", staying("Orphan", Some("what is to stay could not be released: forbidden"))),
         ("nobody knows what is to stay", staying("orphan", None)),
         ("the controller's part", leaving(json!(["olm.operatorframework.io/cleanup-unpack-cache"]))),
         ("somebody else's part", leaving(json!(["example.com/backup-first"]))),
@@ -595,7 +595,7 @@ fn why_not_upgraded() {
         ),
         ("a catalog does not serve", with("1.1.0", |case| case.scene.catalogs[0].content = CatalogContent::NotServing)),
         (
-            "more rights than before",
+            "more permissions than before",
             with("1.1.0", |case| {
                 case.changes = vec![json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "ChangePlan",
                     "metadata": {"name": "widgets-7f3a", "creationTimestamp": "2023-11-14T22:00:00Z"},
@@ -751,7 +751,7 @@ fn explanations_are_whole() {
         .collect();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "many"}, "rules": rules});
     case.scene.offer("2.0.0", &Content { more: vec![role], ..Content::default() });
-    case.scene.policy = rights(&json!([]));
+    case.scene.policy = permissions(&json!([]));
     let (_, plan, snapshot) = case.scene.decide();
     let written = status(&snapshot.extension, &plan, &plan.verdict, snapshot.history.as_ref(), now());
     let message = &written.conditions.iter().find(|condition| condition.kind == "Progressing").unwrap().message;

@@ -46,7 +46,7 @@ fn objects(files: &bundles::Files) -> Option<Vec<Value>> {
     render(&bundle, &options).ok()
 }
 
-/// MS-PLAN-01: rights on APIs that Kubernetes removed are warned of for the real bundles that have such rights and no others; what plain
+/// MS-PLAN-01: permissions on APIs that Kubernetes removed are warned of for the real bundles that have such permissions and no others; what plain
 /// Kubernetes does not serve is told without any of its own resources among it.
 #[test]
 fn real_bundles_on_a_plain_cluster() {

@@ -14,7 +14,7 @@ use mainstay_olm_v1_core::extension::facts::{CatalogContent, PullFailure, PullPr
 use mainstay_olm_v1_core::extension::plan::Verdict;
 use serde_json::{Value, json};
 
-use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table, unreadable};
+use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, permissions, table, unreadable};
 
 fn case(change: impl FnOnce(&mut Scene)) -> String {
     let mut scene = Scene::new();
@@ -74,7 +74,7 @@ fn accounts_and_records_must_be_there() {
         scene.ignore_service_account = true;
         scene.account = Ok(false);
         scene.extension["spec"]["serviceAccount"] = Value::Null;
-        scene.policy = rights(&json!([]));
+        scene.policy = permissions(&json!([]));
     });
     assert_eq!(ignored, "Install 2.0.0 of main");
 }
@@ -384,12 +384,12 @@ fn configurations_reach_the_deployment() {
     );
 }
 
-/// OLM1-PERM-02, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11, OLM1-PERM-12, OLM1-PERM-13, OLM1-PERM-14, OLM1-CTRL-09: missing rights are
+/// OLM1-PERM-02, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11, OLM1-PERM-12, OLM1-PERM-13, OLM1-PERM-14, OLM1-CTRL-09: missing permissions are
 /// listed, nothing is written, and what is installed stays.
 #[test]
-fn missing_rights_stop_everything() {
-    let nothing = rights(&json!([]));
-    let almost = rights(&json!([
+fn missing_permissions_stop_everything() {
+    let nothing = permissions(&json!([]));
+    let almost = permissions(&json!([
         {"apiGroups": ["apps", "", "apiextensions.k8s.io", "rbac.authorization.k8s.io"], "resources": ["*"],
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
         {"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterextensions/finalizers"], "verbs": ["update"]},
@@ -398,7 +398,7 @@ fn missing_rights_stop_everything() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nowhere"},
         "subjects": [{"kind": "ServiceAccount", "name": "widgets", "namespace": "work"}]});
     assert_snapshot!(table(&[
-        ("no rights at all", case(|scene| scene.policy = nothing.clone())),
+        ("no permissions at all", case(|scene| scene.policy = nothing.clone())),
         (
             "only the bundle's own rules are lacking, an older one is installed",
             case(|scene| {

@@ -257,7 +257,7 @@ fn an_approval_is_used_up() {
 
 /// MS-POL-02: an upgrade that grants more than what is installed waits, says what it grants, and others do not.
 #[test]
-fn more_rights_wait() {
+fn more_permissions_wait() {
     let mut scene = with(&[json!({"approval": "RightsIncrease"})]);
     assert_eq!(told(&scene), "Install", "a first install is no increase");
     scene.have("1.0.0", State::Deployed);
@@ -267,7 +267,7 @@ fn more_rights_wait() {
     let told = told(&scene);
     assert!(told.contains("grants more than the installed version has (lifecyclepolicy p0)"), "{told}");
     let summary = gate(&scene).spec.summary;
-    assert!(summary.rights_gained.iter().any(|line| line.contains("secrets")), "{summary:?}");
+    assert!(summary.permissions_gained.iter().any(|line| line.contains("secrets")), "{summary:?}");
     assert!(summary.images.iter().any(|line| line.contains("example.com/widgets:1.1.0")), "{summary:?}");
     assert!(summary.changes.iter().any(|line| line.contains("Deployment")), "{summary:?}");
     // The installer of this scene may do anything.

@@ -1,4 +1,4 @@
-//! Plans as people see them, situation by situation: what they say of objects, fields, CRDs, rights, images, and of the path.
+//! Plans as people see them, situation by situation: what they say of objects, fields, CRDs, permissions, images, and of the path.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -55,8 +55,8 @@ fn told(step: &Step) -> String {
     }
     let mut lines = |title: &str, lines: &[String]| lines.iter().for_each(|line| writeln!(text, "{title} {line}").unwrap());
     lines("why", &step.reasons);
-    lines("gained", &step.rights_gained);
-    lines("lost", &step.rights_lost);
+    lines("gained", &step.permissions_gained);
+    lines("lost", &step.permissions_lost);
     lines("api", &step.api_extensions);
     lines("restart", &step.restarts.iter().map(|restart| format!("{}: {}", restart.workload, restart.because)).collect::<Vec<_>>());
     lines("warning", &step.warnings);
@@ -122,7 +122,7 @@ fn a_namespace_that_is_made_is_shown() {
     assert!(step.problem.is_some(), "the account is still to be made");
 }
 
-/// MS-PLAN-01: a first install: why this bundle, every object, rights as rules in words, images with sizes or why there are none.
+/// MS-PLAN-01: a first install: why this bundle, every object, permissions as rules in words, images with sizes or why there are none.
 #[test]
 fn an_install() {
     let mut extra = Extra::default();
@@ -271,9 +271,9 @@ fn changed(version: &str, change: impl FnOnce(&mut Value)) -> Arc<Bundle> {
     Arc::new(Bundle::read(all.into_iter().map(|(path, text)| (path, text.into_bytes()))).unwrap())
 }
 
-/// MS-PLAN-01, MS-POL-02: rights of the operator's accounts, as rules in words: what is gained, lost, and where.
+/// MS-PLAN-01, MS-POL-02: permissions of the operator's accounts, as rules in words: what is gained, lost, and where.
 #[test]
-fn rights_gained_and_lost() {
+fn permissions_gained_and_lost() {
     let step = step_with(&Extra::default(), |scene| {
         let bundle = changed("1.1.0", |csv| {
             let spec = &mut csv["spec"]["install"]["spec"];
@@ -290,7 +290,7 @@ fn rights_gained_and_lost() {
         only("1.1.0", scene);
     });
     assert_eq!(
-        step.rights_gained,
+        step.permissions_gained,
         [
             "service account work/widgets: get configmaps (only lock) in all namespaces",
             "service account work/widgets: get, list, watch namespaces in all namespaces",
@@ -298,7 +298,7 @@ fn rights_gained_and_lost() {
             "service account work/widgets: anything with secrets in all namespaces",
         ]
     );
-    assert_eq!(step.rights_lost, ["service account work/widgets: watch widgets.example.com in all namespaces"]);
+    assert_eq!(step.permissions_lost, ["service account work/widgets: watch widgets.example.com in all namespaces"]);
 }
 
 /// MS-PLAN-01, MS-POL-05, OLM1-CTRL-05: deprecations; minKubeVersion above the server's; olm.maxOpenShiftVersion; the check of CRDs off.
@@ -415,7 +415,7 @@ fn provider(catalog: &str, package: &str, api: &Value) -> CatalogFact {
     }
 }
 
-/// MS-PLAN-01: what cannot be done changes nothing: over an installed version, too, neither objects nor rights nor images are told.
+/// MS-PLAN-01: what cannot be done changes nothing: over an installed version, too, neither objects nor permissions nor images are told.
 #[test]
 fn what_is_refused_changes_nothing() {
     let change = |scene: &mut Scene| {
@@ -425,12 +425,12 @@ fn what_is_refused_changes_nothing() {
     let mut scene = Scene::new();
     change(&mut scene);
     let (_, plan, snapshot) = scene.decide();
-    let rights = |scene: &mut Scene| {
+    let permissions = |scene: &mut Scene| {
         change(scene);
         scene.wish("version", json!("2.0.0"));
-        scene.policy = scene::rights(&json!([]));
+        scene.policy = scene::permissions(&json!([]));
     };
-    for step in [step_with(&Extra::default(), change), step_with(&Extra::default(), rights)] {
+    for step in [step_with(&Extra::default(), change), step_with(&Extra::default(), permissions)] {
         assert!(step.problem.is_some() && step.kind == Kind::Refused && step.from.is_some(), "{step:#?}");
         let told = Step { problem: None, reasons: Vec::new(), bundle: None, from: None, ..step };
         assert_eq!(told, Step { kind: Kind::Refused, ..Step::default() });
@@ -514,12 +514,13 @@ fn what_moved_is_named() {
     scene.touch("Deployment", "widgets", |live| live["spec"]["replicas"] = json!(3));
     let target = scene.target("ServiceAccount", "widgets");
     scene.live.remove(&target);
-    scene.policy =
-        scene::rights(&json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["get"]}]));
+    scene.policy = scene::permissions(
+        &json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["get"]}]),
+    );
     let now = facts(&scene);
     let moved = mainstay_lifecycle::preview::moved(&then, &now);
     let named: Vec<&str> = moved.iter().map(|line| line.split(": was ").next().unwrap()).collect();
-    assert_eq!(named, ["Deployment work/widgets", "ServiceAccount work/widgets", "rights of service account work/installer"]);
+    assert_eq!(named, ["Deployment work/widgets", "ServiceAccount work/widgets", "permissions of service account work/installer"]);
     assert!(moved[0].contains("is uid") && moved[0].contains("(resourceVersion 99)"), "{}", moved[0]);
     assert!(moved[1].ends_with(", is absent"), "{}", moved[1]);
 }

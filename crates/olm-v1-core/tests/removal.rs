@@ -182,7 +182,7 @@ fn told(removal: &Removal) -> String {
         None => format!("crd {:?} {}: {}", crd.change, crd.name, crd.existing_unknown.clone().unwrap_or_default()),
     };
     lines.extend(step.custom_resource_definitions.iter().map(crd));
-    lines.extend(step.rights_lost.iter().map(|lost| format!("lost {lost}")));
+    lines.extend(step.permissions_lost.iter().map(|lost| format!("lost {lost}")));
     lines.extend(step.restarts.iter().map(|restart| format!("restart {}: {}", restart.workload, restart.because)));
     lines.extend(step.warnings.iter().map(|warning| format!("warning {warning}")));
     lines.push(format!("kept: {}", preview.kept.join(", ")));

@@ -74,7 +74,7 @@ fn removed_fields_matter_where_there_is_data() {
     let (_, risks) = verdict(&new, &old, &known(&many));
     assert!(risks[0].contains("14 custom resources") && risks[0].ends_with("work/w9, and 4 more"), "{risks:?}");
     let (class, risks) = verdict(&new, &old, &Instances::Unreadable("forbidden".into()));
-    assert!(class == Class::Unsafe && risks[0].ends_with("nobody knows what is lost: forbidden"), "{risks:?}");
+    assert!(class == Class::Unsafe && risks[0].ends_with("the losses are unknown: forbidden"), "{risks:?}");
 }
 
 /// MS-RB-01, OLM1-CRD-02: what the older definition tightens matters to objects that exist; a stored version that it lacks makes the way
@@ -125,9 +125,9 @@ fn definitions_that_differ_otherwise() {
     assert_eq!(verdict(&[one(&spec)], &[], &Instances::Known(vec![])).0, Class::Safe);
 }
 
-/// MS-RB-01: an older webhook that judges otherwise, and rights that the installer lacks, make it unsafe.
+/// MS-RB-01: an older webhook that judges otherwise, and permissions that the installer lacks, make it unsafe.
 #[test]
-fn webhooks_and_rights() {
+fn webhooks_and_permissions() {
     let hook = |rule: &str, bundle: &str| {
         json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "check"},
             "webhooks": [{"name": "check", "rules": [rule], "clientConfig": {"caBundle": bundle, "service": {"path": "/check"}}}]})

@@ -80,7 +80,7 @@ pub fn labelled(mut objects: Vec<Value>) -> Vec<Value> {
 }
 
 /// Returns the permission of an account, named with its namespace, for a Lease.
-pub fn lease_rights(namespace: &str, lease: &str, account: (&str, &str)) -> [Value; 2] {
+pub fn lease_permissions(namespace: &str, lease: &str, account: (&str, &str)) -> [Value; 2] {
     let (version, name) = ("rbac.authorization.k8s.io/v1", format!("{}-lease", account.1));
     let metadata = json!({"name": name, "namespace": namespace});
     let group = ["coordination.k8s.io"];

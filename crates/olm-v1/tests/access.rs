@@ -1,4 +1,4 @@
-//! The API of an extension and of its custom resources, as the people of a cluster meet it: definitions, defaults, rules, and rights.
+//! The API of an extension and of its custom resources, as the people of a cluster meet it: definitions, defaults, rules, and permissions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)]
 
 use mainstay_objects::Patch;
@@ -35,8 +35,8 @@ fn widget(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 1}})
 }
 
-/// Somebody's rights on widgets of a namespace: one letter a verb, in the order get, list, watch, create, update, patch, delete.
-async fn rights(bench: &Bench, acting: &[(&str, &str)], namespace: &str) -> String {
+/// Somebody's permissions on widgets of a namespace: one letter a verb, in the order get, list, watch, create, update, patch, delete.
+async fn permissions(bench: &Bench, acting: &[(&str, &str)], namespace: &str) -> String {
     let (all, one) = (format!("{WIDGETS}/{namespace}/widgets"), format!("{WIDGETS}/{namespace}/widgets/one"));
     let (_, live) = bench.ask(&[], "GET", &one, None).await;
     let new = widget(namespace, "new");
@@ -65,11 +65,11 @@ async fn rights(bench: &Bench, acting: &[(&str, &str)], namespace: &str) -> Stri
     may
 }
 
-/// Waits until somebody's rights are these: the API takes roles in a moment after they are written.
-async fn until_rights(bench: &Bench, acting: &[(&str, &str)], namespace: &str, wanted: &str) {
+/// Waits until somebody's permissions are these: the API takes roles in a moment after they are written.
+async fn until_permissions(bench: &Bench, acting: &[(&str, &str)], namespace: &str, wanted: &str) {
     let mut found = String::new();
     for _ in 0..6_000 {
-        found = rights(bench, acting, namespace).await;
+        found = permissions(bench, acting, namespace).await;
         if found == wanted {
             return;
         }
@@ -95,7 +95,7 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /// OLM1-ACCESS-01, OLM1-ACCESS-02, OLM1-ACCESS-04: after an install nobody but the administrator may touch the custom resources; view, edit
-/// and admin roles give what their names say, to users and groups, everywhere or in one namespace; none of them gives rights on roles.
+/// and admin roles give what their names say, to users and groups, everywhere or in one namespace; none of them gives permissions on roles.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_get_what_the_administrator_binds() {
     let bench = installed().await;
@@ -103,7 +103,7 @@ async fn users_get_what_the_administrator_binds() {
     let bert: &[(&str, &str)] = &[("User", "bert"), ("Group", "builders")];
     let carl: &[(&str, &str)] = &[("User", "carl")];
     for who in [anna, bert, carl] {
-        assert_eq!(rights(&bench, who, "work").await, "", "{who:?}");
+        assert_eq!(permissions(&bench, who, "work").await, "", "{who:?}");
     }
     // Nothing that the install wrote binds anybody but the extension's own account.
     let (_, bindings) = bench.ask(&[], "GET", &format!("/apis/{RBAC}/v1/clusterrolebindings"), None).await;
@@ -118,13 +118,13 @@ async fn users_get_what_the_administrator_binds() {
     let group = json!({"kind": "Group", "apiGroup": RBAC, "name": "builders"});
     bench.api.apply(binding("work", "edit-custom-resource", group)).await;
     bench.api.apply(binding("", "admin-custom-resource", user("carl"))).await;
-    until_rights(&bench, anna, "work", "glw").await;
-    until_rights(&bench, anna, "elsewhere", "glw").await;
-    until_rights(&bench, bert, "work", "glwcudp").await;
-    until_rights(&bench, bert, "elsewhere", "").await;
-    until_rights(&bench, carl, "elsewhere", "glwcudp").await;
+    until_permissions(&bench, anna, "work", "glw").await;
+    until_permissions(&bench, anna, "elsewhere", "glw").await;
+    until_permissions(&bench, bert, "work", "glwcudp").await;
+    until_permissions(&bench, bert, "elsewhere", "").await;
+    until_permissions(&bench, carl, "elsewhere", "glwcudp").await;
     // Whoever is not of the group is not meant, whatever his name.
-    assert_eq!(rights(&bench, &[("User", "builders")], "work").await, "");
+    assert_eq!(permissions(&bench, &[("User", "builders")], "work").await, "");
     for who in [anna, bert, carl] {
         let (code, _) = bench.ask(who, "GET", &format!("/apis/{RBAC}/v1/clusterroles"), None).await;
         assert_eq!(code, 403, "{who:?}");
@@ -178,7 +178,7 @@ async fn roles_are_aggregated_to_the_built_in_ones() {
         let mut bound = binding("work", built_in, json!({"kind": "User", "apiGroup": RBAC, "name": name}));
         bound["metadata"]["name"] = json!(name);
         bench.api.apply(bound).await;
-        assert_eq!(rights(&bench, &[("User", name)], "work").await, "");
+        assert_eq!(permissions(&bench, &[("User", name)], "work").await, "");
     }
     for (built_in, _, _) in people {
         let verbs = if built_in == "view" { &READ[..] } else { &WRITE[..] };
@@ -186,8 +186,8 @@ async fn roles_are_aggregated_to_the_built_in_ones() {
         bench.api.apply(role(&format!("widgets-{built_in}"), json!({label: "true"}), verbs)).await;
     }
     for (_, name, wanted) in people {
-        until_rights(&bench, &[("User", name)], "work", wanted).await;
-        until_rights(&bench, &[("User", name)], "elsewhere", "").await;
+        until_permissions(&bench, &[("User", name)], "work", wanted).await;
+        until_permissions(&bench, &[("User", name)], "elsewhere", "").await;
     }
     stop.cancel();
     running.await.unwrap().unwrap();
@@ -380,10 +380,10 @@ async fn the_namespace_is_never_made() {
 
     bench.api.apply(namespace("later")).await;
     bench.api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "later"}})).await;
-    let mut rights = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "later"}});
-    rights["roleRef"] = json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"});
-    rights["subjects"] = json!([{"kind": "ServiceAccount", "name": "installer", "namespace": "later"}]);
-    bench.api.apply(rights).await;
+    let mut permissions = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "later"}});
+    permissions["roleRef"] = json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"});
+    permissions["subjects"] = json!([{"kind": "ServiceAccount", "name": "installer", "namespace": "later"}]);
+    bench.api.apply(permissions).await;
     bench.installed("widgets", "1.0.0").await;
     for (api_version, kind) in [("apps/v1", "Deployment"), ("v1", "ServiceAccount")] {
         assert!(bench.api.get(&place(api_version, kind, "later", "widgets")).await.is_some(), "{kind}");
@@ -393,7 +393,7 @@ async fn the_namespace_is_never_made() {
 }
 
 /// OLM1-GEN-07, OLM1-UPG-13, OLM1-PERM-07: every procedure is one of plain objects: what a generic client lists, writes and deletes is all
-/// that catalog, account, rights, extension, update and removal need. The rights are the test-only shortcut with three stars.
+/// that catalog, account, permissions, extension, update and removal need. The permissions are the test-only shortcut with three stars.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_objects_are_enough() {
     let bench = Bench::start().await;

@@ -102,7 +102,7 @@ async fn catalogs_that_leave_no_choice() {
     bench.end().await;
 }
 
-/// OLM1-PERM-02, OLM1-PERM-09, OLM1-PERM-12, OLM1-PERM-14: an account that loses its rights, or is lost itself, midway: the upgrade stops
+/// OLM1-PERM-02, OLM1-PERM-09, OLM1-PERM-12, OLM1-PERM-14: an account that loses its permissions, or is lost itself, midway: the upgrade stops
 /// with what is missing, what is installed stays, and the grant alone lets it go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accounts_that_lose_what_they_had() {
@@ -143,7 +143,7 @@ async fn accounts_that_lose_what_they_had() {
 /// OLM1-PERM-01, OLM1-PERM-06, OLM1-CTRL-09: without the preflight the API itself refuses, in its words; the upgrade stops and is finished
 /// when the right is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rights_that_only_the_api_misses() {
+async fn permissions_that_only_the_api_misses() {
     let gates =
         mainstay_olm_v1_core::gates::FeatureGates::parse(mainstay_olm_v1_core::gates::Profile::Up, "PreflightPermissions=false").unwrap();
     let bench = Bench::with(|settings| settings.gates = gates).await;

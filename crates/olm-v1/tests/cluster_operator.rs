@@ -1,4 +1,4 @@
-//! What the cluster operator decides, as tables; and that it does so on the real API with its own rights.
+//! What the cluster operator decides, as tables; and that it does so on the real API with its own permissions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -365,7 +365,7 @@ async fn is_observable(api: &Api, page: &str) {
 }
 
 /// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08, MS-OPS-01: on the API,
-/// with the rights of its manifests: nothing without the kinds; with them conditions, ClusterOperator, catalogs and Deployments follow, and
+/// with the permissions of its manifests: nothing without the kinds; with them conditions, ClusterOperator, catalogs and Deployments follow, and
 /// are told. Only what is deployed counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_on_the_api() {

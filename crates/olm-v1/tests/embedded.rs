@@ -263,7 +263,7 @@ async fn an_extension_lives_from_install_to_removal() {
         "service account \"installer\" not found in namespace \"widgets\": unable to authenticate with the Kubernetes cluster."
     );
 
-    // Without rights the preflight lists them, and nothing is written.
+    // Without permissions the preflight lists them, and nothing is written.
     world.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "widgets"}})).await;
     let refused = world
         .until(&extension("widgets"), |object| {
@@ -275,7 +275,7 @@ async fn an_extension_lives_from_install_to_removal() {
     assert!(message.ends_with("for resolved bundle \"widgets.v1.0.0\" with version \"1.0.0\""), "{message}");
     assert!(world.get(&place("apps/v1", "Deployment", "widgets", "widgets")).await.is_none());
 
-    // With rights it goes on by itself.
+    // With permissions it goes on by itself.
     world.apply(administrator_binding()).await;
     let installed = world.until(&extension("widgets"), |object| condition(object, "Installed")["status"] == "True").await;
     assert_eq!(condition(&installed, "Installed")["message"], format!("Installed bundle {first} successfully"));

@@ -1,4 +1,4 @@
-//! Where the Service of catalogd leads, on the real API with catalogd's own rights.
+//! Where the Service of catalogd leads, on the real API with catalogd's own permissions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support::{Api, SYSTEM, catalogd, operator_controller, place};
@@ -17,7 +17,7 @@ fn leads_to(slice: &Value) -> (&Value, &Value, &Value) {
     (&slice["endpoints"][0]["addresses"], &slice["ports"][0]["port"], &slice["metadata"]["labels"]["kubernetes.io/service-name"])
 }
 
-/// OLM1-CAT-18, OLM1-GEN-11, MS-CLI-04: the leader's slice is made with the rights that are deployed; the next leader takes it over, and so it
+/// OLM1-CAT-18, OLM1-GEN-11, MS-CLI-04: the leader's slice is made with the permissions that are deployed; the next leader takes it over, and so it
 /// does with one that a dead leader left, whoever wrote into it since. With the end it is not tried any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_service_leads_to_the_leader() {
@@ -51,7 +51,7 @@ async fn the_service_leads_to_the_leader() {
     assert_eq!(leads_to(&slice), (&first, &json!(8443), &service));
     assert_eq!(slice["endpoints"].as_array().unwrap().len(), 1, "{slice:#}");
 
-    // Who has no rights to it changes nothing, and gives up with the end.
+    // Who has no permissions to it changes nothing, and gives up with the end.
     let ended = CancellationToken::new();
     ended.cancel();
     endpoint("10.0.0.3", 8443).publish(client(operator_controller), &ended).await;

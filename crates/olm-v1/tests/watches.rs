@@ -108,7 +108,7 @@ async fn repaired(bench: &Bench, name: &str) {
     bench.api.until(&settings(name), whole).await;
 }
 
-/// OLM1-CTRL-08, OLM1-PERM-01: the account that a watch was opened as loses its rights, and the watch breaks: the other extension's account
+/// OLM1-CTRL-08, OLM1-PERM-01: the account that a watch was opened as loses its permissions, and the watch breaks: the other extension's account
 /// goes on with it, and its drift is repaired. An object that is labelled as somebody else's still wakes its owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_goes_on_as_somebody_else() {

@@ -7,11 +7,12 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, DependencyRef};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
-use mainstay_bundle::rights::{Grant, Installer, manifests};
+use mainstay_bundle::permissions::Grant;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::approval::{self, approved};
 use mainstay_objects::{Expect, ObjectRef, Patch, Step};
 use mainstay_olm_v1_core::extension::approval::dependency_ref;
+use mainstay_olm_v1_core::extension::permissions::{Installer, manifests, needed};
 use mainstay_olm_v1_core::extension::{self, KIND};
 use serde_json::{Value, json};
 
@@ -191,7 +192,7 @@ async fn prepared(
     let namespace = suggested.unwrap_or_else(|| format!("{}-system", bundle.package));
     let name = &bundle.package;
     let objects = bundles::rendered(&content, &namespace, None, settings.gates.certificates())?;
-    let grants = bundles::permissions(&objects, name);
+    let grants = needed(&objects, name);
     let account = format!("{name}-installer");
     let installer = Installer { extension: name.clone(), service_account: account.clone(), namespace: namespace.clone() };
     let extension = json!({

@@ -1,8 +1,8 @@
 //! Bundles as the cluster would install them: chosen, pulled, rendered, with the permissions that this needs.
 
-use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
-use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
+use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_olm_v1_core::extension::supported;
 use mainstay_resolver::{Request, Resolution};
 use serde_json::Value;
 
@@ -47,12 +47,7 @@ pub fn rendered(
 ) -> Result<Vec<Value>, Failure> {
     let subject = || format!("bundle {}", bundle.csv.name);
     let impossible = |error: &dyn std::error::Error| Failure::new(FailureKind::Impossible, subject(), error.to_string());
-    let target_namespaces = gates::target_namespaces(watch_namespace).map_err(|error| impossible(&error))?;
+    let target_namespaces = supported::target_namespaces(watch_namespace).map_err(|error| impossible(&error))?;
     let options = RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates, deployment: None };
     render(bundle, &options).map_err(|error| impossible(&error))
-}
-
-/// Returns the permissions that an installer of these objects needs (MS-RBAC-01).
-pub fn permissions(objects: &[Value], extension: &str) -> Vec<Grant> {
-    derive(objects, &ExtensionRef { name: extension.to_owned() })
 }

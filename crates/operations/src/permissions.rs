@@ -4,12 +4,13 @@
 mod excess;
 
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
+use mainstay_bundle::permissions::{Grant, missing};
 use mainstay_bundle::{Bundle, CertificateProvider};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::revision::{History, Revision};
 use mainstay_olm_v1::manifests::token_access;
 use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::permissions::{Installer, manifests, needed};
 use mainstay_olm_v1_core::extension::request::request;
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::Value;
@@ -87,8 +88,8 @@ impl PermissionsRequest {
         let own = self.own_namespace.then_some(installer.namespace.as_str());
         let watch = own.or_else(|| extension.and_then(extensions::watch_namespace));
         let objects = bundles::rendered(bundle, &installer.namespace, watch, certificates)?;
-        let mut grants = bundles::permissions(&objects, &installer.extension);
-        grants.extend(bundles::permissions(kept, &installer.extension));
+        let mut grants = needed(&objects, &installer.extension);
+        grants.extend(needed(kept, &installer.extension));
         Ok(InstallerNeeds { bundle: bundle.csv.name.clone(), grants: missing(&[], &grants), installer, access: Vec::new() })
     }
 
@@ -184,7 +185,7 @@ impl<'s> Inquiry<'s> {
                 Failure::new(FailureKind::NotFound, format!("clusterextension {}", request.package), "has nothing installed")
                     .hint("mainstay list shows what is installed; --diff FROM TO compares any two versions")
             })?;
-            let grants = bundles::permissions(&revision.record.objects, &request.package);
+            let grants = needed(&revision.record.objects, &request.package);
             let installer = request.installer(known.as_ref().map(|known| &known.extension), None);
             return Ok(InstallerNeeds { bundle: revision.record.bundle.name.clone(), grants, installer, access: Vec::new() });
         }

@@ -153,7 +153,7 @@ impl Planner<'_, '_> {
             subject: change.extension().to_owned(),
             applicable,
             writes: shown,
-            installer_rights: installer_permissions,
+            installer_permissions,
             steps,
             ..Preview::default()
         };

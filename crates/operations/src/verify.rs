@@ -27,7 +27,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn
     planned.preview.verification = writes(session, &planned.writes).await;
     let (writer, asked_as) = acting(session, planned).await;
     let writer = writer.dry();
-    let grants = !planned.preview.installer_rights.is_empty();
+    let grants = !planned.preview.installer_permissions.is_empty();
     for (index, (steps, shown)) in planned.path.iter().zip(&mut planned.preview.steps).enumerate() {
         let around = Around { now: steps, before: &planned.path[..index] };
         for step in steps.iter().filter(|step| step.operation != How::Wait) {

@@ -35,7 +35,7 @@ pub enum Error {
     /// The namespace of the signing key is not found. It comes with the account and its permissions, which this program does not grant itself.
     #[error(
         "there is no namespace {NAMESPACE}, where the signing key is kept; mainstay deploy --components service-ca makes it with account and \
-         rights, kubectl create namespace {NAMESPACE} makes it alone"
+         permissions, kubectl create namespace {NAMESPACE} makes it alone"
     )]
     NoHome,
     /// The cluster refused a request or did not answer.

@@ -1,4 +1,4 @@
-//! The service CA against the real API, as its own account with exactly the rights of its manifests.
+//! The service CA against the real API, as its own account with exactly the permissions of its manifests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn issuer(secret: &Value) -> String {
 }
 
 /// COP-34, COP-SCA-01, COP-SCA-03: a Service gets its Secret, also after the Secret was deleted or spoilt; every kind that asks for the bundle
-/// gets it, with the loop's own rights only.
+/// gets it, with the loop's own permissions only.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_and_bundles_are_kept() {
     let mut api = Api::start().await;

@@ -190,9 +190,9 @@ fn evil_images() {
     assert_eq!(said["status"]["resolvedSource"]["image"]["ref"], good, "the old content keeps being served");
 }
 
-/// OLM1-PERM-01, OLM1-PERM-05, OLM1-PERM-09: missing rights are listed before anything is written; a later grant is picked up.
+/// OLM1-PERM-01, OLM1-PERM-05, OLM1-PERM-09: missing permissions are listed before anything is written; a later grant is picked up.
 #[test]
-fn missing_rights() {
+fn missing_permissions() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
     let registry = Registry::ours();

@@ -94,7 +94,7 @@ fn a_catalog_from_beginning_to_end() {
     cluster.mainstay(&["catalog", "show", "team"]).exits(3);
 }
 
-/// MS-CLI-03, MS-CLI-05, MS-CLI-06, MS-RBAC-01, OLM1-PERM-05, OLM1-UPG-01, OLM1-INST-15: a package of ours is installed with least rights, upgraded along its channel, described, uninstalled.
+/// MS-CLI-03, MS-CLI-05, MS-CLI-06, MS-RBAC-01, OLM1-PERM-05, OLM1-UPG-01, OLM1-INST-15: a package of ours is installed with least permissions, upgraded along its channel, described, uninstalled.
 #[test]
 fn an_extension_by_the_command_line() {
     let Some(()) = need_kubectl() else { return };
@@ -113,7 +113,7 @@ fn an_extension_by_the_command_line() {
     assert!(said.contains("gadget") && said.contains("1.0.0"), "{said}");
     let live = until_installed(&cluster, "gadget", "1.0.0");
     assert_eq!(condition(&live, "Installed")["status"], "True");
-    // Least rights: the installer's account is no administrator.
+    // Least permissions: the installer's account is no administrator.
     let (namespace, account) = (live["spec"]["namespace"].as_str().unwrap(), live["spec"]["serviceAccount"]["name"].as_str().unwrap());
     let user = format!("system:serviceaccount:{namespace}:{account}");
     assert_eq!(cluster.kubectl(&["auth", "can-i", "*", "*", "--as", &user]).exits(1).lines().next(), Some("no"));

@@ -77,10 +77,10 @@ fn an_unknown_package() {
     assert_eq!(catalog["situation"], "healthy", "{catalog:#}");
 }
 
-/// MS-EXPL-02, OLM1-CTRL-03, OLM1-PERM-14, MS-RBAC-01, MS-POL-02: no account, then an account with few rights; what is proposed leads to an
+/// MS-EXPL-02, OLM1-CTRL-03, OLM1-PERM-14, MS-RBAC-01, MS-POL-02: no account, then an account with few permissions; what is proposed leads to an
 /// install, and leaves no excess.
 #[test]
-fn a_missing_account_and_missing_rights() {
+fn a_missing_account_and_missing_permissions() {
     let Some((cluster, _registry)) = world() else { return };
     cluster.apply(&wish("gadget", "tools", "gadget", "1.1.0"));
     until_said(&cluster, "clusterextension", "gadget", "Installed", "not found in namespace");
@@ -115,12 +115,12 @@ fn an_object_of_another_extension() {
     until_said(&cluster, "clusterextension", "widget", "Progressing", "already exists in namespace");
     let told = answer(&cluster, "widget");
     assert_eq!(told["situation"], "object-owned", "{told:#}");
-    assert!(told["summary"].as_str().unwrap().ends_with("belongs to clusterextension gadget"), "{told:#}");
+    assert!(told["summary"].as_str().unwrap().ends_with("is managed by clusterextension gadget"), "{told:#}");
     assert_eq!(told["next"]["commands"], json!(["mainstay uninstall widget"]), "{told:#}");
 }
 
 /// MS-EXPL-04, MS-EXPL-03, MS-RBAC-01, MS-CLI-06: healthy but pinned; what is proposed leads to the newest version. The graph marks what is
-/// held back, the comparison of rights works between versions, and waiting ends with its codes.
+/// held back, the comparison of permissions works between versions, and waiting ends with its codes.
 #[test]
 fn healthy_but_pinned() {
     let Some((cluster, _registry)) = world() else { return };

@@ -17,7 +17,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Finding> {
     match manifest.kind() {
         "PodDisruptionBudget" => budget(manifest),
         "PriorityClass" => priority_class(manifest),
-        "Role" | "ClusterRole" => rights(manifest),
+        "Role" | "ClusterRole" => permissions(manifest),
         _ => Vec::new(),
     }
 }
@@ -57,7 +57,7 @@ fn priority_class(manifest: &Manifest) -> Vec<Finding> {
     vec![finding.at(&manifest.file, "globalDefault")]
 }
 
-fn rights(manifest: &Manifest) -> Vec<Finding> {
+fn permissions(manifest: &Manifest) -> Vec<Finding> {
     let entries = match &manifest.object["rules"] {
         Value::Null => return Vec::new(),
         Value::Array(rules) => rules,

@@ -16,7 +16,7 @@ pub(super) fn validate(manifests: &Manifests) -> Vec<Finding> {
     resource_requests(csv, &mut findings);
     descriptions(csv, &mut findings);
     channels(manifests, csv, &mut findings);
-    crd_rights(csv, &mut findings);
+    crd_permissions(csv, &mut findings);
     name(csv, &mut findings);
     findings
 }
@@ -79,7 +79,7 @@ fn channels(manifests: &Manifests, csv: &CsvManifest, findings: &mut Vec<Finding
     }
 }
 
-fn crd_rights(csv: &CsvManifest, findings: &mut Vec<Finding>) {
+fn crd_permissions(csv: &CsvManifest, findings: &mut Vec<Finding>) {
     let has = |rule: &Value, key: &str, wanted: &[&str]| {
         rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).any(|item| wanted.contains(&item))
     };

@@ -26,7 +26,7 @@ Examples:
   mainstay approve beacon-3f9c0d1a7b52 --yes -o json
 
 An approval is for this very change, once. When the catalogs or the extension move on, another plan takes its place and has to be approved
-anew. What the change needs besides is made first, with your rights: a namespace, an account with the least rights and a ClusterExtension
+anew. What the change needs besides is made first, with your permissions: a namespace, an account with the least permissions and a ClusterExtension
 for each bundle. Such an extension stays at the version that was shown and approved, until mainstay upgrade NAME lets it follow the
 catalog; what needs it still holds it where it must be.")]
 pub struct Arguments {
@@ -122,10 +122,11 @@ fn show(approval: &Approval) {
         "clusterextension {}: {from} -> {} ({}, catalog {})",
         spec.subject.name, spec.to.name, spec.to.version, spec.to.catalog
     ));
-    let ChangeSummary { rights_gained, rights_lost, custom_resource_definitions, images, changes, dependencies, warnings } = &spec.summary;
+    let ChangeSummary { permissions_gained, permissions_lost, custom_resource_definitions, images, changes, dependencies, warnings } =
+        &spec.summary;
     let lists = [
-        ("permissions gained", rights_gained),
-        ("permissions lost", rights_lost),
+        ("permissions gained", permissions_gained),
+        ("permissions lost", permissions_lost),
         ("CRDs", custom_resource_definitions),
         ("images", images),
         ("objects", changes),

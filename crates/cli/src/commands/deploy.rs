@@ -77,7 +77,7 @@ Components, each in its own namespace:
                          olms.operator.openshift.io is served
   all                    all that this cluster has a use for
 
-The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the rights it
+The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the permissions it
 needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
 accounts alone: mainstay install grants it each, and so does the output of mainstay rbac; this command does it for extensions that are there.
 --any-service-account lets it act as every account of the cluster, cluster-admin's among them; --create-namespaces lets it make the

@@ -77,14 +77,14 @@ pub struct Arguments {
 /// What is planned.
 #[derive(Debug, Subcommand)]
 enum Operation {
-    /// What mainstay install would do
+    /// What mainstay install satisfies it
     Install {
         #[command(flatten)]
         request: RequestArguments,
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay upgrade would do
+    /// What mainstay upgrade satisfies it
     Upgrade {
         /// The extension
         name: String,
@@ -103,7 +103,7 @@ enum Operation {
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay rollback would do
+    /// What mainstay rollback satisfies it
     Rollback {
         /// The extension
         name: String,
@@ -119,7 +119,7 @@ enum Operation {
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay uninstall would do
+    /// What mainstay uninstall satisfies it
     Uninstall {
         /// The extension
         name: String,

@@ -6,7 +6,7 @@ mod excess;
 
 use clap::{Args, ValueEnum};
 use mainstay_bundle::CertificateProvider;
-use mainstay_bundle::rights::{Grant, Scope};
+use mainstay_bundle::permissions::{Grant, Scope};
 use mainstay_operations::permissions::{Inquiry, InstallerNeeds, PermissionsRequest};
 use mainstay_terminal::bundles;
 use mainstay_terminal::cluster::ClusterArgs;

@@ -81,7 +81,7 @@ async fn rollback(session: &Session, arguments: &Arguments) -> Result<(), Failur
     if let Some(refusal) = planned.refusal() {
         return Err(refusal.into());
     }
-    for grant in &planned.preview.installer_rights {
+    for grant in &planned.preview.installer_permissions {
         note(format!("the installer gets in addition: {grant}"));
     }
     for choice in &planned.choices {

@@ -21,7 +21,7 @@ Examples:
   mainstay wait beacon --for deleted --timeout 1m
   mainstay wait clustercatalog team              until it serves
 
-Progress is on stderr. Exit codes: 0 it is so, 3 there is nothing of this name, 4 it cannot become so without somebody's help,
+Progress is on stderr. Exit codes: 0 it is so, 3 there is nothing of this name, 4 it cannot become so without a user's action,
 5 it is not so yet.")]
 pub struct Arguments {
     /// [clusterextension|clustercatalog] NAME

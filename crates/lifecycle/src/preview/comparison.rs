@@ -63,7 +63,7 @@ impl<'a> Comparison<'a> {
             let deleted = self.deletes(&target);
             let Some(found) = self.present(&target) else { continue };
             let change = if deleted { Change::Deleted } else { Change::Kept };
-            let note = if deleted { "the bundle does not hold it any more" } else { why_kept(found) };
+            let note = if deleted { "no longer part of the bundle" } else { why_kept(found) };
             all.push(Object { change, note: note.to_owned(), ..named(&target) });
         }
         all
@@ -128,7 +128,7 @@ fn why_kept(found: &Value) -> &'static str {
     } else if !found["metadata"]["deletionTimestamp"].is_null() {
         "it is being deleted already"
     } else {
-        "it does not belong to the extension any more, or the plan ended before"
+        "it is no longer managed by the extension, or the plan ended before"
     }
 }
 

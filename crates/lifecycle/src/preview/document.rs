@@ -21,7 +21,8 @@ pub struct Preview {
     pub writes: Vec<Object>,
     /// The permissions that the installer's account gains, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub installer_rights: Vec<String>,
+    #[serde(rename = "installerRights")]
+    pub installer_permissions: Vec<String>,
     /// The server's answers to the command's own writes as a dry run, if it was asked (MS-PLAN-03).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verification: Vec<Verification>,
@@ -61,10 +62,12 @@ pub struct Step {
     pub custom_resource_definitions: Vec<CrdChange>,
     /// Permissions that the operator's accounts gain, as rules in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rights_gained: Vec<String>,
+    #[serde(rename = "rightsGained")]
+    pub permissions_gained: Vec<String>,
     /// Permissions that they lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rights_lost: Vec<String>,
+    #[serde(rename = "rightsLost")]
+    pub permissions_lost: Vec<String>,
     /// Images that are pulled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,

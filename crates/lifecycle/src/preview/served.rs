@@ -247,9 +247,9 @@ mod tests {
         told(wanted, before, Cluster { served: Some(&served), version: Some("1.34.0") })
     }
 
-    /// MS-PLAN-01: rights on what Kubernetes removed are told, unless the bundle is ready for what came in its place.
+    /// MS-PLAN-01: permissions on what Kubernetes removed are told, unless the bundle is ready for what came in its place.
     #[test]
-    fn rights_on_removed_apis() {
+    fn permissions_on_removed_apis() {
         let old = role(&json!([{"apiGroups": ["extensions"], "resources": ["ingresses", "deployments/scale"], "verbs": ["get"]}]));
         let both = role(&json!([{"apiGroups": ["extensions", "apps"], "resources": ["deployments"], "verbs": ["get"]}]));
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
 
     /// MS-PLAN-01: what the cluster does not serve is told once, and only where a request is meant.
     #[test]
-    fn rights_on_what_is_not_served() {
+    fn permissions_on_what_is_not_served() {
         let rules = role(&json!([
             {"apiGroups": ["route.example.org"], "resources": ["routes", "routes/custom-host"], "verbs": ["get"]},
             {"apiGroups": ["example.com"], "resources": ["widgets", "widgets/status"], "verbs": ["*"]},

@@ -156,10 +156,10 @@ fn there(snapshot: &Snapshot, choice: &Choice) -> String {
         let bundle = &peer.status.as_ref()?.install.as_ref()?.bundle;
         Some(format!("clusterextension {} has installed {}", peer.name_any(), bundle.version))
     });
-    installed.unwrap_or_else(|| format!("not installed; {choice} would do"))
+    installed.unwrap_or_else(|| format!("not installed; {choice} satisfies it"))
 }
 
-/// The command that creates a policy with which a package's dependencies are installed along with it.
+/// The command that creates a policy with which a package's dependencies are installed in addition.
 pub fn following(package: &str) -> String {
     let policy = serde_json::json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": package},
         "spec": {"packages": [package], "resolveDependencies": "Plan"}});

@@ -168,7 +168,7 @@ fn not_seen(facts: &Facts) -> Explanation {
                 .command("mainstay status")
                 .command("kubectl get leases --all-namespaces"),
         ),
-        ..Explanation::new(extension_subject(name), "not-looked-at", State::NotInstalled, "nobody has looked at it yet")
+        ..Explanation::new(extension_subject(name), "not-looked-at", State::NotInstalled, "no controller has looked at it yet")
     }
 }
 

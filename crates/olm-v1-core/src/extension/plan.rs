@@ -13,7 +13,7 @@ mod release;
 use std::sync::Arc;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
-use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
+use mainstay_bundle::{Bundle, Config, ConfigError, RenderError, RenderOptions, render};
 use mainstay_lifecycle::approval::{AdditionalBundle, Gate, Mark};
 use mainstay_lifecycle::change::{self, Action, Change, PlannedStep};
 use mainstay_lifecycle::health_gate::{HealthGate, HealthLimit, Outlook};
@@ -26,6 +26,7 @@ use serde_json::Value;
 use super::account_name;
 use super::dependencies::Dependencies;
 use super::facts::{Answer, Fact, Snapshot, UnreadableHistory};
+use super::supported::{self, Refusal};
 
 pub use checks::lacking;
 pub use crd_safety::{WARN, crd_findings};
@@ -274,7 +275,7 @@ pub enum ContentError {
 /// A bundle's objects as they are applied for the extension, in order.
 pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, ContentError> {
     let extension = &*snapshot.extension;
-    gates::check(bundle, &snapshot.gates.bundle())?;
+    supported::check(bundle, &snapshot.gates)?;
     let config = configured(extension, bundle, snapshot)?;
     let annotated = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
     let annotated = annotated.filter(|_| snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
@@ -282,7 +283,7 @@ pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, Cont
     let watch = config.watch_namespace.as_deref().or(annotated);
     let options = RenderOptions {
         install_namespace: extension.spec.namespace.clone(),
-        target_namespaces: gates::target_namespaces(watch)?,
+        target_namespaces: supported::target_namespaces(watch)?,
         certificates: snapshot.gates.certificates(),
         deployment: config.deployment,
     };
@@ -295,7 +296,7 @@ pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, Cont
 /// The configuration that the extension requests, in the bundle's form (OLM1-API-06).
 fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot) -> Result<Config, ConfigError> {
     match extension.spec.config.as_ref().and_then(|config| config.inline.as_ref()) {
-        Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
+        Some(inline) => Config::read(inline, &bundle.csv, snapshot.gates.on("DeploymentConfig")),
         None => Ok(Config::default()),
     }
 }

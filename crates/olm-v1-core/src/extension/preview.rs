@@ -78,13 +78,13 @@ pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
 pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let looked = comparison(snapshot, plan);
     let (mut objects, mut crds) = (looked.objects(), crds::changes(&looked, &extra.instances));
-    let (mut rights_gained, mut rights_lost) = (Vec::new(), Vec::new());
+    let (mut permissions_gained, mut permissions_lost) = (Vec::new(), Vec::new());
     if plan.action == Action::Report {
         // Nothing changes: only obstacles are shown.
         objects.retain(|object| object.change == Change::Conflicting);
         crds.retain(|crd| !crd.findings.is_empty());
     } else {
-        (rights_gained, rights_lost) = delta(looked.before(), looked.wanted());
+        (permissions_gained, permissions_lost) = delta(looked.before(), looked.wanted());
     }
     objects.splice(0..0, plan.namespace.as_ref().map(made));
     let problem = problem(snapshot, plan);
@@ -110,8 +110,8 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
         api_extensions: api_extensions(&objects),
         objects,
         custom_resource_definitions: crds,
-        rights_gained,
-        rights_lost,
+        permissions_gained,
+        permissions_lost,
         images: images(snapshot, plan, extra),
         not_served: if comes { told.not_served } else { Vec::new() },
         warnings,
@@ -184,7 +184,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 _ => None,
             };
             problem.causes.push(match (&refusal.owner, maker) {
-                (Some((kind, name)), _) => format!("{} belongs to {kind} {name}", refusal.object),
+                (Some((kind, name)), _) => format!("{} is managed by {kind} {name}", refusal.object),
                 (None, Some(maker)) => format!("{} was made by {maker}, and is not managed by any extension", refusal.object),
                 (None, None) => format!("{} is not managed by any extension", refusal.object),
             });

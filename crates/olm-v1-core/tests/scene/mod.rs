@@ -1,4 +1,4 @@
-//! A small world for the pure plan: an extension, catalogs from a line of text, bundles, records, live objects and rights; and its answer
+//! A small world for the pure plan: an extension, catalogs from a line of text, bundles, records, live objects and permissions; and its answer
 //! as text.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -136,10 +136,10 @@ pub struct Scene {
 
 /// A role with everything for the account `installer`.
 pub fn everything() -> PolicyIndex {
-    rights(&json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]))
+    permissions(&json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]))
 }
 
-pub fn rights(rules: &Value) -> PolicyIndex {
+pub fn permissions(rules: &Value) -> PolicyIndex {
     let mut policy = PolicyIndex::default();
     policy.apply(&json!({"kind": "ClusterRole", "metadata": {"name": "installer"}, "rules": rules})).unwrap();
     let binding = json!({"kind": "ClusterRoleBinding", "metadata": {"name": "installer"},

@@ -262,11 +262,11 @@ impl Operator {
                 continue;
             }
             let reference = object["spec"]["source"]["image"]["ref"].as_str().unwrap_or_default();
-            tracing::info!(catalog = %object["metadata"]["name"], reference, "a default catalog is put right");
+            tracing::info!(catalog = %object["metadata"]["name"], reference, "a default catalog is restored");
             let (catalog, effect) = self.writer.apply(&object, true, &Expect::default()).await?;
             let (reason, done) = match effect {
                 Effect::Created => ("DefaultCatalogCreated", "made"),
-                _ => ("DefaultCatalogRestored", "put right"),
+                _ => ("DefaultCatalogRestored", "restored"),
             };
             let note =
                 format!("the default catalog of platform {platform} was {done}: {reference}, priority {}", object["spec"]["priority"]);

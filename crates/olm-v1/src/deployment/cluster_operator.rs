@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Frame, METRICS, Program, Serving, labelled, lease_rights};
+use super::{Frame, METRICS, Program, Serving, labelled, lease_permissions};
 use crate::cluster_operator::{ACCOUNT, LEASE, NAMESPACE, manifests};
 use crate::manifests::metrics_access;
 
@@ -28,7 +28,7 @@ impl ClusterOperator {
     pub fn objects(&self, frame: &Frame) -> Vec<Value> {
         let mut before = manifests(&self.system_namespace);
         // Its Lease is in the controllers' namespace.
-        before.extend(lease_rights(&self.system_namespace, LEASE, (NAMESPACE, ACCOUNT)));
+        before.extend(lease_permissions(&self.system_namespace, LEASE, (NAMESPACE, ACCOUNT)));
         before.extend(metrics_access(ACCOUNT, ACCOUNT, &frame.namespace));
         labelled(frame.around(before, Vec::new(), &[self.program()]))
     }

@@ -26,7 +26,7 @@ const CATALOGD_METRICS_PORT: u16 = 7443;
 
 /// The settings of the deployment of both controllers.
 #[derive(Clone, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of whoever deploys")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of the deployment")]
 pub struct OlmV1 {
     /// True if both controllers are one program with one account.
     pub combined: bool,
@@ -61,7 +61,7 @@ impl OlmV1 {
         let programs = self.programs(namespace);
         let mut before = manifests_for(namespace, self.accounts());
         before.extend(own_namespace(namespace, self.accounts()));
-        before.extend(self.rights(namespace));
+        before.extend(self.permissions(namespace));
         let services = vec![
             // Without a selector: it leads to the leader, which writes its endpoints itself.
             service(namespace, CATALOGD_SERVICE, None, &json!([port("https", 443, CATALOGS)])),
@@ -152,7 +152,7 @@ impl OlmV1 {
     }
 
     /// Returns the permissions beyond those that both controllers always have.
-    fn rights(&self, home: &str) -> Vec<Value> {
+    fn permissions(&self, home: &str) -> Vec<Value> {
         let mut objects = Vec::new();
         if let Some((namespace, name)) = &self.pull_secret {
             let (role, subjects) = (PULL_SECRET_ROLE, self.accounts().subjects(home));

@@ -2,16 +2,16 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ListParams};
-use mainstay_bundle::rights::{Grant, Scope, missing};
+use mainstay_bundle::permissions::{Grant, Scope, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::permissions::needed as needs;
 use mainstay_rbac::{AUTHENTICATED_GROUP, PolicyIndex, RoleView as _, UserInfo, parse_binding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Known;
-use crate::bundles;
 use crate::failure::refused;
 use crate::session::Session;
 
@@ -38,7 +38,7 @@ pub async fn excess(session: &Session, name: &str) -> Result<Excess, Failure> {
     };
     let account = account_name(&known.extension);
     let user = UserInfo::service_account(&known.extension.spec.namespace, account);
-    let needed = bundles::permissions(&installed.record.objects, name);
+    let needed = needs(&installed.record.objects, name);
     let bindings = bindings(session).await?;
     let grants = held(&bindings, &user)
         .into_iter()
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// MS-POL-02: excess rights of an account, with the role that they are from; what everybody may do does not count.
+    /// MS-POL-02: excess permissions of an account, with the role that they are from; what everybody may do does not count.
     #[test]
     fn excess_is_what_roles_grant_beyond_need() {
         let role = |name: &str, verbs: &[&str]| json!({"kind": "ClusterRole", "metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]});

@@ -1,10 +1,11 @@
 //! A plan of an install: namespace, account, permissions, extension.
 
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, WATCH_NAMESPACE};
-use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
+use mainstay_bundle::permissions::{Grant, missing};
 use mainstay_catalog::near::nearest;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::Step;
+use mainstay_olm_v1_core::extension::permissions::{self, Installer, manifests};
 use mainstay_resolver::Request;
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::choices::{self, Choice};
 use super::dependencies::{offer_dependencies, offers_dependencies};
 use super::installer::{administrator, labelled};
 use super::{Planned, Planner, apply_step, read};
-use crate::bundles;
 use crate::catalogs::only;
 use crate::change::{Change, InstallRequest, InstallerPermissions};
 use crate::extensions::{API_VERSION, reference};
@@ -168,8 +168,7 @@ impl Planner<'_, '_> {
         if path.iter().any(|bundle| bundle.step.problem.is_some()) {
             return Ok(None);
         }
-        let grants =
-            path.iter().flat_map(|bundle| bundles::permissions(&objects(bundle.plan.record.as_deref()), &name)).collect::<Vec<_>>();
+        let grants = path.iter().flat_map(|bundle| permissions::needed(&objects(bundle.plan.record.as_deref()), &name)).collect::<Vec<_>>();
         Ok(Some(missing(&[], &grants)))
     }
 }

@@ -3,10 +3,11 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
 use kube::api::{Api, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_bundle::rights::{Grant, Installer, Scope};
+use mainstay_bundle::permissions::{Grant, Scope};
 use mainstay_diagnostics::Failure;
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::permissions::Installer;
 use mainstay_rbac::parse_rules;
 use serde_json::{Value, json};
 

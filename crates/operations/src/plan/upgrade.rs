@@ -1,10 +1,11 @@
 //! A plan of another version or channel, and the parts that every change of an existing extension shares.
 
 use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
-use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
+use mainstay_bundle::permissions::{Grant, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::permissions::{Installer, manifests};
 use mainstay_olm_v1_core::extension::plan::WARN;
 use serde_json::{Value, json};
 

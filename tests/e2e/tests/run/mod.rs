@@ -1,4 +1,4 @@
-//! `mainstay run` and `mainstay deploy`: the controllers as processes of their own, with the rights that they are deployed with.
+//! `mainstay run` and `mainstay deploy`: the controllers as processes of their own, with the permissions that they are deployed with.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod certificates;

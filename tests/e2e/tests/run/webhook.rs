@@ -130,7 +130,7 @@ fn service_ca(world: &World) -> Replica {
     Replica { child: command.spawn().unwrap(), log, health: 0, metrics: 0, external: String::new() }
 }
 
-/// OLM1-CAT-03, MS-CLI-04, COP-SCA-01, COP-SCA-03, COP-SCA-05: the service CA is deployed beside both controllers and has, with the rights of its
+/// OLM1-CAT-03, MS-CLI-04, COP-SCA-01, COP-SCA-03, COP-SCA-05: the service CA is deployed beside both controllers and has, with the permissions of its
 /// account, their certificates made and the webhook trusted. Uninstalling keeps what it signed with.
 #[test]
 fn the_service_ca_makes_the_certificates() {

@@ -1,4 +1,4 @@
-//! A cluster into which the controllers were deployed, and processes of `mainstay run` with the rights of the deployed accounts.
+//! A cluster into which the controllers were deployed, and processes of `mainstay run` with the permissions of the deployed accounts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! The components that can be deployed: those of `mainstay run`, each in a namespace of its own.
 
 use mainstay_olm_v1::cluster_operator;
-use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS, OlmV1, Program, Serving, labelled, lease_rights};
+use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS, OlmV1, Program, Serving, labelled, lease_permissions};
 use mainstay_olm_v1::manifests::metrics_access;
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ impl Component {
             Self::ServiceCa => {
                 let mut before = mainstay_service_ca::manifests();
                 let home = mainstay_service_ca::NAMESPACE;
-                before.extend(lease_rights(home, mainstay_service_ca::LEASE, (home, mainstay_service_ca::ACCOUNT)));
+                before.extend(lease_permissions(home, mainstay_service_ca::LEASE, (home, mainstay_service_ca::ACCOUNT)));
                 before.extend(metrics_access(self.name(), mainstay_service_ca::ACCOUNT, &frame.namespace));
                 labelled(frame.around(before, Vec::new(), &[service_ca()]))
             }
@@ -174,7 +174,7 @@ mod tests {
 
     /// MS-CLI-04: nobody has a right to everything, and of named Leases each has its own.
     #[test]
-    fn every_part_has_its_own_rights() {
+    fn every_part_has_its_own_permissions() {
         for (component, lease) in [
             (Component::ServiceCa, "service-ca-controller-lock"),
             (Component::OlmV1, "catalogd-operator-lock"),

@@ -100,7 +100,7 @@ pub async fn remove_made(writer: &Writer, component: Component, system_namespace
         _ => 0,
     });
     if component == Component::OlmV1 {
-        made.splice(0..0, rights_elsewhere(writer, system_namespace).await?);
+        made.splice(0..0, permissions_elsewhere(writer, system_namespace).await?);
     }
     for place in made.into_iter().rev().filter(|old| old.kind != "Namespace" && !wanted.iter().any(|new| new.same(old))) {
         let is_foreign = !delete_made(writer, &place).await?;
@@ -134,7 +134,7 @@ pub fn is_made(live: &Value) -> bool {
 
 /// The permission to read the global pull secret lies beside that secret, and those to act as accounts of extensions lie beside these, in namespaces
 /// that only the live objects tell.
-async fn rights_elsewhere(writer: &Writer, namespace: &str) -> Result<Vec<ObjectRef>, Failure> {
+async fn permissions_elsewhere(writer: &Writer, namespace: &str) -> Result<Vec<ObjectRef>, Failure> {
     let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "RoleBinding");
     let all = writer.list(&gvk, usize::MAX).await.map_err(|error| not_written(&error))?;
     let ours = all.iter().filter(|binding| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use mainstay_bundle::rights::Grant;
+use mainstay_bundle::permissions::Grant;
 use mainstay_diagnostics::counted;
 use mainstay_operations::permissions::InstallerNeeds;
 use mainstay_terminal::errors::Failure;
@@ -18,8 +18,11 @@ pub(super) fn show(format: Option<&Format>, from: &InstallerNeeds, to: &Installe
         Some(Format::Yaml) => output::yaml(&to.manifests()),
         Some(other) => {
             let list = |grants: &[Grant]| grants.iter().map(|grant| as_json(grant, None)).collect::<Vec<Value>>();
-            let rights = json!({"from": list(&from.grants), "to": list(&to.grants)});
-            output::value(other, &json!({"from": from.bundle, "to": to.bundle, "more": list(&more), "less": list(&less), "rights": rights}))
+            let permissions = json!({"from": list(&from.grants), "to": list(&to.grants)});
+            output::value(
+                other,
+                &json!({"from": from.bundle, "to": to.bundle, "more": list(&more), "less": list(&less), "rights": permissions}),
+            )
         }
     }
 }
@@ -44,7 +47,7 @@ fn text(from: &str, to: &str, more: &[Grant], less: &[Grant]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_bundle::rights::{Scope, missing};
+    use mainstay_bundle::permissions::{Scope, missing};
     use mainstay_rbac::PolicyRule;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! The account with which an extension is installed, its permissions, and the install records (OLM1-CTRL-03, OLM1-PERM-14).
 
-use mainstay_bundle::rights::{Grant, Scope};
+use mainstay_bundle::permissions::{Grant, Scope, missing};
 use mainstay_lifecycle::preflight::Report;
 use serde_json::json;
 
@@ -13,17 +13,17 @@ use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};
 pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let (name, namespace) = (name(extension), &extension.spec.namespace);
-    let why = "an extension is installed with the rights of this account, and with no others";
+    let why = "an extension is installed with the permissions of this account, and with no others";
     if account.is_empty() {
         let made = format!("{name}-installer");
         return held(facts, "no-account-named", "it names no ServiceAccount to install with".to_owned()).because(why).then(
-            Action::new("Name an account, and make it with the rights that this package needs:").by(
+            Action::new("Name an account, and make it with the permissions that this package needs:").by(
                 extension,
                 Remedy::All(vec![Remedy::Account(made), Remedy::Grant { namespace: facts.namespace_exists == Some(false) }]),
             ),
         );
     }
-    let mut action = Action::new("Make the account, with the rights that this package needs:");
+    let mut action = Action::new("Make the account, with the permissions that this package needs:");
     let mut answer =
         held(facts, "account-missing", format!("the ServiceAccount {account} does not exist in namespace {namespace}")).because(why);
     let makes = facts.plan.as_ref().is_ok_and(|plan| plan.namespace.is_some());
@@ -31,7 +31,7 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
         answer = answer.because(format!("namespace {namespace} does not exist either; the controller makes it, as the extension asks"));
     } else if facts.namespace_exists == Some(false) {
         answer = answer.because(format!("namespace {namespace} does not exist either"));
-        action = Action::new("Make the namespace, and the account with the rights that this package needs:");
+        action = Action::new("Make the namespace, and the account with the permissions that this package needs:");
     }
     answer.then(action.by(extension, Remedy::Grant { namespace: facts.namespace_exists == Some(false) }))
 }
@@ -43,11 +43,11 @@ pub(super) fn not_lent(facts: &Facts) -> Explanation {
     held(facts, "account-not-lent", format!("operator-controller may not act as the ServiceAccount {account} in namespace {namespace}"))
         .because(format!("it lacks the permission to create serviceaccounts/token of {account} in namespace {namespace}"))
         .because("it acts as the account of each extension, and is granted that account by account")
-        .then(grant_rights(facts, "Grant it this account, with what the package needs of the account itself:"))
+        .then(grant_permissions(facts, "Grant it this account, with what the package needs of the account itself:"))
 }
 
 /// The explanation of missing permissions: verbs, escalation and roles (OLM1-PERM-14).
-pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanation {
+pub(super) fn permissions(facts: &Facts, report: &Report, granting: bool) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let account = format!("{}/{}", extension.spec.namespace, account_name(extension));
     let grants: Vec<String> = grants(report).iter().map(Grant::to_string).collect();
@@ -57,17 +57,17 @@ pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanat
         answer.why.extend(unknown.iter().map(|error| (*error).to_owned()));
         return answer.then(Action::new("Make the role, or delete the binding that refers to it; the check is made again by itself."));
     }
-    let rights = if grants.len() == 1 { "a right".to_owned() } else { format!("{} rights", grants.len()) };
-    let mut answer = held(facts, "rights-missing", format!("the account {account} lacks {rights} that this version needs"));
+    let lacking = if grants.len() == 1 { "a permission".to_owned() } else { format!("{} permissions", grants.len()) };
+    let mut answer = held(facts, "rights-missing", format!("the account {account} lacks {lacking} that this version needs"));
     answer.why.extend(grants);
     answer.why.extend(unknown.iter().map(|error| format!("and perhaps more, since {error}")));
     answer.notes.extend(granting.then(|| {
-        "some of these are what the operator's own roles grant: nobody may grant rights that they do not hold themselves".to_owned()
+        "some of these are what the operator's own roles grant: no user may grant permissions that they do not have themselves".to_owned()
     }));
-    answer.then(grant_rights(facts, "Grant the account what this version needs, and no more:"))
+    answer.then(grant_permissions(facts, "Grant the account what this version needs, and no more:"))
 }
 
-pub(super) fn grant_rights(facts: &Facts, text: &str) -> Action {
+pub(super) fn grant_permissions(facts: &Facts, text: &str) -> Action {
     Action::new(text).by(&facts.snapshot.extension, Remedy::Grant { namespace: false })
 }
 
@@ -81,7 +81,7 @@ fn grants(report: &Report) -> Vec<Grant> {
             rules.iter().map(move |rule| Grant { scope: scope.clone(), rule: rule.clone() })
         })
         .collect();
-    mainstay_bundle::rights::missing(&[], &grants)
+    missing(&[], &grants)
 }
 
 pub(super) fn record(facts: &Facts, unreadable: &UnreadableHistory) -> Explanation {

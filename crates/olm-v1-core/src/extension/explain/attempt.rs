@@ -5,7 +5,7 @@ use mainstay_api::lifecycle::ChangePlanSpec;
 
 use super::super::told::AttemptProblem;
 use super::super::webhooks;
-use super::account::grant_rights;
+use super::account::grant_permissions;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, name};
 
@@ -20,10 +20,10 @@ pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: 
     let summary = &spec.summary;
     let along: Vec<String> = summary.dependencies.iter().map(|bundle| format!("{} ({})", bundle.name, bundle.version)).collect();
     let sections = [
-        ("installed along with it:", &along),
+        ("installed in addition:", &along),
         ("custom resource definitions:", &summary.custom_resource_definitions),
-        ("rights that the operator gains:", &summary.rights_gained),
-        ("rights that the operator loses:", &summary.rights_lost),
+        ("permissions that the operator gains:", &summary.permissions_gained),
+        ("permissions that the operator loses:", &summary.permissions_lost),
         ("warnings:", &summary.warnings),
     ];
     for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -81,12 +81,12 @@ pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
                 .command("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
         ),
         AttemptProblem::Admission => said("admission", "a rule of this cluster refuses an object of the package").then(Action::new(
-            "Change the rule, or ask whoever keeps it for an exception for this namespace; it is tried again by itself.",
+            "Change the rule, or ask its administrators for an exception for this namespace; it is tried again by itself.",
         )),
         AttemptProblem::Namespace => said("namespace-missing", &format!("namespace {namespace} does not exist"))
             .then(Action::new("Make the namespace:").command(format!("kubectl create namespace {namespace}"))),
         AttemptProblem::Permissions => said("rights-missing", "the account may not make a change that this version needs")
-            .then(grant_rights(facts, "Grant the account what this version needs, and no more:")),
+            .then(grant_permissions(facts, "Grant the account what this version needs, and no more:")),
         AttemptProblem::Slow => said("server-slow", "the API server did not answer in time")
             .then(Action::new("Nothing, unless it lasts: it is tried again by itself.")),
         AttemptProblem::Other => said("failed", "the last attempt failed").then(

@@ -98,7 +98,7 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
         let blocked = problem.reason == "Blocked";
         let answer = Explanation {
             since: since(Some(problem)),
-            waits_for: Some(if blocked { "somebody's help".to_owned() } else { "the next attempt, which is made by itself".to_owned() }),
+            waits_for: Some(if blocked { "a user's action".to_owned() } else { "the next attempt, which is made by itself".to_owned() }),
             ..Explanation::new(subject(name), if blocked { "blocked" } else { "not-pulled" }, state, summary)
         };
         let image = catalog.spec.source.image.as_ref().map(|image| image.reference.as_str()).unwrap_or_default();

@@ -1,10 +1,11 @@
 //! The bundle itself: an image that cannot be pulled, content that cannot be installed as requested (OLM1-INST-02, OLM1-INST-03).
 
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_bundle::{Bundle, Refusal, RenderError};
+use mainstay_bundle::{Bundle, RenderError};
 
 use super::super::facts::{PullFailure, PullProblem};
 use super::super::plan::ContentError;
+use super::super::supported::Refusal;
 use super::remedy::ByRemedy as _;
 use super::words::{OrNearby as _, certificate, dated, first_line, held};
 use super::{Action, Explanation, Facts, Remedy, name, overview};
@@ -23,7 +24,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
         }
         PullProblem::Certificate(problem) => certificate(registry, problem),
         PullProblem::Reference | PullProblem::Other if failure.terminal => Action::new(
-            "Trying again does not help: the bundle itself is at fault. Ask for another version, and tell whoever makes the catalog.",
+            "Trying again does not help: the bundle itself is at fault. Ask for another version, and tell the catalog's maintainers.",
         ),
         PullProblem::Reference | PullProblem::Other => {
             Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
@@ -83,7 +84,7 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: Option<&Bundl
         }
         ContentError::Render(error) => held(facts, "invalid-bundle", format!("the content of {bundle_name} is not in order"))
             .because(first_line(&error.to_string()).to_owned())
-            .then(Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.").command(overview(facts)))
+            .then(Action::new("The bundle is at fault: ask for another version, and tell its maintainers.").command(overview(facts)))
             .or_nearby(facts),
     }
 }

@@ -99,7 +99,7 @@ fn broken(facts: &Facts, observed: &Observed) -> Option<Explanation> {
         return Some(
             answer
                 .because(format!("no pod can be made: {why}"))
-                .then(Action::new("Put right what the message names (a quota, a policy, an account); pods are then made by themselves.")),
+                .then(Action::new("Correct what the message names (a quota, a policy, an account); pods are then made by themselves.")),
         );
     }
     Some(answer.then(Action::new("If it does not become ready by itself, its events say why:").command(describe)))

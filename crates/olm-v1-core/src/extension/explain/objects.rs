@@ -31,11 +31,11 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
     };
     match &refusal.owner {
         Some((kind, owner)) if kind == "ClusterExtension" && owner == name => {
-            held(facts, "object-owned", format!("{target} belongs to an earlier extension of the same name that is still being removed"))
+            held(facts, "object-owned", format!("{target} is managed by an earlier extension of the same name that is still being removed"))
                 .then(Action::new("Wait until it is gone; it goes on by itself."))
         }
         Some((kind, owner)) if kind == "ClusterExtension" => {
-            let answer = held(facts, "object-owned", format!("{target} belongs to clusterextension {owner}"));
+            let answer = held(facts, "object-owned", format!("{target} is managed by clusterextension {owner}"));
             let answer = answer.because("two extensions cannot share an object, and a CRD can be installed once on a cluster");
             let others = Action::new(format!("Keep {name} instead: remove {owner}"))
                 .by(extension, Remedy::Uninstall(owner.clone()))
@@ -54,7 +54,7 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
                     .first(),
             }
         }
-        Some((kind, owner)) => held(facts, "object-owned", format!("{target} belongs to {kind} {owner}"))
+        Some((kind, owner)) => held(facts, "object-owned", format!("{target} is managed by {kind} {owner}"))
             .because("what has an owner is not taken over")
             .then(Action::new(format!("Remove {kind} {owner}, if {name} is to take its place; otherwise remove {name}.")))
             .or(look()),
@@ -231,7 +231,7 @@ pub(super) fn not_served(facts: &Facts, target: &ObjectRef) -> Explanation {
             )
             .or_nearby(facts);
     }
-    let answer = answer.because("the kind belongs to another operator, or to another version of Kubernetes");
+    let answer = answer.because("the kind is part of another operator, or of another version of Kubernetes");
     match providers(&facts.snapshot.catalogs, target).first() {
         Some((package, catalog)) => answer.then(
             Action::new(format!("Install {package} of catalog {catalog}, which brings {}; then it goes on by itself.", target.kind)).by(

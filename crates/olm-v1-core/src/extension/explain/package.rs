@@ -128,10 +128,10 @@ fn refused(facts: &PackageFacts, subject: String, refusal: &Refusal) -> Explanat
             }
         }
         RefusalKind::UnsupportedDependency { bundle, property } => {
-            Explanation::new(subject, "dependency", State::Held, format!("{bundle} needs others, which are not installed along with it"))
+            Explanation::new(subject, "dependency", State::Held, format!("{bundle} needs others, which are not installed with it"))
                 .because(format!("the bundle says so with the property {property}"))
                 .then(
-                    Action::new("Let what it needs be installed along with it, by a policy for this package:")
+                    Action::new("Let what it needs be installed in addition, by a policy for this package:")
                         .command(following(package))
                         .command(format!("mainstay install {package}")),
                 )

@@ -26,11 +26,11 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::InvalidVersionRange { range, .. } => {
             words::held(facts, "invalid-version-range", format!("{range:?} is not a version range"))
                 .because("a range is written like 1.2.3, 1.2.x, ~1.2, or \">=1.2.0, <2.0.0\"")
-                .then(Action::new("Take the range out, or write it anew:").by(extension, Remedy::Wish(json!({"version": null}))))
+                .then(Action::new("Remove the version range, or correct it:").by(extension, Remedy::Wish(json!({"version": null}))))
         }
         RefusalKind::InvalidSelector { reason } => {
             words::held(facts, "invalid-selector", "its choice of catalogs cannot be read".to_owned()).because(reason.clone()).then(
-                Action::new("Choose catalogs anew, or take the choice out so that all count:")
+                Action::new("Correct the catalog selector, or remove it so that all catalogs count:")
                     .by(extension, Remedy::Wish(json!({"selector": null}))),
             )
         }
@@ -49,7 +49,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
             words::held(facts, "invalid-bundle-version", format!("the catalog's bundle {bundle} has no version that can be read"))
                 .because(reason.clone())
                 .then(
-                    Action::new("The catalog is at fault: tell whoever makes it. Until then, ask for another version of the package:")
+                    Action::new("The catalog is at fault: tell its maintainers. Until then, ask for another version of the package:")
                         .command(overview(facts)),
                 )
         }
@@ -136,13 +136,13 @@ fn away(facts: &Facts, refusal: &Refusal, answer: Explanation) -> Explanation {
                 .by(&facts.snapshot.extension, Remedy::All(off.iter().map(on).collect()))
         }
         _ => Action::new(format!(
-            "Nothing has to be done for what runs. For updates, ask whoever makes the catalog to bring {bundle} back, or add one that has it:"
+            "Nothing has to be done for what runs. For updates, ask the catalog's maintainers to bring {bundle} back, or add one that has it:"
         ))
         .command(format!("mainstay catalog search {package}"))
         .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
     };
     let mut answer = Explanation { next: None, alternatives: Vec::new(), ..answer }.then(next);
-    answer.notes.insert(0, format!("{bundle} stays installed: it is kept as it is, and put right where it is changed"));
+    answer.notes.insert(0, format!("{bundle} stays installed: it is kept as it is, and restored if it is changed"));
     answer
 }
 
@@ -254,7 +254,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
         "olm.gvk.required" => "APIs of other operators",
         _ => "other bundles",
     };
-    let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, which are not installed along with it"));
+    let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, which are not installed with it"));
     let mut answer = answer.because(format!("the bundle says so with the property {property}"));
     let missing: Vec<String> = facts.plan.as_ref().map(|plan| plan.warnings.clone()).unwrap_or_default();
     answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });
@@ -266,7 +266,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
                 .command("mainstay catalog list"),
         );
     }
-    let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:");
+    let allow = Action::new("Let what it needs be installed in addition, by a policy for this package:");
     answer.then(allow.by(extension, Remedy::FollowDependencies))
 }
 

@@ -22,9 +22,9 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     answer.evidence.extend(finalizers.iter().map(|each| Evidence { what: "finalizer".to_owned(), says: each.clone(), at: None }));
     if !foreign.is_empty() && own.is_empty() {
         answer.situation = "removal-stuck";
-        answer.waits_for = Some(format!("whoever set the finalizer {}", listed(foreign.iter().copied(), 3)));
+        answer.waits_for = Some(format!("the owner of the finalizer {}", listed(foreign.iter().copied(), 3)));
         return answer.because("mainstay has done its part; this finalizer is not its own, and only its owner knows what it is for").then(
-            Action::new("See to it that its owner runs and finishes. Only if it is gone for good, take the finalizer off:")
+            Action::new("See to it that its owner runs and finishes. Only if it is gone for good, remove the finalizer:")
                 .command(format!("kubectl patch clusterextension {name} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"))
                 .warns("whatever the finalizer was to clean up stays behind"),
         );
@@ -53,7 +53,7 @@ fn staying(facts: &Facts, mut answer: Explanation) -> Explanation {
         .command(format!("kubectl annotate clusterextension {name} {ON_DELETE}-"))
         .warns("its CRDs are deleted, and with them all custom resources");
     if let Err(invalid) = stays(extension) {
-        answer.waits_for = Some("somebody who says what is to stay".to_owned());
+        answer.waits_for = Some("a user who says which objects are to be kept".to_owned());
         return answer
             .because(invalid.to_string())
             .then(
@@ -62,7 +62,7 @@ fn staying(facts: &Facts, mut answer: Explanation) -> Explanation {
             )
             .or(off);
     }
-    answer.waits_for = Some("the controller, to let go of what is to stay".to_owned());
+    answer.waits_for = Some("the controller, to release the objects that are to be kept".to_owned());
     match Conditions::of(extension).problem() {
         Some(problem) => answer
             .because(problem.to_owned())

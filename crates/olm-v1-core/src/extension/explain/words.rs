@@ -55,14 +55,16 @@ pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Ex
         Reason::Unresolved(refusal) => refusal::explain(facts, refusal),
         Reason::Pull { image, failure } => content::pull(facts, image, failure),
         Reason::Content(error) => content::content(facts, error, chosen_bundle(&facts.snapshot, plan).as_deref()),
-        Reason::Lifecycle(Lifecycle::Permissions(report)) => account::rights(facts, report, grants_missing(&facts.snapshot, plan, report)),
+        Reason::Lifecycle(Lifecycle::Permissions(report)) => {
+            account::permissions(facts, report, grants_missing(&facts.snapshot, plan, report))
+        }
         Reason::Lifecycle(Lifecycle::Owned(refusal)) => objects::owned(facts, refusal),
         Reason::Lifecycle(Lifecycle::UnsafeCrds(crds)) => objects::unsafe_crds(facts, crds),
         Reason::Lifecycle(Lifecycle::NotServed(target)) => objects::not_served(facts, target),
         Reason::Lifecycle(Lifecycle::Unreadable { object, problem }) => {
             held(facts, "unreadable-object", format!("{object} could not be read"))
                 .because(first_line(&problem.to_string()).to_owned())
-                .then(account::grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:"))
+                .then(account::grant_permissions(facts, "If a permission is missing, grant the account what this package needs:"))
         }
         _ => return None,
     })
@@ -85,7 +87,7 @@ fn waits_for(situation: &str) -> &'static str {
         "catalog-not-serving" => "the catalog",
         "dependency" | "dependencies" => "what it needs",
         "account-missing" | "no-account-named" => "the account",
-        "rights-missing" => "the rights",
+        "rights-missing" => "the permissions",
         "account-not-lent" => "the permission to act as the account",
         "role-missing" => "the role",
         "package-wanted-twice" => "the other extension to go",
@@ -94,7 +96,7 @@ fn waits_for(situation: &str) -> &'static str {
         "image-unavailable" => "the image",
         "kind-not-served" => "the kind",
         "namespace-missing" => "the namespace",
-        "approval" => "somebody's approval",
+        "approval" => "an approval",
         "quota" => "room in the quota",
         "admission" => "the rule to allow it",
         "webhook-unreachable" | "webhook-simulated" => "the webhook",
@@ -107,11 +109,10 @@ fn waits_for(situation: &str) -> &'static str {
 /// The explanation of a reason that involves other extensions or earlier versions.
 fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
     match reason.root() {
-        Reason::Waits(waits) => {
-            Some(held(facts, "dependencies", format!("it needs {}", waits.needs())).then(
-                Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"),
-            ))
-        }
+        Reason::Waits(waits) => Some(
+            held(facts, "dependencies", format!("it needs {}", waits.needs()))
+                .then(Action::new("See how the other extension progresses; this one goes on by itself after it:").command("mainstay list")),
+        ),
         Reason::RollingBack { .. }
         | Reason::Lifecycle(
             Lifecycle::RolledBack(_) | Lifecycle::NoEarlierRevision(_) | Lifecycle::Unhealthy(Unhealthy { earlier: Some(_), .. }),

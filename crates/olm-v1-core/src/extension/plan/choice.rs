@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mainstay_bundle::{Bundle, gates};
+use mainstay_bundle::Bundle;
 use mainstay_lifecycle::revision::{InstalledBundle, Revision};
 use mainstay_resolver::{CandidateCatalog, RefusalKind, Request, Resolution, resolve};
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::super::dependencies::{joins, together, wanting};
 use super::super::facts::{BundleImage, CatalogContent, Fact};
 use super::super::request::{candidates, request};
+use super::super::supported;
 use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
 
 impl Planner<'_> {
@@ -78,7 +79,7 @@ impl Planner<'_> {
                 _ => None,
             });
         if self.dependencies.is_none() {
-            gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(ContentError::from(refusal)))?;
+            supported::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(ContentError::from(refusal)))?;
         }
         match self.snapshot.known.bundles.get(&choice.image) {
             None => {

@@ -1,7 +1,6 @@
 //! The consent to a plan: approvals, and the work of other extensions that has to come first (MS-POL-01, MS-POL-02).
 
 use mainstay_api::lifecycle::ChangeSummary;
-use mainstay_bundle::rights::{self, ExtensionRef};
 use mainstay_lifecycle::approval::{self, Proposal};
 use mainstay_lifecycle::policy::Ruling;
 use mainstay_lifecycle::revision::{History, Record};
@@ -10,6 +9,7 @@ use mainstay_rbac::UserInfo;
 
 use super::super::approval::{made_for, settings};
 use super::super::dependencies::Dependencies;
+use super::super::permissions;
 use super::super::{preview, ruling, subject};
 use super::{Plan, Planner, Reason, Stop, Verdict, Waits, account_name};
 
@@ -67,7 +67,7 @@ impl Planner<'_> {
             let extension = &*snapshot.extension;
             let (namespace, account) = (&extension.spec.namespace, account_name(extension));
             let user = UserInfo::service_account(namespace, account);
-            let needed = rights::derive(&record.objects, &ExtensionRef { name: self.owner().name });
+            let needed = permissions::needed(&record.objects, &self.owner().name);
             let excess = preflight::excess(policy, &user, namespace, &record.objects, needed);
             if !excess.is_empty() {
                 shown.warnings.push(format!("the account {namespace}/{account} may do more than this change needs: {}", excess.join("; ")));

@@ -64,7 +64,7 @@ pub enum Reason {
         reason: Box<Self>,
     },
     /// Objects that are to stay after a deletion could not be released.
-    #[error("what is to stay ({ON_DELETE}) could not be let go of, and nothing is deleted before: {0}", ON_DELETE = mainstay_api::lifecycle::ON_DELETE)]
+    #[error("what is to stay ({ON_DELETE}) could not be released, and nothing is deleted before: {0}", ON_DELETE = mainstay_api::lifecycle::ON_DELETE)]
     Unreleased(String),
     /// A problem after resolution, with the bundle (OLM1-CTRL-04).
     #[error("{reason} for resolved bundle {bundle:?} with version {version:?}")]

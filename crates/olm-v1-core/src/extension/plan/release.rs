@@ -78,7 +78,7 @@ impl Planner<'_> {
             return Ok(done(Vec::new()));
         }
         if stays == Stays::Everything && history.revisions.is_empty() {
-            return Err(self.unreleased("its install records are missing, so that nobody knows its objects"));
+            return Err(self.unreleased("its install records are missing, so its objects are unknown"));
         }
         self.account(extension).map_err(|stop| match stop {
             Stop::Plan(plan) => match plan.verdict {

@@ -46,7 +46,7 @@ pub fn revisions(snapshot: &Snapshot) -> Vec<FactRevision> {
         rules.sort();
         rules.dedup();
         all.push(FactRevision::of(
-            format!("rights of service account {namespace}/{account}"),
+            format!("permissions of service account {namespace}/{account}"),
             format!("{} rules, {}", rules.len(), digest(&rules.join("\n"))),
         ));
     }

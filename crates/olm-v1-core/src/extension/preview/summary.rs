@@ -23,8 +23,8 @@ pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
     // The most important changes must not be cut off.
     objects.sort_by_key(|object| object.change);
     ChangeSummary {
-        rights_gained: bounded(step.rights_gained),
-        rights_lost: bounded(step.rights_lost),
+        permissions_gained: bounded(step.permissions_gained),
+        permissions_lost: bounded(step.permissions_lost),
         custom_resource_definitions: bounded(step.custom_resource_definitions.iter().flat_map(definition).collect()),
         images: bounded(step.images.iter().map(|image| format!("{} ({})", image.reference, image.used_by.join("; "))).collect()),
         changes: bounded(objects.into_iter().map(object).collect()),
@@ -35,11 +35,11 @@ pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
 }
 
 fn needed(dependency: &Dependency) -> String {
-    format!("{} comes along: {}", dependency.bundle.name, dependency.because.join("; "))
+    format!("{} is installed in addition: {}", dependency.bundle.name, dependency.because.join("; "))
 }
 
 fn object(object: &Object) -> String {
-    let owner = object.owner.as_ref().map(|owner| format!(", which belongs to {owner}")).unwrap_or_default();
+    let owner = object.owner.as_ref().map(|owner| format!(", which is managed by {owner}")).unwrap_or_default();
     let mut fields: Vec<String> = object.fields.iter().take(FIELDS).map(FieldChange::to_string).collect();
     let more = object.fields.len().saturating_sub(FIELDS) + object.fields_omitted;
     if more > 0 {

@@ -1,12 +1,13 @@
-//! A bundle as it is installed, the rights for it, and the ways to take them away.
+//! A bundle as it is installed, the permissions for it, and the ways to take them away.
 
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_bundle::rights::{self, ExtensionRef, Grant, Installer};
+use mainstay_bundle::permissions::Grant;
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::preflight::Report;
 use mainstay_objects::{Owner, install_order};
 use mainstay_olm_v1_core::extension;
+use mainstay_olm_v1_core::extension::permissions::{self, Installer};
 use mainstay_olm_v1_core::extension::plan::lacking;
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};
 use mainstay_testing::bundles;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::requests::{address, concerns, has, is_role};
 use crate::support::extension_object;
 
-/// A bundle as it is installed, and the rights for it.
+/// A bundle as it is installed, and the permissions for it.
 pub struct Case {
     pub name: String,
     pub extension: String,
@@ -49,7 +50,7 @@ impl Case {
         let owner: Owner = extension::owner(&serde_json::from_value::<ClusterExtension>(definition).unwrap());
         let mut objects: Vec<Value> = rendered.into_iter().map(|object| object::owned(object, &owner)).collect();
         install_order(&mut objects);
-        let grants = rights::derive(&objects, &ExtensionRef { name: extension.clone() });
+        let grants = permissions::needed(&objects, &extension);
         Some(Self { name: name.to_owned(), extension, work, watched, objects, grants })
     }
 
@@ -61,13 +62,13 @@ impl Case {
         UserInfo::service_account(&self.work, "installer")
     }
 
-    /// What the preflight says when these rights are granted in a cluster with these other roles and bindings.
+    /// What the preflight says when these permissions are granted in a cluster with these other roles and bindings.
     pub fn preflight(&self, grants: &[Grant], cluster: &[Value]) -> Report {
         let mut policy = PolicyIndex::default();
         for object in cluster {
             policy.apply(object).unwrap();
         }
-        for object in rights::manifests(grants, &self.installer()).iter().filter(|object| object["kind"] != "ServiceAccount") {
+        for object in permissions::manifests(grants, &self.installer()).iter().filter(|object| object["kind"] != "ServiceAccount") {
             policy.apply(object).unwrap();
         }
         lacking(&policy, &self.user(), &self.extension, &self.objects)
@@ -105,7 +106,7 @@ impl Case {
         })
     }
 
-    /// All of [`Case::reductions`] in few steps: rights that no request needs together are taken away together, so that each refusal has
+    /// All of [`Case::reductions`] in few steps: permissions that no request needs together are taken away together, so that each refusal has
     /// one cause. Rights on roles go apart from what the roles grant, which the server looks at only after them; a right with a wildcard,
     /// and one that stands for others, goes alone.
     pub fn batches(&self) -> Vec<(Vec<Grant>, Vec<Grant>)> {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::http::Request;
 use kube::Client;
 use mainstay_bundle::kinds;
-use mainstay_bundle::rights::{self, Grant, Scope};
+use mainstay_bundle::permissions::{Grant, Scope};
 use mainstay_objects::ObjectRef;
+use mainstay_olm_v1_core::extension::permissions;
 use mainstay_rbac::{PolicyRule, RBAC_GROUP};
 use serde_json::{Value, json};
 
@@ -125,7 +126,7 @@ pub async fn define(api: &Api, object: &Value, defined: &mut BTreeSet<String>) {
     api.established(&crd).await;
 }
 
-/// Grants these rights to the case's account and waits until the API decides by them.
+/// Grants these permissions to the case's account and waits until the API decides by them.
 pub async fn grant(api: &Api, case: &Case, before: &[Grant], grants: &[Grant], step: usize) {
     let marker = PolicyRule::resources(&[&format!("step-{step}")], &["marker.example.com"], &["markers"]);
     let mut scopes: BTreeMap<&Scope, bool> = BTreeMap::new();
@@ -148,7 +149,7 @@ pub async fn grant(api: &Api, case: &Case, before: &[Grant], grants: &[Grant], s
             Scope::Namespace(name) => Some(name.as_str()),
         })
         .collect();
-    for object in rights::manifests(&marked, &case.installer()) {
+    for object in permissions::manifests(&marked, &case.installer()) {
         let first = step == 0;
         let role = matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"));
         if first || role && changed.contains(&object["metadata"]["namespace"].as_str()) {
@@ -198,13 +199,13 @@ pub fn concerns(role: &Value, taken: &PolicyRule) -> bool {
         || rules.iter().any(|rule| meet(&rule.api_groups, &taken.api_groups) && meet(&rule.resources, &taken.resources))
 }
 
-/// Everything that the API refuses of what concerns the rights that were taken away.
+/// Everything that the API refuses of what concerns the permissions that were taken away.
 pub async fn refusals(client: &Client, case: &Case, live: &[Value], taken: &[Grant]) -> Vec<Refused> {
     let mut refused = Vec::new();
     let mut listed = BTreeSet::new();
     for (object, live) in case.objects.iter().zip(live) {
         let at = address(object);
-        // What the API does not take although it may be written is no matter of rights.
+        // What the API does not take although it may be written is no matter of permissions.
         let relevant = |refused: &Refused| !live.is_null() || refused.code == 403;
         let about = |rule: &PolicyRule| {
             has(&rule.api_groups, &at.group)

@@ -1,4 +1,4 @@
-//! The least permissions that an installer's service account needs for rendered objects (OLM1-PERM-05, MS-RBAC-01).
+//! The least permissions that an installer's service account needs for rendered objects (OLM1-PERM-05, MS-RBAC-01), whichever installer it is.
 //!
 //! ```text
 //!   objects ── needs: watch the kinds, create in the namespaces, change by name, hold what their roles grant
@@ -36,29 +36,21 @@ pub struct Grant {
     pub rule: PolicyRule,
 }
 
-/// The ClusterExtension that owns the objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtensionRef {
-    /// Its name.
-    pub name: String,
-}
-
-/// The account that the installer uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installer {
-    /// The ClusterExtension's name; the roles and bindings are named after it.
-    pub extension: String,
+/// The account that installs, and the names of its roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account<'a> {
     /// The account's name.
-    pub service_account: String,
-    /// The namespace of the account.
-    pub namespace: String,
+    pub name: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// The prefix of the names of its roles and bindings.
+    pub roles: &'a str,
 }
 
-/// Returns the permissions that the installer needs to create, watch, update and delete the objects as owned by the extension.
-pub fn derive(objects: &[Value], owner: &ExtensionRef) -> Vec<Grant> {
-    let mut needs = Vec::new();
-    let finalizers = PolicyRule::resources(&["update"], &["olm.operatorframework.io"], &["clusterextensions/finalizers"]);
-    needs.push(Grant { scope: Scope::Cluster, rule: finalizers.named(&[&owner.name]) });
+/// Returns the permissions that an installer needs to create, watch, update and delete the objects, and those in `further`: its other needs,
+/// such as the permission to name its owner in owner references.
+pub fn derive(objects: &[Value], further: impl IntoIterator<Item = Grant>) -> Vec<Grant> {
+    let mut needs: Vec<Grant> = further.into_iter().collect();
     let roles = Roles::of(objects);
     for object in objects {
         let target = Target::of(object);
@@ -83,18 +75,17 @@ pub fn missing(held: &[Grant], wanted: &[Grant]) -> Vec<Grant> {
 }
 
 /// Returns the account, its roles and their bindings as objects to apply.
-pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
-    let Installer { extension, service_account, namespace } = installer;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service_account, "namespace": namespace}});
-    let mut objects = vec![account];
+pub fn manifests(grants: &[Grant], account: Account<'_>) -> Vec<Value> {
+    let Account { name: account, namespace, roles } = account;
+    let mut objects = vec![json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}})];
     let mut scopes: BTreeMap<&Scope, Vec<&PolicyRule>> = BTreeMap::new();
     for grant in grants {
         scopes.entry(&grant.scope).or_default().push(&grant.rule);
     }
     for (scope, rules) in scopes {
         let (kind, role, binding) = match scope {
-            Scope::Cluster => ("ClusterRole", format!("{extension}-installer-clusterrole"), format!("{extension}-installer-binding")),
-            Scope::Namespace(_) => ("Role", format!("{extension}-installer-role"), format!("{extension}-installer-rolebinding")),
+            Scope::Cluster => ("ClusterRole", format!("{roles}-clusterrole"), format!("{roles}-binding")),
+            Scope::Namespace(_) => ("Role", format!("{roles}-role"), format!("{roles}-rolebinding")),
         };
         let metadata = |name: &str| match scope {
             Scope::Cluster => json!({"name": name}),
@@ -106,7 +97,7 @@ pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
             "kind": format!("{kind}Binding"),
             "metadata": metadata(&binding),
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": service_account, "namespace": namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
         }));
     }
     objects

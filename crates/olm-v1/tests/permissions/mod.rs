@@ -1,4 +1,4 @@
-//! The derived rights of real bundles: enough for the preflight and the real API, and none of them to spare.
+//! The derived permissions of real bundles: enough for the preflight and the real API, and none of them to spare.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod case;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kube::Client;
-use mainstay_bundle::rights::Grant;
+use mainstay_bundle::permissions::Grant;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::preflight::Report;
 use mainstay_objects::{Expect, ObjectRef, Propagation};
@@ -21,10 +21,10 @@ use crate::support::{Api, extension_object, namespace, operator_controller};
 use case::{Case, cases, every, is_wild, stands_for_rules};
 use requests::{Refused, define, grant, names, refusals, try_verb};
 
-/// MS-RBAC-01, OLM1-PERM-05, OLM1-PERM-08, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11: the derived rights of every real bundle satisfy the
+/// MS-RBAC-01, OLM1-PERM-05, OLM1-PERM-08, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11: the derived permissions of every real bundle satisfy the
 /// preflight.
 #[test]
-fn derived_rights_satisfy_the_preflight() {
+fn derived_permissions_satisfy_the_preflight() {
     let Some(cases) = cases() else { return };
     assert!(cases.len() > 135, "{}", cases.len());
     for case in &cases {
@@ -52,7 +52,7 @@ fn no_derived_right_is_to_spare() {
             });
         }
     });
-    eprintln!("{tried:?} rights of {} bundles", cases.len());
+    eprintln!("{tried:?} permissions of {} bundles", cases.len());
 }
 
 fn is_missed(case: &Case, taken: &Grant, left: &[Grant]) {
@@ -79,7 +79,7 @@ enum Taking {
     Batches,
 }
 
-/// Installs a bundle with the derived rights, and takes them away. Returns how many rights were looked at.
+/// Installs a bundle with the derived permissions, and takes them away. Returns how many permissions were looked at.
 async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster: &[Value]) -> Result<usize, String> {
     let mut live = Vec::new();
     for object in &case.objects {
@@ -141,7 +141,7 @@ async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster:
     if problems.is_empty() { Ok(tried) } else { Err(problems.join("\n")) }
 }
 
-/// Without these rights the API refuses each of them with 403, and the preflight predicts exactly the refusals.
+/// Without these permissions the API refuses each of them with 403, and the preflight predicts exactly the refusals.
 async fn compare(case: &Case, client: &Client, live: &[Value], (taken, held): (&[Grant], &[PolicyRule]), report: &Report) -> Vec<String> {
     let mut problems = Vec::new();
     // What every account of a cluster may do is not refused to this one (1.x of one operator asks for such a right).
@@ -241,11 +241,11 @@ const SHAPES: [&str; 6] = [
 ];
 
 /// MS-RBAC-01, OLM1-PERM-01, OLM1-PERM-05, OLM1-PERM-06, OLM1-PERM-09, OLM1-PERM-11: every real bundle installs on the API, which enforces
-/// RBAC, with the derived rights and without the preflight, is kept and removed; without any verb of any rule the API answers 403 on that
+/// RBAC, with the derived permissions and without the preflight, is kept and removed; without any verb of any rule the API answers 403 on that
 /// verb and resource, and the preflight predicts exactly these refusals. Six bundles of different shapes lose each right singly, all
 /// others lose them in batches of which no request needs two. `RIGHTS=NAME` takes only the bundles that begin so, singly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn derived_rights_are_enough_and_none_is_to_spare() {
+async fn derived_permissions_are_enough_and_none_is_to_spare() {
     let Some(bundles) = every() else { return };
     let chosen = std::env::var("RIGHTS").ok();
     let api = Api::start().await;
@@ -277,7 +277,12 @@ async fn derived_rights_are_enough_and_none_is_to_spare() {
         match prove(&api, &case, &client, taking, &cluster_roles).await {
             Ok(count) => {
                 tried += count;
-                eprintln!("{name}: {} objects, {} rules, {count} rights, {:?}", case.objects.len(), case.grants.len(), started.elapsed());
+                eprintln!(
+                    "{name}: {} objects, {} rules, {count} permissions, {:?}",
+                    case.objects.len(),
+                    case.grants.len(),
+                    started.elapsed()
+                );
             }
             Err(problem) => {
                 eprintln!("{problem}");
@@ -295,6 +300,6 @@ async fn derived_rights_are_enough_and_none_is_to_spare() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(chosen.is_some() || installed > 110, "{installed}");
-    eprintln!("{installed} bundles, {tried} rights");
+    eprintln!("{installed} bundles, {tried} permissions");
     api.close().await;
 }

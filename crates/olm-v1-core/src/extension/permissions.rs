@@ -1,0 +1,29 @@
+//! The permissions that an extension's installer needs, and the objects that grant them (OLM1-PERM-03, OLM1-PERM-05).
+
+use mainstay_bundle::permissions::{Account, Grant, Scope, derive};
+use mainstay_rbac::PolicyRule;
+use serde_json::Value;
+
+/// The account that installs an extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installer {
+    /// The extension's name; the roles and bindings are named after it.
+    pub extension: String,
+    /// The account's name.
+    pub service_account: String,
+    /// The account's namespace.
+    pub namespace: String,
+}
+
+/// Returns the permissions to install these objects as owned by an extension: to block its deletion, an owner reference needs its finalizers.
+pub fn needed(objects: &[Value], extension: &str) -> Vec<Grant> {
+    let finalizers = PolicyRule::resources(&["update"], &["olm.operatorframework.io"], &["clusterextensions/finalizers"]);
+    derive(objects, [Grant { scope: Scope::Cluster, rule: finalizers.named(&[extension]) }])
+}
+
+/// Returns the account, its roles and their bindings as objects to apply.
+pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
+    let Installer { extension, service_account, namespace } = installer;
+    let roles = format!("{extension}-installer");
+    mainstay_bundle::permissions::manifests(grants, Account { name: service_account, namespace, roles: &roles })
+}
