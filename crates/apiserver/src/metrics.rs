@@ -144,11 +144,11 @@ pub async fn page(metrics: &Metrics, inflight: &InFlight, objects: &ObjectStore)
         page.line("apiserver_flowcontrol_current_inqueue_requests", &format!("request_kind=\"{kind}\""), lane.waiting());
     }
     cached(&mut page, &objects.cache);
-    match tokio::time::timeout(Duration::from_secs(2), objects.store.figures()).await {
-        Ok(Ok(figures)) => store(&mut page, &figures),
-        // Whoever reads the page sees that these figures are missing; why is in the log.
-        Ok(Err(error)) => tracing::warn!(%error, "the store gives no figures"),
-        Err(_) => tracing::warn!("the store gives no figures in time"),
+    match tokio::time::timeout(Duration::from_secs(2), objects.store.metrics()).await {
+        Ok(Ok(metrics)) => store(&mut page, &metrics),
+        // Whoever reads the page sees that these metrics are missing; why is in the log.
+        Ok(Err(error)) => tracing::warn!(%error, "the store gives no metrics"),
+        Err(_) => tracing::warn!("the store gives no metrics in time"),
     }
     page.0
 }
@@ -195,16 +195,16 @@ fn cached(page: &mut Page, cache: &Cache) {
     }
 }
 
-fn store(page: &mut Page, figures: &mainstay_store::Figures) {
+fn store(page: &mut Page, metrics: &mainstay_store::StoreMetrics) {
     page.family("apiserver_storage_size_bytes", "gauge", "The size of the store.");
-    page.line("apiserver_storage_size_bytes", "storage_cluster_id=\"etcd-0\"", figures.bytes);
+    page.line("apiserver_storage_size_bytes", "storage_cluster_id=\"etcd-0\"", metrics.bytes);
     for (name, kind, help, value) in [
-        ("mainstay_store_keys", "gauge", "Live keys.", figures.keys),
-        ("mainstay_store_bytes", "gauge", "The size of the store.", figures.bytes),
-        ("mainstay_store_revision", "gauge", "The latest revision.", figures.revision),
-        ("mainstay_store_compacted_revision", "gauge", "The revision up to which history is gone.", figures.compacted),
-        ("mainstay_store_commits_total", "counter", "Commits of this process.", figures.commits),
-        ("mainstay_store_writes_total", "counter", "Writes of this process.", figures.writes),
+        ("mainstay_store_keys", "gauge", "Live keys.", metrics.keys),
+        ("mainstay_store_bytes", "gauge", "The size of the store.", metrics.bytes),
+        ("mainstay_store_revision", "gauge", "The latest revision.", metrics.revision),
+        ("mainstay_store_compacted_revision", "gauge", "The revision up to which history is gone.", metrics.compacted),
+        ("mainstay_store_commits_total", "counter", "Commits of this process.", metrics.commits),
+        ("mainstay_store_writes_total", "counter", "Writes of this process.", metrics.writes),
     ] {
         page.family(name, kind, help);
         page.line(name, "", value);

@@ -2,8 +2,8 @@
 //!
 //! One server alone keeps in memory what is taken. Several on one store also claim each item there, see [`claims`].
 
+mod allocation;
 mod claims;
-mod given;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +16,8 @@ use mainstay_schema::field::Error as FieldError;
 use mainstay_store::Store;
 use serde_json::Value;
 
+pub use allocation::Allocation;
 use claims::Item;
-pub use given::Given;
 
 use crate::error::ApiError;
 
@@ -66,7 +66,7 @@ impl Allocators {
         new: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> Result<Given, Refused> {
+    ) -> Result<Allocation, Refused> {
         // What other servers' Services hold counts for this allocation alone: that it is free again, nobody would tell later.
         let mut lost = Vec::new();
         for _ in 0..ATTEMPTS {
@@ -74,15 +74,15 @@ impl Allocators {
             self.pick(&mut attempt, old, &lost, dry_run).map_err(Refused::Fields)?;
             if dry_run {
                 *new = attempt;
-                return Ok(Given::default());
+                return Ok(Allocation::default());
             }
-            let mut given = Given::new(self, store, &attempt, old);
-            let held = if store.shared() { given.claim(&attempt).await? } else { None };
+            let mut allocation = Allocation::new(self, store, &attempt, old);
+            let held = if store.shared() { allocation.claim(&attempt).await? } else { None };
             let Some(held) = held else {
                 *new = attempt;
-                return Ok(given);
+                return Ok(allocation);
             };
-            given.give_back().await;
+            allocation.give_back().await;
             lost.push(held);
         }
         Err(Refused::Store(ApiError::internal("addresses and ports are given out by other servers faster than by this one")))

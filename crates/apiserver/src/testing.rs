@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use mainstay_rbac::UserInfo;
-use mainstay_store::{Embedded, Error, Expect, Fate, Figures, KeyValue, Listing, Options, Range, Revision, Store, Watch};
+use mainstay_store::{Embedded, Error, Expect, Fate, KeyValue, Listing, Options, Range, Revision, Store, StoreMetrics, Watch};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
@@ -136,8 +136,8 @@ impl Store for Faulty {
         self.inner.compact(revision).await
     }
 
-    async fn figures(&self) -> Result<Figures, Error> {
-        self.inner.figures().await
+    async fn metrics(&self) -> Result<StoreMetrics, Error> {
+        self.inner.metrics().await
     }
 
     async fn close(&self) {

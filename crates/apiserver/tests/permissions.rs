@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 
 use crate::common::{Cluster, open};
 use axum::Router;
@@ -20,10 +19,7 @@ const AT_ONCE: usize = 400;
 const HIDDEN: [&str; 2] = ["kube-root-ca.crt", "kubernetes"];
 
 fn recorded() -> Value {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/permissions.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    mainstay_testing::data::own_json(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/permissions.json.gz"))
 }
 
 /// A cluster with the recorded world, and whoever asks in it.

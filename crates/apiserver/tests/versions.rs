@@ -1,7 +1,6 @@
 //! Owners of fields in several versions of a kind, beside what kube-apiserver answers to the same writes (see `data/README.md`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 
 use crate::common::Cluster;
@@ -15,10 +14,7 @@ use serde_json::{Value, json};
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn recorded(kind: &str) -> Vec<Value> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/versions.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    let recorded: Value = serde_json::from_str(&text).unwrap();
+    let recorded = mainstay_testing::data::own_json(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/versions.json.gz"));
     recorded["sequences"].as_array().unwrap().iter().filter(|sequence| sequence["kind"] == kind).cloned().collect()
 }
 

@@ -3,20 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
 
 use crate::common;
 use mainstay_bundle::permissions::{self, Account, Scope};
 use mainstay_bundle::{Bundle, Content, RenderOptions, render};
 use mainstay_rbac::{PolicyRule, breakdown, covers};
+use mainstay_testing::data;
 use serde_json::Value;
-
-fn data(name: &str) -> Option<String> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).ok()?).read_to_string(&mut text).unwrap();
-    Some(text)
-}
 
 /// OLM1-INST-06, OLM0-BUNDLE-02: which of the 142 bundles cannot be read, and what is said about them.
 #[test]
@@ -48,9 +41,9 @@ fn every_real_bundle_reads_or_says_why() {
 #[test]
 fn facts_equal_the_index() {
     let Some(bundles) = common::bundles() else { return };
-    let index: Vec<Value> = serde_json::from_str(&data("bundles-index.json.gz").unwrap()).unwrap();
+    let Some(index) = data::json("bundles-index.json.gz") else { return };
     let mut compared = 0;
-    for record in &index {
+    for record in index.as_array().unwrap() {
         let text = |key: &str| record[key].as_str().unwrap_or_default().trim().to_owned();
         let name = format!("{}/{}", text("pkg"), text("dir"));
         let Ok(bundle) = Bundle::read_for_catalog(&bundles[&name]) else { continue };
@@ -94,10 +87,9 @@ fn filled(value: &Value) -> Value {
 #[test]
 fn migrated_entries_equal_the_catalogs() {
     let Some(bundles) = common::bundles() else { return };
-    let catalog: BTreeMap<String, Value> = data("catalog-60.json.gz")
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+    let Some(blobs) = data::json_lines("catalog-60.json.gz") else { return };
+    let catalog: BTreeMap<String, Value> = blobs
+        .into_iter()
         .filter(|blob| blob["schema"] == "olm.bundle")
         .map(|blob| (blob["name"].as_str().unwrap().to_owned(), blob))
         .collect();

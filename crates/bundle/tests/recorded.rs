@@ -26,7 +26,7 @@ fn shown(object: &Value) -> String {
 fn rendering_equals_upstreams() {
     let Some(bundles) = common::bundles() else { return };
     let mut failures = Vec::new();
-    let cases = common::recorded("olmv1-render.jsonl");
+    let Some(cases) = common::recorded("olmv1-render.jsonl") else { return };
     assert_eq!(cases.len(), 90);
     for case in &cases {
         let name = case["bundle"].as_str().unwrap();
@@ -71,7 +71,7 @@ fn rendering_equals_upstreams() {
 fn catalog_entries_equal_opms() {
     let Some(bundles) = common::bundles() else { return };
     let mut failures = Vec::new();
-    let cases = common::recorded("opm-render.jsonl");
+    let Some(cases) = common::recorded("opm-render.jsonl") else { return };
     assert_eq!(cases.len(), 36);
     for case in &cases {
         let name = case["bundle"].as_str().unwrap();

@@ -1,7 +1,7 @@
 //! `api.Registry` over a connection. What is expected was compared with what upstream's `opm serve` v1.65 answers for the same catalogs.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use crate::common::{self, catalog, data, serve};
+use crate::common::{self, catalog, serve};
 use futures::TryStreamExt as _;
 use mainstay_catalog_serve::grpc::DESCRIPTORS;
 use mainstay_catalog_serve::grpc::api::experimental_registry_client::ExperimentalRegistryClient;
@@ -298,7 +298,7 @@ fn shape(set: &FileDescriptorSet) -> Vec<String> {
 /// CATLG-38, CATLG-39, CATLG-40: on the wire, our description of the API is the one that OLM's clients were made from.
 #[test]
 fn same_as_the_published_description() {
-    let Some(published) = data("api-definitions") else { return };
+    let Some(published) = mainstay_testing::data::path("api-definitions") else { return };
     let published = protox::compile(["registry.proto"], [published]).unwrap();
     let ours = FileDescriptorSet::decode(DESCRIPTORS).unwrap();
     assert_eq!(shape(&ours), shape(&published));

@@ -16,4 +16,4 @@ pub(crate) use edge::edges;
 pub use edge::{EdgeKind, Updates};
 pub use mermaid::{Drawing, Mermaid, MermaidError, V0Semantics, mermaid};
 pub use picture::picture;
-pub use update::{ChannelGraph, GraphNode, Place, Start, StartState, TooLarge, UpdateEdge, UpdateGraph, Ways};
+pub use update::{ChannelGraph, GraphNode, Place, Start, StartState, TooLarge, UpdateEdge, UpdateGraph, UpdatePaths};

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use mainstay_versions::{CatalogRange, Version};
 
-use crate::near::nearest;
+use crate::did_you_mean::nearest;
 use crate::parts::{Parts, Versions};
 use crate::reach::{Edge, Edges, Installed, Updates};
 

@@ -281,14 +281,7 @@ fn configuration() {
 /// `opm validate` was asked about 86 such selections too, and accepted all.)
 #[test]
 fn published_packages() {
-    let path = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/catalog-60.json.gz");
-    if !path.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is not here", path.display());
-        return;
-    }
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()), &mut bytes).unwrap();
+    let Some(bytes) = mainstay_testing::data::bytes("catalog-60.json.gz") else { return };
     let catalog = Catalog::load(&MemorySource::of("catalog.json", bytes), &Limits::default()).unwrap();
     let mut selections = 0;
     for (name, parts) in Parts::by_package(&catalog) {

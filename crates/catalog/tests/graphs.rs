@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-use std::path::PathBuf;
 
 use mainstay_catalog::graph::{Mermaid, Start, StartState, UpdateGraph, V0Semantics, mermaid, picture};
 use mainstay_catalog::{BundleFacts, Catalog, ChannelFacts, EntryFacts, Limits, MemorySource, PackageFacts};
@@ -16,15 +14,7 @@ fn load(json: &[u8]) -> Catalog {
 }
 
 fn catalog_60() -> Option<Catalog> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/catalog-60.json.gz");
-    if !path.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is not here", path.display());
-        return None;
-    }
-    let mut json = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut json).unwrap();
-    Some(load(&json))
+    Some(load(&mainstay_testing::data::bytes("catalog-60.json.gz")?))
 }
 
 fn marked<'a>(package: Option<&'a str>, minimum_edge: Option<&'a str>) -> Mermaid<'a> {
@@ -121,7 +111,7 @@ fn every_real_package_can_be_drawn() {
                 .count(),
             boxes
         );
-        let ways = graph.ways();
+        let ways = graph.paths();
         for node in graph.channels.iter().flat_map(|channel| &channel.nodes) {
             if let Some(path) = ways.path(&node.name) {
                 assert_eq!(path.len(), ways.steps(&node.name).unwrap() + 1);
@@ -198,7 +188,7 @@ proptest! {
             }
             if before == steps { break; }
         }
-        let ways = graph.ways();
+        let ways = graph.paths();
         for node in &drawn.nodes {
             prop_assert_eq!(ways.steps(&node.name), steps.get(&node.name).copied(), "{}", node.name);
             if let Some(path) = ways.path(&node.name) {

@@ -2,45 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::PathBuf;
 
 use mainstay_catalog::{
     Catalog, Extent, Format, Index, Limits, MemorySource, MetaQuery, Part, Source, load, render, render_parts, store, validate,
     validate_source,
 };
+use mainstay_testing::data::{archive, bytes};
 use serde_json::Value;
-
-fn data(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
-
-fn gunzip(path: &PathBuf) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
-fn untar(path: &PathBuf) -> BTreeMap<String, Vec<u8>> {
-    let bytes = gunzip(path);
-    let mut files = BTreeMap::new();
-    for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
-        let mut entry = entry.unwrap();
-        if entry.header().entry_type().is_file() {
-            let name = entry.path().unwrap().to_string_lossy().into_owned();
-            let mut content = Vec::new();
-            entry.read_to_end(&mut content).unwrap();
-            files.insert(name, content);
-        }
-    }
-    files
-}
 
 /// A tree of text as nested sets, because upstream leaves the order of siblings open.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,8 +37,7 @@ fn tree(text: &str) -> Node {
 /// OLM1-FBC-20, CATLG-22, CATLG-23, CATLG-25, CATLG-26: the verdict on each broken catalog is upstream's, word for word.
 #[test]
 fn broken_catalogs_are_refused_in_upstreams_words() {
-    let Some(path) = data("catalog-invalid.tar.gz") else { return };
-    let files = untar(&path);
+    let Some(files) = archive("catalog-invalid.tar.gz") else { return };
     let expected: BTreeMap<String, String> = serde_json::from_slice(&files["catalog-invalid/expected-validate-errors.json"]).unwrap();
     assert_eq!(expected.len(), 8);
     for (package, text) in expected {
@@ -84,8 +51,7 @@ fn broken_catalogs_are_refused_in_upstreams_words() {
 /// OLM1-FBC-02, OLM1-FBC-20, OLM1-CAT-07: the large catalog loads, is valid, and its lines are canonical.
 #[test]
 fn large_catalog_loads_and_is_valid() {
-    let Some(path) = data("catalog-60.json.gz") else { return };
-    let bytes = gunzip(&path);
+    let Some(bytes) = bytes("catalog-60.json.gz") else { return };
     let source = MemorySource::of("catalog.json", bytes.clone());
     let catalog = Catalog::load(&source, &Limits::default()).unwrap();
     assert_eq!((catalog.packages.len(), catalog.channels.len(), catalog.bundles.len()), (60, 92, 707));
@@ -103,10 +69,10 @@ fn large_catalog_loads_and_is_valid() {
 /// OLM1-FBC-02, OLM1-FBC-04: twenty published catalogs load one by one and together as one composed catalog, and stay valid.
 #[test]
 fn published_catalogs_compose() {
-    let Some(path) = data("real-fbc.tar.gz") else { return };
+    let Some(files) = archive("real-fbc.tar.gz") else { return };
     let mut whole = MemorySource::new();
     let mut packages = 0;
-    for (name, content) in untar(&path) {
+    for (name, content) in files {
         let Some(below) = name.strip_prefix("real-fbc/catalogs/v4.19/") else { continue };
         let single = MemorySource::of(below, content.clone());
         let catalog = Catalog::load(&single, &Limits::default()).unwrap();
@@ -123,8 +89,8 @@ fn published_catalogs_compose() {
 /// OLM1-BUILD-04, OLM1-QUERY-01, CATLG-10: what is rendered as JSON or YAML loads again as the same catalog.
 #[test]
 fn rendering_keeps_the_catalog() {
-    let Some(path) = data("real-fbc.tar.gz") else { return };
-    for (name, content) in untar(&path).into_iter().filter(|(name, _)| name.contains("/catalogs/")).take(6) {
+    let Some(files) = archive("real-fbc.tar.gz") else { return };
+    for (name, content) in files.into_iter().filter(|(name, _)| name.contains("/catalogs/")).take(6) {
         let source = MemorySource::of("catalog.yaml", content);
         let catalog = Catalog::load(&source, &Limits::default()).unwrap();
         let mut texts = Vec::new();
@@ -144,10 +110,10 @@ fn rendering_keeps_the_catalog() {
 /// and are valid.
 #[test]
 fn streaming_published_catalogs() {
-    let (Some(large), Some(published)) = (data("catalog-60.json.gz"), data("real-fbc.tar.gz")) else { return };
-    let yaml = untar(&published).into_iter().filter(|(name, _)| name.contains("/catalogs/"));
+    let (Some(large), Some(published)) = (bytes("catalog-60.json.gz"), archive("real-fbc.tar.gz")) else { return };
+    let yaml = published.into_iter().filter(|(name, _)| name.contains("/catalogs/"));
     let yaml = yaml.fold(MemorySource::new(), |source, (name, content)| source.with(&name, content));
-    for source in [MemorySource::of("catalog.json", gunzip(&large)), yaml] {
+    for source in [MemorySource::of("catalog.json", large), yaml] {
         validate_source(&source, &Limits::default(), Extent::Everything).unwrap();
         let mut model = Vec::new();
         render(&Catalog::load(&source, &Limits::default()).unwrap(), Format::Json, &mut model).unwrap();
@@ -163,8 +129,8 @@ fn streaming_published_catalogs() {
 /// OLM1-CAT-17, OLM1-QUERY-02: every query over the index gives the lines that a scan of all lines gives.
 #[test]
 fn index_answers_as_a_scan_does() {
-    let Some(path) = data("catalog-60.json.gz") else { return };
-    let source = MemorySource::of("catalog.json", gunzip(&path));
+    let Some(bytes) = bytes("catalog-60.json.gz") else { return };
+    let source = MemorySource::of("catalog.json", bytes);
     let mut lines = Vec::new();
     let bytes = store(&source, &Limits::default(), &mut lines).unwrap();
     let index = Index::open(bytes, lines.len() as u64).unwrap();
@@ -197,8 +163,8 @@ fn index_answers_as_a_scan_does() {
 /// OLM1-QUERY-02: packages, channels, heads and bundles in the index agree with the model.
 #[test]
 fn index_agrees_with_the_model() {
-    let Some(path) = data("catalog-60.json.gz") else { return };
-    let source = MemorySource::of("catalog.json", gunzip(&path));
+    let Some(bytes) = bytes("catalog-60.json.gz") else { return };
+    let source = MemorySource::of("catalog.json", bytes);
     let catalog = Catalog::load(&source, &Limits::default()).unwrap();
     let versions = catalog.versions();
     let mut lines = Vec::new();
@@ -226,9 +192,9 @@ fn index_agrees_with_the_model() {
 /// OLM1-FBC-02: the order of files and their number do not change what is loaded.
 #[test]
 fn loading_streams_blobs_in_path_order() {
-    let Some(path) = data("real-fbc.tar.gz") else { return };
+    let Some(files) = archive("real-fbc.tar.gz") else { return };
     let mut source = MemorySource::new();
-    for (name, content) in untar(&path).into_iter().filter(|(name, _)| name.contains("/catalogs/")) {
+    for (name, content) in files.into_iter().filter(|(name, _)| name.contains("/catalogs/")) {
         source = source.with(&name, content);
     }
     let mut seen: Vec<String> = Vec::new();

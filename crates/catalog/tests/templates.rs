@@ -2,32 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::PathBuf;
 
 use mainstay_catalog::template::{Kind, RenderBundle, Rendered, Template, TemplateError};
 use mainstay_catalog::{Bundle, Catalog, Channel, Limits, MemorySource, Property, validate};
 use serde_json::{Value, json};
 
 fn files() -> Option<BTreeMap<String, String>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/real-fbc.tar.gz");
-    if !path.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is not here", path.display());
-        return None;
-    }
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()));
-    let mut files = BTreeMap::new();
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        if entry.header().entry_type().is_file() {
-            let name = entry.path().unwrap().to_string_lossy().replacen("real-fbc/", "", 1);
-            let mut text = String::new();
-            entry.read_to_string(&mut text).unwrap();
-            files.insert(name, text);
-        }
-    }
-    Some(files)
+    let text = |(path, bytes): (String, Vec<u8>)| (path.replacen("real-fbc/", "", 1), String::from_utf8(bytes).unwrap());
+    Some(mainstay_testing::data::archive("real-fbc.tar.gz")?.into_iter().map(text).collect())
 }
 
 /// The template that the package's `ci.yaml` names for the catalog of 4.19, and its kind.

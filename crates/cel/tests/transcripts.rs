@@ -3,25 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use mainstay_cel::{CompiledRules, Reason, RuleError, Violation};
 use mainstay_schema::Schema;
+use mainstay_testing::data;
+use mainstay_testing::transcripts::steps;
 use serde_json::Value;
 
 const PREFIX: &str = "spec.validation.openAPIV3Schema";
-
-/// The steps of a recorded transcript, or `None` where the data is not there.
-fn steps(name: &str) -> Option<Vec<Value>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts").join(name);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    };
-    let transcript: Value = serde_json::from_str(&text).unwrap();
-    Some(transcript["steps"].as_array().unwrap().clone())
-}
 
 fn compile(definition: &Value) -> Result<CompiledRules, Vec<RuleError>> {
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -53,7 +42,7 @@ fn violation_text(violation: &Violation) -> String {
 /// KAPI-CRD-03: a rule that cannot be compiled refuses the definition, in the recorded words.
 #[test]
 fn rules_that_do_not_compile() {
-    let Some(steps) = steps("crd/bad-cel-compile.json") else { return };
+    let Some(steps) = steps("crd/bad-cel-compile") else { return };
     let mut count = 0;
     for step in steps.iter().filter(|step| step["method"] == "POST") {
         let message = step["answer"]["body"]["message"].as_str().unwrap();
@@ -69,7 +58,7 @@ fn rules_that_do_not_compile() {
 /// KAPI-CRD-03: rules that could cost too much are refused, each and all together, with the recorded factors.
 #[test]
 fn rules_that_cost_too_much() {
-    let Some(steps) = steps("crd/bad-cel-cost.json") else { return };
+    let Some(steps) = steps("crd/bad-cel-cost") else { return };
     for step in &steps {
         let schema = Schema::from_json(&step["body"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]).unwrap();
         let texts: Vec<String> = CompiledRules::refusals(&schema, PREFIX).iter().map(error_text).collect();
@@ -84,7 +73,7 @@ fn rules_that_cost_too_much() {
 /// KAPI-CRD-03: rules that use the extension libraries compile.
 #[test]
 fn rules_that_use_libraries() {
-    let Some(steps) = steps("crd/ok-cel-libraries.json") else { return };
+    let Some(steps) = steps("crd/ok-cel-libraries") else { return };
     for step in steps.iter().filter(|step| step["method"] == "POST") {
         if let Err(errors) = compile(&step["body"]) {
             panic!("{}", error_text(&errors[0]));
@@ -105,7 +94,7 @@ fn rules_at_run_time() {
         "strings-lists",
         "urls-ips-quantities",
     ] {
-        let Some(steps) = steps(&format!("cel/{name}.json")) else { return };
+        let Some(steps) = steps(&format!("cel/{name}")) else { return };
         let rules = compile(&steps[0]["body"]).unwrap();
         let mut stored: BTreeMap<String, Value> = BTreeMap::new();
         let mut checked = 0;
@@ -153,36 +142,20 @@ fn merge(into: &mut Value, patch: &Value) {
 /// KAPI-CRD-03: the rules of the definitions that OLM itself ships compile.
 #[test]
 fn rules_of_real_definitions() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/api-definitions");
-    let mut folders = vec![folder];
+    let Some(files) = data::files("api-definitions", "yaml") else { return };
     let mut count = 0;
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", folder.display());
-            eprintln!("skipped: {} is missing", folder.display());
-            return;
-        };
-        for entry in entries {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for document in mainstay_yaml::stream(&text) {
+            let document = document.unwrap_or_else(|error| panic!("{}: {error}", path.display())).value;
+            if document["kind"] != "CustomResourceDefinition" {
                 continue;
             }
-            if path.extension().is_none_or(|extension| extension != "yaml") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            for document in mainstay_yaml::stream(&text) {
-                let document = document.unwrap_or_else(|error| panic!("{}: {error}", path.display())).value;
-                if document["kind"] != "CustomResourceDefinition" {
-                    continue;
-                }
-                for version in document["spec"]["versions"].as_array().unwrap() {
-                    let schema = Schema::from_json(&version["schema"]["openAPIV3Schema"]).unwrap();
-                    match CompiledRules::compile(&schema, PREFIX) {
-                        Ok(rules) => count += usize::from(!rules.is_empty()),
-                        Err(errors) => panic!("{}: {}", path.display(), error_text(&errors[0])),
-                    }
+            for version in document["spec"]["versions"].as_array().unwrap() {
+                let schema = Schema::from_json(&version["schema"]["openAPIV3Schema"]).unwrap();
+                match CompiledRules::compile(&schema, PREFIX) {
+                    Ok(rules) => count += usize::from(!rules.is_empty()),
+                    Err(errors) => panic!("{}: {}", path.display(), error_text(&errors[0])),
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{self, Run, command, gunzipped, run};
+use crate::common::{self, Run, command, run};
 use mainstay_oci::registry::Registry;
 use serde_json::Value;
 use snapbox::{assert_data_eq, str};
@@ -222,7 +222,7 @@ fn filter() {
 /// CATLG-35, OLM1-BUILD-09: every package of a large catalog, from its middle version on, is a valid catalog of its own.
 #[test]
 fn filter_of_published_packages() {
-    let Some(bytes) = gunzipped("catalog-60.json.gz") else { return };
+    let Some(bytes) = mainstay_testing::data::bytes("catalog-60.json.gz") else { return };
     let desk = Desk::new();
     std::fs::write(desk.path("all.json"), &bytes).unwrap();
     let found = desk.json(&["search", "--catalog", "./all.json"], 0);
@@ -281,7 +281,7 @@ olm.channel   valve     stable
 
 "]]
     );
-    let Some(bytes) = gunzipped("catalog-60.json.gz") else { return };
+    let Some(bytes) = mainstay_testing::data::bytes("catalog-60.json.gz") else { return };
     std::fs::write(desk.path("all.json"), &bytes).unwrap();
     let told = desk.run(&["query", "all.json", "--install-mode", "AllNamespaces", "--without-webhooks", "-o", "json"], 0).stdout;
     let packages: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

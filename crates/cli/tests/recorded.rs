@@ -3,14 +3,16 @@
 
 use std::fmt::Write as _;
 
-use crate::common::{data, lines, mainstay, unpacked};
+use crate::common::{lines, mainstay, unpacked};
+use mainstay_testing::crd_pairs::{Pair, pairs};
+use mainstay_testing::data::path;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
 /// MS-CLI-09, OLM1-SEL-01, OLM1-SEL-09: `resolve --cases` gives upstream's bundle or upstream's words in all 168 recorded cases.
 #[test]
 fn resolve_cases() {
-    let (Some(cases), Some(catalog)) = (data("resolve-cases/cases.jsonl"), data("catalog-60.json.gz")) else { return };
+    let (Some(cases), Some(catalog)) = (path("resolve-cases/cases.jsonl"), path("catalog-60.json.gz")) else { return };
     let run = mainstay([&"resolve".into(), &"--cases".into(), &cases, &"--catalog".into(), &catalog]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     let (questions, answers) = (lines(&std::fs::read_to_string(cases).unwrap()), lines(&run.stdout));
@@ -30,7 +32,7 @@ fn resolve_cases() {
 /// MS-CLI-09, OLM1-INST-07: `bundle render --cases` gives the objects or the words of upstream's renderer in all recorded cases.
 #[test]
 fn render_cases() {
-    let (Some(recorded), Some(bundles)) = (data("bundle-oracle/olmv1-render.jsonl"), unpacked("bundles.tar.gz")) else { return };
+    let (Some(recorded), Some(bundles)) = (path("bundle-oracle/olmv1-render.jsonl"), unpacked("bundles.tar.gz")) else { return };
     let run =
         mainstay([&"bundle".into(), &"render".into(), &"--cases".into(), &recorded, &"--root".into(), &bundles.path().join("bundles")]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
@@ -72,12 +74,10 @@ fn shown(object: &Value) -> String {
 /// MS-CLI-09, OLM1-CRD-02: `crd check --cases` gives upstream's verdict for all 130 recorded pairs.
 #[test]
 fn crd_cases() {
-    let Some(directory) = data("crd-pairs") else { return };
-    let index: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(directory.join("index.json")).unwrap()).unwrap();
+    let (Some(directory), Some(pairs)) = (path("crd-pairs"), pairs()) else { return };
     let mut text = String::new();
-    for pair in &index {
-        let dir = pair["dir"].as_str().unwrap();
-        writeln!(text, "{}", json!({"old": format!("{dir}/old.yaml"), "new": format!("{dir}/new.yaml")})).unwrap();
+    for Pair { folder, .. } in pairs {
+        writeln!(text, "{}", json!({"old": format!("{folder}/old.yaml"), "new": format!("{folder}/new.yaml")})).unwrap();
     }
     let scratch = tempfile::tempdir().unwrap();
     let cases = scratch.path().join("cases.jsonl");
@@ -85,14 +85,14 @@ fn crd_cases() {
     let run = mainstay([&"crd".into(), &"check".into(), &"--cases".into(), &cases, &"--root".into(), &directory]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     let answers = lines(&run.stdout);
-    assert_eq!((index.len(), answers.len()), (130, 130));
-    for (pair, answer) in index.iter().zip(&answers) {
-        assert_eq!(answer["safe"], pair["safe"], "{}", pair["dir"]);
+    assert_eq!((pairs.len(), answers.len()), (130, 130));
+    for (pair, answer) in pairs.iter().zip(&answers) {
+        assert_eq!(answer["safe"], pair.safe, "{}", pair.folder);
         // The findings' words are proven where they are made (mainstay-schema).
         let found = !answer["findings"].as_array().unwrap().is_empty();
-        assert_eq!(pair["safe"], !found, "{}", pair["dir"]);
-        let start = format!("validating upgrade for CRD \"{}\": ", pair["crd"].as_str().unwrap());
-        assert_eq!(answer["message"].as_str().unwrap().starts_with(&start), found, "{}", pair["dir"]);
+        assert_eq!(pair.safe, !found, "{}", pair.folder);
+        let start = format!("validating upgrade for CRD \"{}\": ", pair.name);
+        assert_eq!(answer["message"].as_str().unwrap().starts_with(&start), found, "{}", pair.folder);
     }
 }
 

@@ -99,9 +99,9 @@ impl Policy {
         let audit = labels.mode("audit", Level::Privileged);
         let mut warn = labels.mode("warn", Level::Privileged);
         // The level that is enforced on pods is a warning to those who write the templates of pods.
-        if warn.level == Given::Not && enforce.level == Given::Well && enforce.standard.level > warn.standard.level {
+        if warn.level == LabelState::Not && enforce.level == LabelState::Well && enforce.standard.level > warn.standard.level {
             warn.standard.level = enforce.standard.level;
-            if warn.version == Given::Not {
+            if warn.version == LabelState::Not {
                 warn.standard.version = enforce.standard.version;
             }
         }
@@ -111,7 +111,7 @@ impl Policy {
 
 /// The state of a label.
 #[derive(Clone, Copy, PartialEq)]
-enum Given {
+enum LabelState {
     Not,
     Well,
     Unreadable,
@@ -120,8 +120,8 @@ enum Given {
 /// The content of one mode's labels.
 struct Mode {
     standard: Standard,
-    level: Given,
-    version: Given,
+    level: LabelState,
+    version: LabelState,
 }
 
 struct Labels<'a> {
@@ -138,14 +138,16 @@ impl Labels<'_> {
         Mode { standard: Standard { level, version }, level: level_given, version: version_given }
     }
 
-    fn read<T>(&mut self, name: &str, parse: fn(&str) -> Option<T>, absent: T, unreadable: T, words: &str) -> (T, Given) {
+    fn read<T>(&mut self, name: &str, parse: fn(&str) -> Option<T>, absent: T, unreadable: T, words: &str) -> (T, LabelState) {
         let label = format!("{PREFIX}{name}");
-        let Some(text) = self.labels.and_then(|labels| labels.get(&label)).and_then(Value::as_str) else { return (absent, Given::Not) };
+        let Some(text) = self.labels.and_then(|labels| labels.get(&label)).and_then(Value::as_str) else {
+            return (absent, LabelState::Not);
+        };
         if let Some(value) = parse(text) {
-            return (value, Given::Well);
+            return (value, LabelState::Well);
         }
         self.errors.push(Error::invalid(&Path::new("metadata.labels").key(label), text, words));
-        (unreadable, Given::Unreadable)
+        (unreadable, LabelState::Unreadable)
     }
 }
 

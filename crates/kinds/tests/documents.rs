@@ -2,24 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 use crate::xtask_facts::newer;
 use mainstay_kinds::{discovery, openapi, registry};
+use mainstay_testing::data;
 use serde_json::{Value, json};
 
 fn recorded(file: &str) -> Option<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if !folder.is_dir() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is absent");
-        eprintln!("skipped: ../shared/data is absent");
-        return None;
-    }
-    let path: PathBuf = folder.join("kubernetes-openapi").join(file);
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    Some(serde_json::from_str(&text).unwrap())
+    data::json(&format!("kubernetes-openapi/{file}"))
 }
 
 /// KAPI-DISC-01: every APIResourceList equals the recorded one.

@@ -1,24 +1,14 @@
 //! The checked-in facts are those that `cargo xtask facts` makes of the recorded documents.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::xtask_facts;
-
-fn shared() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is absent");
-    eprintln!("skipped: ../shared/data is absent");
-    None
-}
 
 /// KAPI-REST-08: the embedded schemas and resources are exactly what the recorded documents say. `UPDATE_FACTS=1` writes them anew.
 #[test]
 fn facts_are_those_of_the_recorded_documents() {
-    let Some(data) = shared() else { return };
+    let Some(data) = mainstay_testing::data::path("") else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("facts");
     if std::env::var_os("UPDATE_FACTS").is_some() {
         xtask_facts::run(&data, &folder).unwrap();

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 
 use mainstay_kinds::{
     AllocationError, Allocator, Context, Gvk, Requester, allocate_service, default, prepare_create, prepare_update, registry,
@@ -16,10 +15,7 @@ fn context() -> Context {
 }
 
 fn recorded() -> Value {
-    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/validation.json.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    mainstay_testing::data::own_json(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/validation.json.gz"))
 }
 
 /// The object with its changes: `[path, value]` sets, `[path]` removes. A change of what is not there changes nothing.

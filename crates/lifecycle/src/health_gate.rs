@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::live::{Fact, Instances, Live};
 use crate::object;
-use crate::reason::{Unhealthy, UnsafeWayBack};
+use crate::reason::{Unhealthy, UnsafeRollback};
 use crate::revision::{History, Record, Revision, RolledBack, State};
 use crate::rollback::{self, Class};
 
@@ -132,7 +132,7 @@ impl Situation<'_> {
         let older = &earlier.record.bundle.name;
         let verdict = self.way_back(latest, earlier)?;
         if verdict.verdict != Class::Safe {
-            let earlier = UnsafeWayBack { bundle: older.clone(), class: verdict.verdict, why: verdict.text() };
+            let earlier = UnsafeRollback { bundle: older.clone(), class: verdict.verdict, why: verdict.text() };
             return Ok(Outlook::Stuck(gate, Unhealthy { failed, earlier: Some(earlier) }));
         }
         let message = format!("{failed}; rolled back to {older}; change {} to try again", self.to_try_again);

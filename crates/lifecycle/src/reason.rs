@@ -103,12 +103,12 @@ pub struct Unhealthy {
     /// The bundle, its time limit, and the Deployments that were not available.
     pub failed: String,
     /// The revision to go back to, and the reason for not doing so; none if there is no such revision.
-    pub earlier: Option<UnsafeWayBack>,
+    pub earlier: Option<UnsafeRollback>,
 }
 
 /// A rollback that is not safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnsafeWayBack {
+pub struct UnsafeRollback {
     /// The bundle to go back to.
     pub bundle: String,
     /// Its verdict.
@@ -117,9 +117,9 @@ pub struct UnsafeWayBack {
     pub why: String,
 }
 
-fn stays(earlier: Option<&UnsafeWayBack>) -> String {
+fn stays(earlier: Option<&UnsafeRollback>) -> String {
     match earlier {
         None => "there is no earlier revision to go back to".to_owned(),
-        Some(UnsafeWayBack { bundle, class, why }) => format!("it is not rolled back to {bundle}, which is {class}: {why}"),
+        Some(UnsafeRollback { bundle, class, why }) => format!("it is not rolled back to {bundle}, which is {class}: {why}"),
     }
 }

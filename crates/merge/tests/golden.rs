@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::Read;
-
 use mainstay_kinds::{Gvk, registry};
 use mainstay_merge::managed::{Conflicts, Write};
 use mainstay_merge::{ApplyError, FieldSet, PatchError, Path, apply, strategic_merge_patch, update};
@@ -11,10 +9,7 @@ use mainstay_schema::Schema;
 use serde_json::{Value, json};
 
 fn recorded(name: &str) -> Value {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    mainstay_testing::data::own_json(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name))
 }
 
 fn report(differences: &[String], total: usize) {

@@ -6,8 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 
 use mainstay_merge::managed::{from_scale, to_scale};
 use mainstay_merge::patch::{decode_json_patch, decode_object_patch};
@@ -15,17 +13,9 @@ use mainstay_merge::{
     ApplyError, FieldSet, Managed, Path as FieldPath, Write, apply, json_patch, keep_times, merge_patch, strategic_merge_patch, update,
 };
 use mainstay_schema::{Schema, SchemaRef};
+use mainstay_testing::data;
+use mainstay_testing::transcripts::{Transcript, transcript};
 use serde_json::{Value, json};
-
-fn data() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is missing");
-    eprintln!("skipped: shared data is missing");
-    None
-}
 
 /// The schemas of one recorded OpenAPI document.
 struct Document {
@@ -34,11 +24,8 @@ struct Document {
 }
 
 impl Document {
-    fn load(data: &Path, name: &str) -> Self {
-        let file = std::fs::File::open(data.join("kubernetes-openapi/v3").join(name)).unwrap();
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-        Self { raw: serde_json::from_str(&text).unwrap(), nodes: BTreeMap::new() }
+    fn load(name: &str) -> Option<Self> {
+        Some(Self { raw: data::json(&format!("kubernetes-openapi/v3/{name}"))?, nodes: BTreeMap::new() })
     }
 
     fn node(&mut self, name: &str) -> SchemaRef {
@@ -67,15 +54,15 @@ enum Answer {
 }
 
 impl Server {
-    fn new(data: &Path) -> Self {
-        let mut core = Document::load(data, "api_v1.json.gz");
-        let mut apps = Document::load(data, "apis_apps_v1.json.gz");
+    fn new() -> Option<Self> {
+        let mut core = Document::load("api_v1.json.gz")?;
+        let mut apps = Document::load("apis_apps_v1.json.gz")?;
         let schemas = BTreeMap::from([
             ("configmaps", core.node("io.k8s.api.core.v1.ConfigMap")),
             ("services", core.node("io.k8s.api.core.v1.Service")),
             ("deployments", apps.node("io.k8s.api.apps.v1.Deployment")),
         ]);
-        Self { schemas, thing: None, objects: BTreeMap::new(), clock: 0 }
+        Some(Self { schemas, thing: None, objects: BTreeMap::new(), clock: 0 })
     }
 
     fn call(&mut self, step: &Value) -> Answer {
@@ -226,12 +213,9 @@ fn same_owners(mine: &Value, theirs: &Value) -> bool {
     sorted(mine) == sorted(theirs)
 }
 
-fn check(data: &Path, scenario: &str, skipped_steps: &[usize]) {
-    let file = data.join("kube-transcripts").join(format!("{scenario}.json"));
-    let text = std::fs::read_to_string(file).unwrap().replace("${ns}", "ns1").replace("${sfx}", "sfx1");
-    let transcript: Value = serde_json::from_str(&text).unwrap();
-    let mut server = Server::new(data);
-    for (index, step) in transcript["steps"].as_array().unwrap().iter().enumerate() {
+fn check(scenario: &str, skipped_steps: &[usize]) {
+    let (Some(recorded), Some(mut server)) = (transcript(scenario).map(Transcript::with_names), Server::new()) else { return };
+    for (index, step) in recorded.steps.iter().enumerate() {
         if step.get("until").is_some() {
             continue;
         }
@@ -287,7 +271,6 @@ fn check(data: &Path, scenario: &str, skipped_steps: &[usize]) {
 /// KAPI-PATCH-01: the recorded patches, but for steps whose answer is the kind's own validation.
 #[test]
 fn recorded_patches() {
-    let Some(data) = data() else { return };
     for (scenario, skipped) in [
         ("json-not-a-list", &[][..]),
         ("json-test-fails", &[]),
@@ -310,14 +293,13 @@ fn recorded_patches() {
         ("strategic-strategy-retainkeys", &[]),
         ("strategic-volume-retainkeys", &[]),
     ] {
-        check(&data, &format!("patch/{scenario}"), skipped);
+        check(&format!("patch/{scenario}"), skipped);
     }
 }
 
 /// KAPI-SSA-01: the recorded applies.
 #[test]
 fn recorded_applies() {
-    let Some(data) = data() else { return };
     for scenario in [
         "atomic-list",
         "client-side-migration",
@@ -337,7 +319,7 @@ fn recorded_applies() {
         "set",
         "update-removes-owned",
     ] {
-        check(&data, &format!("apply/{scenario}"), &[]);
+        check(&format!("apply/{scenario}"), &[]);
     }
 }
 

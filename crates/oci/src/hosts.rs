@@ -56,7 +56,7 @@ pub(crate) struct Hosts {
 }
 
 /// The client for one registry, with the class of its address.
-pub(crate) struct Way {
+pub(crate) struct HostClient {
     pub client: reqwest::Client,
     pub class: Class,
 }
@@ -78,7 +78,7 @@ impl Hosts {
     }
 
     /// Returns the client for a host, made when it is first needed.
-    pub(crate) async fn client(&self, host: Host<'_>, address: &str, purpose: Purpose) -> Result<Way, Error> {
+    pub(crate) async fn client(&self, host: Host<'_>, address: &str, purpose: Purpose) -> Result<HostClient, Error> {
         let url = reqwest::Url::parse(&format!("https://{address}")).ok();
         let class = match &url {
             // A proxy resolves names itself.
@@ -100,7 +100,7 @@ impl Hosts {
         if let Some(name) = url.as_ref().and_then(reqwest::Url::domain) {
             reach.owns(name);
         }
-        Ok(Way { client, class })
+        Ok(HostClient { client, class })
     }
 
     /// Returns true if every request to a host leaves through a proxy. A host that is also reached without TLS must be proxied for both schemes:

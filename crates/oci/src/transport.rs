@@ -22,7 +22,7 @@ use crate::addresses;
 use crate::auth::{Credential, Credentials};
 use crate::client::ClientConfig;
 use crate::error::{Error, ErrorKind};
-use crate::hosts::{Hosts, Purpose, Way};
+use crate::hosts::{HostClient, Hosts, Purpose};
 use crate::pace::{Pace, Slow};
 
 /// The largest list of tags or similar answer, in bytes.
@@ -162,8 +162,8 @@ impl Transport {
             mounts: None,
             subject: subject.to_owned(),
         };
-        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::Reading).await?;
-        let response = self.once(&way, &call, call.target, None).await.map_err(|error| error.of(&call))?;
+        let host_client = self.hosts.client(call.host, address(call.host.registry), Purpose::Reading).await?;
+        let response = self.once(&host_client, &call, call.target, None).await.map_err(|error| error.of(&call))?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(response)),
@@ -192,27 +192,27 @@ impl Transport {
 
     /// Makes one attempt, whatever the answer's status is.
     async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
-        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::of(&call.method)).await?;
+        let host_client = self.hosts.client(call.host, address(call.host.registry), Purpose::of(&call.method)).await?;
         if let Ok(url) = Url::parse(call.target) {
             if url.scheme() != "https" && !call.host.insecure && !is_loopback(call.host.registry) {
                 return Err(Error::content(&call.subject, format!("registry {} gives an address that is not HTTPS", call.host.registry)));
             }
             let authorization = authorization.filter(|_| self.is_own(call, &url));
-            return self.once(&way, call, call.target, authorization).await.map_err(|error| error.of(call));
+            return self.once(&host_client, call, call.target, authorization).await.map_err(|error| error.of(call));
         }
         let host = address(call.host.registry);
         let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
         let known = lock(&self.schemes).get(&scheme_key(call.host)).copied();
         if let Some(scheme) = known {
-            return self.once(&way, call, &url(scheme), authorization).await.map_err(|error| error.of(call));
+            return self.once(&host_client, call, &url(scheme), authorization).await.map_err(|error| error.of(call));
         }
-        let (scheme, response) = match self.once(&way, call, &url("https"), authorization).await {
+        let (scheme, response) = match self.once(&host_client, call, &url("https"), authorization).await {
             Ok(response) => ("https", response),
             // A server whose certificate is not trusted does speak TLS on this port, so HTTP would only hide the reason.
             Err(first) if first.is_distrust() => return Err(first.of(call)),
             // A registry that cannot be connected to at all gets the same fallback, since a TLS failure cannot always be told apart.
             Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
-                match self.once(&way, call, &url("http"), authorization).await {
+                match self.once(&host_client, call, &url("http"), authorization).await {
                     Ok(response) => ("http", response),
                     Err(second) if second.is_connect() => return Err(first.of(call)),
                     Err(second) => return Err(second.of(call)),
@@ -230,12 +230,12 @@ impl Transport {
         Url::parse(&format!("{scheme}://{}", address(call.host.registry))).is_ok_and(|own| own.origin() == url.origin())
     }
 
-    async fn once(&self, way: &Way, call: &Call<'_>, url: &str, authorization: Option<&str>) -> Result<Response, Failed> {
+    async fn once(&self, host_client: &HostClient, call: &Call<'_>, url: &str, authorization: Option<&str>) -> Result<Response, Failed> {
         if let Ok(url) = Url::parse(url) {
-            addresses::check(&url, way.class).map_err(Failed::Reach)?;
+            addresses::check(&url, host_client.class).map_err(Failed::Reach)?;
             self.hosts.check_proxy(&url).map_err(Failed::Proxy)?;
         }
-        let mut request = way.client.request(call.method.clone(), url).headers(call.headers.clone());
+        let mut request = host_client.client.request(call.method.clone(), url).headers(call.headers.clone());
         let sent = match call.body {
             Payload::None => 0,
             Payload::Bytes(bytes) => bytes.len() as u64,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use mainstay_api::lifecycle::{ChangePlan, ChangePlanPhase};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::preview::Kind;
@@ -16,10 +15,10 @@ use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use mainstay_resolver::joint::Provided;
-use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, ModelSource};
+use mainstay_resolver::{CandidateCatalog, CatalogState, Choice};
 use serde_json::{Value, json};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, loaded};
 
 /// A catalog from lines `PACKAGE VERSION [<REPLACED] [needs PACKAGE RANGE]... [uses KIND]... [gives KIND]...`.
 fn catalog(name: &str, text: &str) -> CatalogFact {
@@ -54,14 +53,7 @@ fn catalog(name: &str, text: &str) -> CatalogFact {
         let _ = writeln!(blobs, "{}", json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
         let _ = writeln!(blobs, "{}", json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": entries}));
     }
-    let content = Catalog::load(&MemorySource::of("catalog.json", blobs), &Limits::default()).unwrap();
-    CatalogFact {
-        name: name.to_owned(),
-        labels: [("olm.operatorframework.io/metadata.name".to_owned(), name.to_owned())].into(),
-        priority: 0,
-        pull_secret: None,
-        content: CatalogContent::Held(Arc::new(ModelSource::new(content))),
-    }
+    loaded(name, blobs)
 }
 
 /// The extension `widgets` of the scene, whose dependencies are planned, in this catalog.

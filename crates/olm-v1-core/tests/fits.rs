@@ -2,21 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_lifecycle::preview::{Cluster, Served, Told, told};
-use mainstay_testing::bundles;
+use mainstay_testing::{bundles, data};
 use serde_json::Value;
 
 /// What a plain kube-apiserver 1.34 serves, as it was recorded.
-fn kubernetes() -> Served {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kubernetes-openapi/discovery");
+fn kubernetes() -> Option<Served> {
     let mut all = Vec::new();
     for name in ["aggregated-api.json.gz", "aggregated-apis.json.gz"] {
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(std::fs::File::open(folder.join(name)).unwrap()).read_to_string(&mut text).unwrap();
-        let list: Value = serde_json::from_str(&text).unwrap();
+        let list = data::json(&format!("kubernetes-openapi/discovery/{name}"))?;
         for group in list["items"].as_array().unwrap() {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();
             for version in group["versions"].as_array().unwrap() {
@@ -27,7 +23,7 @@ fn kubernetes() -> Served {
         }
     }
     assert!(all.len() > 60, "{}", all.len());
-    Served::new(all)
+    Some(Served::new(all))
 }
 
 fn objects(files: &bundles::Files) -> Option<Vec<Value>> {
@@ -50,8 +46,7 @@ fn objects(files: &bundles::Files) -> Option<Vec<Value>> {
 /// Kubernetes does not serve is told without any of its own resources among it.
 #[test]
 fn real_bundles_on_a_plain_cluster() {
-    let Some(bundles) = bundles::bundles() else { return };
-    let served = kubernetes();
+    let (Some(bundles), Some(served)) = (bundles::bundles(), kubernetes()) else { return };
     let mut found: BTreeMap<String, Told> = BTreeMap::new();
     let mut looked = 0;
     for (name, files) in bundles {

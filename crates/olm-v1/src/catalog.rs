@@ -1,8 +1,8 @@
 //! ClusterCatalog: from an image reference to served content.
 //!
-//! The controller keeps the served catalogs in a [`Shelf`]; the server of `mainstay_catalog_serve::content` reads it. Older content is served until
+//! The controller keeps the served catalogs in a [`ServedCatalogs`]; the server of `mainstay_catalog_serve::content` reads it. Older content is served until
 //! newer content is complete, whatever fails on the way (OLM1-CAT-08).
 
 pub mod controller;
-pub mod shelf;
+pub mod served;
 pub mod webhook;

@@ -20,7 +20,7 @@ use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::controller::{Catalogs, pulls, run as run_catalogs};
-use crate::catalog::shelf::Shelf;
+use crate::catalog::served::ServedCatalogs;
 use crate::catalog_secrets::CatalogSecrets;
 use crate::events::Events;
 use crate::extension::catalogs::{CatalogCache, CatalogClient};
@@ -158,9 +158,9 @@ impl Setup {
 
         let (mut router, mut catalogs) = (Router::new(), None);
         if has_catalogs {
-            let shelf = Shelf::default();
+            let served = ServedCatalogs::default();
             let queries = if self.gates.on("APIV1MetasHandler") { Queries::Answered } else { Queries::Unknown };
-            router = serving::measured(content::router(Arc::new(shelf.clone()), queries), self.env.metrics());
+            router = serving::measured(content::router(Arc::new(served.clone()), queries), self.env.metrics());
             let client = self.catalogd.client()?;
             let writer = Writer::new(client.clone(), Kinds::new(client), "catalogd");
             let events = events(&writer, "catalogd");
@@ -173,7 +173,7 @@ impl Setup {
                 env: self.env.clone(),
                 images: images.clone(),
                 store: store.clone(),
-                shelf,
+                served,
                 external_address: self.external_address,
                 gc_interval: self.gc_interval,
                 pulls: pulls(),

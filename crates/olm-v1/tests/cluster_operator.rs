@@ -356,7 +356,7 @@ async fn is_observable(api: &Api, page: &str) {
     let restored = told("ClusterCatalog", "DefaultCatalogRestored");
     let image = "registry.redhat.io/redhat/redhat-operator-index";
     for (platform, tag) in [("4.19", "v4.19"), ("4.20", "v4.20")] {
-        let note = format!("Normal: the default catalog of platform {platform} was put right: {image}:{tag}, priority -100");
+        let note = format!("Normal: the default catalog of platform {platform} was restored: {image}:{tag}, priority -100");
         assert!(restored.contains(&note), "{restored:?}");
     }
     let handed = told("Deployment", "SettingsHandedOn");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Api, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
+    Api, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry, setup,
 };
 
 /// A small definition of a kind with mirror rules; what the rules look like is not its business.
@@ -105,12 +105,7 @@ async fn an_extension_is_installed_from_the_mirror_alone() {
         "ImageTagMirrorSet malformed: spec.imageTagMirrors[1] has no source; none of the object's rules is used"
     );
     let serving = pulls(&api, "mirrored", &index, true).await;
-    api.apply(namespace("work")).await;
-    api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
-    api.apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
-        .await;
+    api.installer().await;
     let mut object = extension_object("widgets", "widgets", "work");
     // The catalogs of before come to serve, too, and hold the same.
     object["spec"]["source"]["catalog"]["selector"] = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": serving}});

@@ -24,8 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
-    setup,
+    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry, setup,
 };
 
 /// What controllers write, and where they are killed.
@@ -106,12 +105,7 @@ impl World {
         let (stop, running) = controllers(&api, &wire);
         api.apply(catalog_object("test", &reference)).await;
         api.until(&catalog("test"), |catalog| condition(catalog, "Serving")["status"] == "True").await;
-        api.apply(namespace("work")).await;
-        api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
-        api.apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
-            .await;
+        api.installer().await;
         Self { api, wire, registry: held, stop, running }
     }
 

@@ -2,32 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
-use crate::support::bench::{Bench, wish};
-use crate::support::{catalog_image, catalog_object, condition, extension, namespace, place};
+use crate::support::bench::{Bench, extension_of_test_catalog};
+use crate::support::{catalog_object, extension, namespace, place, silent_registry};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use mainstay_olm_v1::Setup;
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
 
 /// Poisoned objects of each kind: more than there are workers.
 const POISONED: usize = 6;
-
-/// A registry that takes every connection and answers none.
-async fn silent_registry() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut sink = Vec::new();
-                let _ = stream.read_to_end(&mut sink).await;
-            });
-        }
-    });
-    address
-}
 
 /// The API that answers nothing about objects of this name.
 async fn slow(request: Request, next: Next) -> axum::response::Response {
@@ -64,20 +48,6 @@ fn blobs(package: &str, image: &str) -> Vec<Value> {
     ]
 }
 
-fn own(name: &str, package: &str) -> Value {
-    let mut object = wish(name, package, None);
-    object["spec"]["source"]["catalog"]["selector"] = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "test"}});
-    object
-}
-
-async fn push(bench: &Bench, name: &str, blobs: &[Value]) {
-    let text = blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let reference = format!("{}/test/{name}:latest", bench.registry);
-    bench.api.push(mainstay_oci::ClientConfig::default(), &reference, catalog_image(&text)).await;
-    bench.api.apply(catalog_object(name, &reference)).await;
-    bench.api.until(&support::catalog(name), |object| condition(object, "Serving")["status"] == "True").await;
-}
-
 /// OLM1-CTRL-09, MS-EXPL-05: bundles and catalogs of a registry that stalls and objects about which the API says nothing hold up nobody:
 /// others are installed, put right and removed as if they were not there, and so are they themselves; the same after a restart.
 #[tokio::test(flavor = "multi_thread")]
@@ -105,17 +75,17 @@ async fn poisoned_objects_hold_up_nobody() {
         all.extend(blobs(&package, &bench.bundle(&package, "1.0.0", files(&package, &format!("settings-{at}"))).await));
     }
     // This very catalog waits behind those that stall.
-    push(&bench, "test", &all).await;
+    bench.catalog_of("test", &all).await;
     for at in 0..POISONED {
         for kind in ["stalls", "slow"] {
             let name = format!("{kind}-{at}");
-            bench.api.apply(own(&name, &name)).await;
+            bench.api.apply(extension_of_test_catalog(&name, &name)).await;
         }
     }
     for at in 0..healthy {
         let name = format!("healthy-{at}");
         bench.api.apply(namespace("work")).await;
-        bench.api.apply(own(&name, &name)).await;
+        bench.api.apply(extension_of_test_catalog(&name, &name)).await;
     }
     for at in 0..healthy {
         bench.installed(&format!("healthy-{at}"), "1.0.0").await;
@@ -138,8 +108,8 @@ async fn poisoned_objects_hold_up_nobody() {
     bench.api.delete(&settings).await;
     bench.api.until(&settings, |object| !object.is_null() && object["metadata"]["deletionTimestamp"].is_null()).await;
     let last = bench.bundle("last", "1.0.0", files("last", "settings-last")).await;
-    push(&bench, "later", &blobs("last", &last)).await;
-    let mut wanted = own("last", "last");
+    bench.catalog_of("later", &blobs("last", &last)).await;
+    let mut wanted = extension_of_test_catalog("last", "last");
     wanted["spec"]["source"]["catalog"]["selector"]["matchLabels"]["olm.operatorframework.io/metadata.name"] = json!("later");
     bench.api.apply(wanted).await;
     bench.installed("last", "1.0.0").await;

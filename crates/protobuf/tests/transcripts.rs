@@ -1,32 +1,20 @@
 //! Everything that a real API server was sent and answered, through protobuf and back.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::{Path, PathBuf};
-
 use mainstay_kinds::Gvk;
 use mainstay_protobuf::{Limits, decode, encode, has_message};
+use mainstay_testing::transcripts;
 use serde_json::{Value, json};
-
-fn shared_data() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts");
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is missing", path.display());
-    None
-}
 
 /// KAPI-SRV-07: a value survives JSON, protobuf, JSON: every object of a built-in kind that a real server answered comes back as it was,
 /// and every one that it was sent comes back as Go's decoder would understand it.
 #[test]
 fn recorded_objects_survive() {
-    let Some(folder) = shared_data() else { return };
+    let Some(transcripts) = transcripts::all() else { return };
     let (mut answers, mut requests, mut wrong) = (0, 0, Vec::new());
-    for file in files(&folder) {
-        let scenario: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-        for (at, step) in scenario["steps"].as_array().unwrap_or(&Vec::new()).iter().enumerate() {
-            let place = format!("{} step {at}", scenario["name"]);
+    for transcript in &transcripts {
+        for (at, step) in transcript.steps.iter().enumerate() {
+            let place = format!("{} step {at}", transcript.name);
             each_object(&step["answer"]["body"], &mut |object| {
                 let mut object = object.clone();
                 real_values(&mut object);
@@ -157,18 +145,4 @@ fn difference(left: &Value, right: &Value, path: &str) -> String {
         }
         _ => format!("  {path}: {left} -> {right}\n"),
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }

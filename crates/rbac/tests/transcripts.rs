@@ -1,24 +1,12 @@
 //! The policy against what a real API server answered.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
-
 use mainstay_rbac::{
     Attributes, PolicyIndex, Reconciled, UserInfo, aggregated_rules, authorize, binding_refusal, bootstrap, forbidden_message, reconcile,
     rules_for,
 };
+use mainstay_testing::transcripts;
 use serde_json::{Value, json};
-
-fn transcript(name: &str) -> Option<Vec<Value>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts").join(name);
-    if !path.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    let transcript: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    Some(transcript["steps"].as_array().unwrap().clone())
-}
 
 /// The default policy with its aggregated roles filled.
 fn cluster() -> PolicyIndex {
@@ -41,7 +29,7 @@ fn cluster() -> PolicyIndex {
 /// KAPI-AUTHZ-02: the default roles and bindings are those of the recorded server.
 #[test]
 fn bootstrap_objects_equal_the_recorded_ones() {
-    let Some(steps) = transcript("authz/bootstrap-roles.json") else { return };
+    let Some(steps) = transcripts::steps("authz/bootstrap-roles") else { return };
     let objects = bootstrap::objects();
     for step in steps {
         let path = step["path"].as_str().unwrap();
@@ -78,7 +66,7 @@ fn bootstrap_is_closed() {
 /// KAPI-AUTHZ-03: texts at the cluster scope.
 #[test]
 fn forbidden_texts() {
-    let Some(steps) = transcript("authz/forbidden-cluster.json") else { return };
+    let Some(steps) = transcripts::steps("authz/forbidden-cluster") else { return };
     let index = cluster();
     let ann = || UserInfo::new("ann-${sfx}", &["system:authenticated"]);
     let questions = [
@@ -109,7 +97,7 @@ fn forbidden_texts() {
 /// KAPI-AUTHZ-01: binding a role needs its rules; the text lists what is missing.
 #[test]
 fn escalation_texts() {
-    let Some(steps) = transcript("authz/bind.json") else { return };
+    let Some(steps) = transcripts::steps("authz/bind") else { return };
     let mut index = cluster();
     let ann = UserInfo::new("ann-${sfx}", &["system:authenticated"]);
     let mut checked = 0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use mainstay_catalog::near::distance;
+use mainstay_catalog::did_you_mean::distance;
 use mainstay_versions::ExtensionRange;
 
 use crate::refusal::RefusalKind;

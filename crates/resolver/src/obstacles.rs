@@ -218,7 +218,7 @@ impl Looking<'_, '_> {
         let start = Start { bundle: installed.to_owned(), version: Some(version.clone()), state: StartState::Installed };
         // A graph that is too large to draw is too large to walk; then no path is shown.
         let Ok(graph) = UpdateGraph::new(&facts, &self.asked.request.channels, Some(start)) else { return Vec::new() };
-        graph.ways().path(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
+        graph.paths().path(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
     }
 
     /// The changes, if they lead to a step of a path.

@@ -2,24 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::PathBuf;
 
 use mainstay_catalog::{Catalog, Index, Limits, MemorySource, store};
 use mainstay_resolver::{
     CandidateCatalog, CatalogState, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy, resolve,
 };
+use mainstay_testing::data;
 use serde_json::Value;
-
-fn data(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
 
 fn request(case: &Value) -> Request {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -74,10 +63,7 @@ fn check(cases: &str, source: &dyn PackageSource) {
 /// the same words as upstream in all recorded cases, over the index and over the model.
 #[test]
 fn recorded_cases() {
-    let (Some(cases), Some(path)) = (data("resolve-cases/cases.jsonl"), data("catalog-60.json.gz")) else { return };
-    let cases = std::fs::read_to_string(cases).unwrap();
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    let (Some(cases), Some(bytes)) = (data::text("resolve-cases/cases.jsonl"), data::bytes("catalog-60.json.gz")) else { return };
     let files = MemorySource::of("catalog.json", bytes);
     let mut lines = Vec::new();
     let index = store(&files, &Limits::default(), &mut lines).unwrap();

@@ -75,10 +75,10 @@ pub struct Accounts {
     cluster: Cluster,
     client: Client,
     env: Env,
-    held: Arc<Mutex<HashMap<Key, Held>>>,
+    held: Arc<Mutex<HashMap<Key, CachedClient>>>,
 }
 
-struct Held {
+struct CachedClient {
     client: Client,
     uid: Option<String>,
     /// The renewal time by the system clock, which continues while the machine sleeps.
@@ -135,7 +135,7 @@ impl Accounts {
         {
             held.remove(&longest);
         }
-        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until, lasts, used });
+        held.insert(account.clone(), CachedClient { client: client.clone(), uid: found.uid(), until, lasts, used });
         Ok(client)
     }
 

@@ -66,7 +66,7 @@ where
     R: Future<Output = Result<Outcome, E>> + Send + 'static,
 {
     let counted = queue.clone();
-    let _shown = env.metrics().show_queue(name, move || counted.figures());
+    let _shown = env.metrics().show_queue(name, move || counted.measured());
     env.metrics().show_controller(name, workers.max(1));
     let reconcile = Arc::new(move |key: K| reconcile(key).boxed());
     let places = Arc::new(Semaphore::new(workers.max(1)));

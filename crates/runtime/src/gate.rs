@@ -20,11 +20,11 @@ use tower::{BoxError, Service};
 
 /// The gate between a process and its writes. Every Lease that the process needs must be held; without Leases the gate is open. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<Mutex<Vec<Option<Held>>>>);
+pub struct Gate(Arc<Mutex<Vec<Option<LastHeld>>>>);
 
 /// The last time at which the Lease was known to be held. A monotonic clock and the system clock, which continues during sleep, measure it.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LastHeld {
     sent: Moment,
     renew: Duration,
     lease: Duration,
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// Records a renewal of the Lease by a request that was sent at `sent`.
     pub(crate) fn renewed(&self, sent: Moment, renew: Duration, lease: Duration) {
-        self.set(Some(Held { sent, renew, lease }));
+        self.set(Some(LastHeld { sent, renew, lease }));
     }
 
     /// Records that the Lease is lost, or is about to be released.
@@ -66,7 +66,7 @@ impl Slot {
         self.set(None);
     }
 
-    fn set(&self, held: Option<Held>) {
+    fn set(&self, held: Option<LastHeld>) {
         if let Some(slot) = self.gate.slots().get_mut(self.index) {
             *slot = held;
         }
@@ -74,7 +74,7 @@ impl Slot {
 }
 
 impl Gate {
-    fn slots(&self) -> MutexGuard<'_, Vec<Option<Held>>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<Option<LastHeld>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::queue::Figures;
+use crate::queue::QueueMetrics;
 
 mod format;
 mod process;
@@ -147,9 +147,9 @@ impl Metrics {
     }
 
     /// Adds a queue to the page for as long as the returned value lives.
-    pub(crate) fn show_queue(&self, name: &'static str, figures: impl Fn() -> Figures + Send + Sync + 'static) -> Shown {
+    pub(crate) fn show_queue(&self, name: &'static str, measured: impl Fn() -> QueueMetrics + Send + Sync + 'static) -> Shown {
         let id = self.queues.next.fetch_add(1, Ordering::Relaxed);
-        self.queues.all().push(Queue { id, name, figures: Box::new(figures) });
+        self.queues.all().push(Queue { id, name, measured: Box::new(measured) });
         Shown { queues: self.queues.clone(), id }
     }
 
@@ -252,7 +252,7 @@ struct Queues {
 struct Queue {
     id: u64,
     name: &'static str,
-    figures: Box<dyn Fn() -> Figures + Send + Sync>,
+    measured: Box<dyn Fn() -> QueueMetrics + Send + Sync>,
 }
 
 impl fmt::Debug for Queues {
@@ -269,33 +269,33 @@ impl Queues {
 
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut figures: Vec<(&'static str, Figures)> = self.all().iter().map(|queue| (queue.name, (queue.figures)())).collect();
+        let mut measured: Vec<(&'static str, QueueMetrics)> = self.all().iter().map(|queue| (queue.name, (queue.measured)())).collect();
         // Two queues with one name would produce duplicate series.
-        figures.sort_by_key(|(name, _)| *name);
-        figures.dedup_by_key(|(name, _)| *name);
-        let mut add = |metric: &str, help: &str, of: MetricType, encode: &dyn Fn(&Figures, MetricEncoder<'_>) -> fmt::Result| {
+        measured.sort_by_key(|(name, _)| *name);
+        measured.dedup_by_key(|(name, _)| *name);
+        let mut add = |metric: &str, help: &str, of: MetricType, encode: &dyn Fn(&QueueMetrics, MetricEncoder<'_>) -> fmt::Result| {
             let mut family = encoder.encode_descriptor(metric, help, None, of)?;
-            figures.iter().try_for_each(|(name, figures)| encode(figures, family.encode_family(&Named::of(name))?))
+            measured.iter().try_for_each(|(name, measured)| encode(measured, family.encode_family(&Named::of(name))?))
         };
         let (gauge, counter, histogram) = (MetricType::Gauge, MetricType::Counter, MetricType::Histogram);
-        add("workqueue_depth", "Keys that wait to be worked on", gauge, &|figures, to| {
-            ConstGauge::new(i64::try_from(figures.counts.ready).unwrap_or(i64::MAX)).encode(to)
+        add("workqueue_depth", "Keys that wait to be worked on", gauge, &|measured, to| {
+            ConstGauge::new(i64::try_from(measured.counts.ready).unwrap_or(i64::MAX)).encode(to)
         })?;
-        add("workqueue_adds", "Keys that were added", counter, &|figures, to| ConstCounter::new(figures.counts.added).encode(to))?;
-        add("workqueue_retries", "Keys that were added again after a failure", counter, &|figures, to| {
-            ConstCounter::new(figures.counts.retried).encode(to)
+        add("workqueue_adds", "Keys that were added", counter, &|measured, to| ConstCounter::new(measured.counts.added).encode(to))?;
+        add("workqueue_retries", "Keys that were added again after a failure", counter, &|measured, to| {
+            ConstCounter::new(measured.counts.retried).encode(to)
         })?;
-        add("workqueue_queue_duration_seconds", "How long keys waited to be worked on", histogram, &|figures, to| {
-            figures.waited.encode(to)
+        add("workqueue_queue_duration_seconds", "How long keys waited to be worked on", histogram, &|measured, to| {
+            measured.waited.encode(to)
         })?;
-        add("workqueue_work_duration_seconds", "How long keys were worked on", histogram, &|figures, to| figures.worked.encode(to))?;
+        add("workqueue_work_duration_seconds", "How long keys were worked on", histogram, &|measured, to| measured.worked.encode(to))?;
         let unfinished = "How long the keys that are worked on now have been so, together";
-        add("workqueue_unfinished_work_seconds", unfinished, gauge, &|figures, to| {
-            ConstGauge::new(figures.unfinished.as_secs_f64()).encode(to)
+        add("workqueue_unfinished_work_seconds", unfinished, gauge, &|measured, to| {
+            ConstGauge::new(measured.unfinished.as_secs_f64()).encode(to)
         })?;
         let longest = "How long the key that is worked on longest has been so";
-        add("workqueue_longest_running_processor_seconds", longest, gauge, &|figures, to| {
-            ConstGauge::new(figures.longest.as_secs_f64()).encode(to)
+        add("workqueue_longest_running_processor_seconds", longest, gauge, &|measured, to| {
+            ConstGauge::new(measured.longest.as_secs_f64()).encode(to)
         })
     }
 }
@@ -322,7 +322,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(20)).await;
         queue.done(&"a");
         let counted = queue.clone();
-        let shown = metrics.show_queue("widgets", move || counted.figures());
+        let shown = metrics.show_queue("widgets", move || counted.measured());
         metrics.show_controller("widgets", 4);
         Sent::new("PATCH", "there:6443").answered("409");
         drop(Sent::new("GET", "there:6443"));

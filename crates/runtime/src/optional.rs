@@ -21,13 +21,13 @@ struct Inner {
     client: Client,
     resource: ApiResource,
     definition: Cache,
-    objects: Mutex<Option<Held>>,
+    objects: Mutex<Option<RunningCache>>,
     changed: Arc<dyn Fn() + Send + Sync>,
     metrics: OnceLock<Arc<Metrics>>,
     stop: CancellationToken,
 }
 
-struct Held {
+struct RunningCache {
     cache: Cache,
     _stop: DropGuard,
 }
@@ -81,7 +81,7 @@ impl Optional {
             if let Some(metrics) = metrics.get() {
                 cache.show(metrics);
             }
-            Held { cache, _stop: stop.drop_guard() }
+            RunningCache { cache, _stop: stop.drop_guard() }
         };
         Some(held.get_or_insert_with(start).cache.clone())
     }

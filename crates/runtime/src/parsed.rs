@@ -24,10 +24,10 @@ impl<T> Default for View<T> {
 /// The objects parsed last. A version that is seen again is the same value: `Arc::ptr_eq` shows if it has changed.
 pub struct Parsed<T> {
     parse: fn(&DynamicObject) -> Result<T, serde_json::Error>,
-    held: Mutex<Held<T>>,
+    held: Mutex<ParsedState<T>>,
 }
 
-struct Held<T> {
+struct ParsedState<T> {
     objects: Vec<Arc<DynamicObject>>,
     parsed: Vec<Result<Arc<T>, String>>,
     view: Arc<View<T>>,
@@ -42,7 +42,7 @@ impl<T> fmt::Debug for Parsed<T> {
 impl<T> Parsed<T> {
     /// Creates an empty set with a parser.
     pub fn new(parse: fn(&DynamicObject) -> Result<T, serde_json::Error>) -> Self {
-        Self { parse, held: Mutex::new(Held { objects: Vec::new(), parsed: Vec::new(), view: Arc::default() }) }
+        Self { parse, held: Mutex::new(ParsedState { objects: Vec::new(), parsed: Vec::new(), view: Arc::default() }) }
     }
 
     /// Returns the parsed objects. Only those that were not among the last ones are parsed.
@@ -66,7 +66,7 @@ impl<T> Parsed<T> {
             }
         }
         let view = Arc::new(view);
-        *held = Held { objects, parsed, view: view.clone() };
+        *held = ParsedState { objects, parsed, view: view.clone() };
         view
     }
 

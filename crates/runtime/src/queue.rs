@@ -113,7 +113,7 @@ pub struct Counts {
 }
 
 /// The counts and times of a queue, for metrics.
-pub(crate) struct Figures {
+pub(crate) struct QueueMetrics {
     /// The counts of keys.
     pub(crate) counts: Counts,
     /// The time that keys waited before they were started.
@@ -301,12 +301,12 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Returns the counts with times.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn measured(&self) -> QueueMetrics {
         let counts = self.counts();
         let now = Instant::now();
         let running: Vec<Duration> = self.state().working.values().map(|since| now.saturating_duration_since(*since)).collect();
         let (unfinished, longest) = (running.iter().sum(), running.iter().max().copied().unwrap_or_default());
-        Figures { counts, waited: self.inner.waited.clone(), worked: self.inner.worked.clone(), unfinished, longest }
+        QueueMetrics { counts, waited: self.inner.waited.clone(), worked: self.inner.worked.clone(), unfinished, longest }
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {

@@ -1,21 +1,12 @@
 //! Upstream's verdict on 130 pairs of consecutive versions of real CRDs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
 
 use mainstay_schema::{crd, upgrade};
+use mainstay_testing::crd_pairs::pairs;
 use serde_json::{Value, json};
-
-fn folder() -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/crd-pairs");
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "the recorded CRD pairs are missing: {}", path.display());
-    eprintln!("skipped: no recorded CRD pairs at {}", path.display());
-    None
-}
 
 /// A line as far as it is normative: upstream orders required names by chance, and prints Go dumps for alternatives, rules and differences inside a part.
 fn normative(line: &str) -> String {
@@ -46,21 +37,12 @@ fn lines(message: &str) -> Vec<String> {
 /// OLM1-CRD-02, OLM1-CRD-03, OLM1-CRD-04, OLM1-CRD-05, OLM1-CRD-06, OLM1-CRD-08: verdict and lines of all recorded pairs.
 #[test]
 fn recorded_pairs_have_the_recorded_verdict() {
-    let Some(folder) = folder() else {
-        return;
-    };
-    let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json")).unwrap()).unwrap();
+    let Some(pairs) = pairs() else { return };
     let mut wrong = Vec::new();
     let mut accepted = 0;
-    for pair in index.as_array().unwrap() {
-        let dir = pair["dir"].as_str().unwrap();
-        let read = |name: &str| -> Value {
-            let text = std::fs::read_to_string(folder.join(dir).join(name)).unwrap();
-            // The same key with its tag spelled out.
-            mainstay_yaml::parse(&text.replace("!!merge <<:", "<<:")).unwrap()
-        };
-        let (old, new) = (read("old.yaml"), read("new.yaml"));
-        let recorded = pair["error"].as_str().unwrap_or_default();
+    for pair in pairs {
+        let (old, new) = (mainstay_yaml::parse(&pair.old).unwrap(), mainstay_yaml::parse(&pair.new).unwrap());
+        let recorded = pair.error.as_deref().unwrap_or_default();
         let ours = match upgrade::check(&old, &new) {
             Ok(()) => {
                 accepted += 1;
@@ -78,7 +60,7 @@ fn recorded_pairs_have_the_recorded_verdict() {
         if recorded != ours {
             let missing: Vec<&String> = recorded.iter().filter(|line| !ours.contains(line)).take(3).collect();
             let extra: Vec<&String> = ours.iter().filter(|line| !recorded.contains(line)).take(3).collect();
-            wrong.push(format!("{dir}\n  missing {missing:#?}\n  extra {extra:#?}"));
+            wrong.push(format!("{}\n  missing {missing:#?}\n  extra {extra:#?}", pair.folder));
         }
     }
     assert!(wrong.is_empty(), "{} pairs differ\n{}", wrong.len(), wrong.join("\n"));
@@ -164,17 +146,11 @@ fn the_older_frame_is_never_made() {
     assert_eq!(places.len(), 1, "{places:?}");
     assert!(places[0].ends_with("schema/src/upgrade.rs"), "{places:?}");
 
-    let Some(folder) = folder() else {
-        return;
-    };
-    let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json")).unwrap()).unwrap();
+    let Some(pairs) = pairs() else { return };
     let mut refused = 0;
-    for pair in index.as_array().unwrap() {
-        let read = |name: &str| -> Value {
-            let text = std::fs::read_to_string(folder.join(pair["dir"].as_str().unwrap()).join(name)).unwrap();
-            mainstay_yaml::parse(&text.replace("!!merge <<:", "<<:")).unwrap()
-        };
-        refused += usize::from(new_frame(pair["crd"].as_str().unwrap(), &read("old.yaml"), &read("new.yaml")));
+    for pair in pairs {
+        let read = |text: &str| mainstay_yaml::parse(text).unwrap();
+        refused += usize::from(new_frame(&pair.name, &read(&pair.old), &read(&pair.new)));
     }
     assert_eq!(refused, 60);
 }
@@ -206,15 +182,11 @@ fn served_versions_are_compared_with_each_other() {
 /// KAPI-CRD-02: CRDs that real clusters run are accepted, read, and their patterns compile.
 #[test]
 fn real_definitions_are_accepted() {
-    let Some(folder) = folder() else {
-        return;
-    };
-    let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json")).unwrap()).unwrap();
+    let Some(pairs) = pairs() else { return };
     let mut wrong = Vec::new();
-    for pair in index.as_array().unwrap() {
-        for name in ["old.yaml", "new.yaml"] {
-            let path = folder.join(pair["dir"].as_str().unwrap()).join(name);
-            let mut crd = mainstay_yaml::parse(&std::fs::read_to_string(&path).unwrap().replace("!!merge <<:", "<<:")).unwrap();
+    for pair in pairs {
+        for (name, text) in [("old.yaml", &pair.old), ("new.yaml", &pair.new)] {
+            let mut crd = mainstay_yaml::parse(text).unwrap();
             crd::fill(&mut crd);
             crd::prepare_create(&mut crd);
             let errors = crd::validate(&crd, &|_, _| Vec::new());
@@ -222,9 +194,9 @@ fn real_definitions_are_accepted() {
             let old_columns = crd.to_string().contains("\"JSONPath\"");
             let refused = errors.iter().any(|error| !(old_columns && error.field.as_str().ends_with(".JSONPath")));
             if refused || old_columns == errors.is_empty() {
-                wrong.push(format!("{}: {}", path.display(), mainstay_schema::field::aggregate(&errors)));
+                wrong.push(format!("{}/{name}: {}", pair.folder, mainstay_schema::field::aggregate(&errors)));
             } else if let Err(error) = crd::Definition::parse(&crd) {
-                wrong.push(format!("{}: {error}", path.display()));
+                wrong.push(format!("{}/{name}: {error}", pair.folder));
             }
         }
     }

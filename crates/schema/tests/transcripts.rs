@@ -1,28 +1,13 @@
 //! The recorded answers of a kube-apiserver, as far as they are about schemas alone.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use mainstay_schema::field::{Error, Path, aggregate};
 use mainstay_schema::{Schema, coerce, crd, default, prune, validate};
+use mainstay_testing::transcripts::{self, Transcript, steps};
 use serde_json::{Value, json};
-
-fn folder(topic: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts").join(topic);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "the recorded transcripts are missing: {}", path.display());
-    eprintln!("skipped: no recorded transcripts at {}", path.display());
-    None
-}
-
-fn scenario(topic: &str, name: &str) -> Option<Value> {
-    let text = std::fs::read_to_string(folder(topic)?.join(format!("{name}.json"))).unwrap();
-    Some(serde_json::from_str(&text).unwrap())
-}
 
 fn causes(errors: &[Error]) -> Value {
     errors.iter().map(|error| json!({"reason": error.reason(), "message": error.body(), "field": error.field.to_string()})).collect()
@@ -52,13 +37,11 @@ fn compare(errors: &[Error], answer: &Value) -> Result<(), String> {
 
 /// Plays the creations of a scenario against the schema of its CRD.
 fn play(name: &str) -> Vec<String> {
-    let Some(scenario) = scenario("custom", name) else {
-        return Vec::new();
-    };
+    let Some(steps) = steps(&format!("custom/{name}")) else { return Vec::new() };
     let mut schema = Schema::default();
     let mut stored: BTreeMap<String, Value> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let body = &step["body"];
         if body["kind"] == "CustomResourceDefinition" {
             schema = Schema::from_json(&body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]).unwrap();
@@ -113,10 +96,7 @@ fn custom_resources_answer_as_recorded() {
 /// KAPI-REST-03: unknown fields are named as recorded.
 #[test]
 fn unknown_fields_are_named_as_recorded() {
-    let Some(scenario) = scenario("custom", "unknown-fields-validation") else {
-        return;
-    };
-    let steps = scenario["steps"].as_array().unwrap();
+    let Some(steps) = steps("custom/unknown-fields-validation") else { return };
     let schema = Schema::from_json(&steps[0]["body"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]).unwrap();
     let mut object = steps[2]["body"].clone();
     let unknown: Vec<String> = prune::prune(&schema, &mut object).iter().map(|path| format!("unknown field \"{path}\"")).collect();
@@ -144,23 +124,16 @@ fn merge(target: &mut Value, patch: &Value) {
 /// KAPI-CRD-01, KAPI-CRD-02, KAPI-REST-04: CRDs are refused with the recorded causes in the recorded order, and filled as recorded.
 #[test]
 fn definitions_answer_as_recorded() {
-    let Some(folder) = folder("crd") else {
-        return;
-    };
+    let Some(transcripts) = transcripts::topic("crd") else { return };
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    for Transcript { name, steps } in transcripts.into_iter().map(Transcript::with_names) {
         // Those two are about the compiler and the cost of CEL rules.
-        if name.starts_with("bad-cel") {
+        if name.starts_with("crd/bad-cel") {
             continue;
         }
-        let scenario: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let mut stored = Value::Null;
-        for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
-            // A substitute for the suffix that is a valid part of a name.
-            let step: Value = serde_json::from_str(&step.to_string().replace("${sfx}", "sfx")).unwrap();
+        for (index, step) in steps.iter().enumerate() {
             let is_crd = step["path"].as_str().unwrap_or_default().contains("customresourcedefinitions");
             let errors = match step["method"].as_str() {
                 Some("POST") if is_crd => {
@@ -216,14 +189,12 @@ fn definitions_answer_as_recorded() {
 /// KAPI-CRD-01: the approval condition of protected groups, and the warning about formats, are as recorded.
 #[test]
 fn approval_and_warnings_are_as_recorded() {
-    let (Some(approval), Some(formats)) = (scenario("crd", "approval"), scenario("custom", "formats")) else {
-        return;
-    };
-    let condition = crd::approval(&approval["steps"][0]["body"]).unwrap();
-    let recorded = &approval["steps"][1]["answer"]["body"];
+    let (Some(approval), Some(formats)) = (steps("crd/approval"), steps("custom/formats")) else { return };
+    let condition = crd::approval(&approval[0]["body"]).unwrap();
+    let recorded = &approval[1]["answer"]["body"];
     let at = |key: &str| recorded[format!("/status/conditions/type=KubernetesAPIApprovalPolicyConformant/{key}")].as_str().unwrap();
     assert_eq!((at("status"), at("reason"), at("message")), ("False", condition.reason, condition.message.as_str()));
 
-    let warnings: Vec<String> = crd::warnings(&formats["steps"][0]["body"], None).iter().map(|text| format!("299 - {text:?}")).collect();
-    assert_eq!(json!(warnings), formats["steps"][0]["answer"]["headers"]["warning"]);
+    let warnings: Vec<String> = crd::warnings(&formats[0]["body"], None).iter().map(|text| format!("299 - {text:?}")).collect();
+    assert_eq!(json!(warnings), formats[0]["answer"]["headers"]["warning"]);
 }

@@ -124,6 +124,8 @@ mod tests {
     /// A database from before versions: the tables of the first schema, and two bundles in a channel.
     fn first_schema(path: &Path) -> Connection {
         let connection = Connection::open(path).unwrap();
+        // As the index is edited; each statement would wait for the disk.
+        connection.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF").unwrap();
         connection.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
         connection.execute_batch(sql::INITIAL).unwrap();
         let required = json!([{"name": "things.req.example", "kind": "Thing", "version": "v1"}]);

@@ -78,7 +78,7 @@ async fn main() {
     let begun = Instant::now();
     let listing = store.list(Range { prefix: "/registry/".into(), ..Range::default() }).await.unwrap();
     println!("{} keys listed in {:?}", listing.items.len(), begun.elapsed());
-    println!("{:?}", store.figures().await.unwrap());
+    println!("{:?}", store.metrics().await.unwrap());
     drop(listing);
     store.close().await;
     drop(store);

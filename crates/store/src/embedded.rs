@@ -58,7 +58,7 @@ use writer::{Command, Write, Writer};
 
 use crate::record::{KEY_LIMIT, VALUE_LIMIT};
 use crate::watch::{Commit, Follow};
-use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, Watch};
+use crate::{Error, Expect, KeyValue, Listing, Range, Revision, Store, StoreMetrics, Watch};
 
 /// Commits that a watch may lag behind before it reads the log instead.
 const RING: usize = 256;
@@ -339,10 +339,10 @@ impl Store for Embedded {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    async fn figures(&self) -> Result<Figures, Error> {
+    async fn metrics(&self) -> Result<StoreMetrics, Error> {
         let files = self.shared.files().bytes();
         let index = self.shared.index();
-        Ok(Figures {
+        Ok(StoreMetrics {
             keys: index.live,
             bytes: files + self.shared.active_bytes.load(Ordering::Relaxed),
             revision: index.revision,

@@ -32,7 +32,7 @@ use message::{
 };
 pub use options::{Options, Prefix, Tls};
 
-use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, Watch};
+use crate::{Error, Expect, KeyValue, Listing, Range, Revision, Store, StoreMetrics, Watch};
 
 /// Keys of the first page of a list; later pages are sized by the bytes of the earlier ones.
 const FIRST_PAGE: usize = 200;
@@ -226,14 +226,14 @@ impl Store for Etcd {
         }
     }
 
-    async fn figures(&self) -> Result<Figures, Error> {
+    async fn metrics(&self) -> Result<StoreMetrics, Error> {
         let shared = &self.shared;
         let key = shared.prefix.beginning(&shared.prefix.ours)?;
         let range = RangeRequest { range_end: prefix_end(&key), key, count_only: true, ..RangeRequest::default() };
         let keys = shared.range(&range).await?.count as u64;
         let status: StatusResponse = shared.members.call(&STATUS, &StatusRequest {}, Effect::Read).await?;
         let writes = shared.writes.load(Ordering::Relaxed);
-        Ok(Figures {
+        Ok(StoreMetrics {
             keys,
             bytes: status.db_size as u64,
             revision: *shared.revision.borrow(),

@@ -118,7 +118,7 @@ pub struct Listing {
 
 /// Measurements of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct StoreMetrics {
     /// Live keys.
     pub keys: u64,
     /// Bytes on disk.
@@ -179,7 +179,7 @@ pub trait Store: Send + Sync + 'static {
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 
     /// Measurements for metrics.
-    async fn figures(&self) -> Result<Figures, Error>;
+    async fn metrics(&self) -> Result<StoreMetrics, Error>;
 
     /// Finishes the writes in flight and closes; later writes fail with [`Error::Closed`].
     async fn close(&self);

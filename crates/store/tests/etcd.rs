@@ -68,8 +68,8 @@ async fn two_stores_on_one_etcd_see_the_same_order() {
     let engine = Shared { address: process.address(), prefix: "/two".into() };
     let (one, other) = (engine.open().await, engine.open().await);
     model::watch_while_others_write(one.clone(), other.clone()).await;
-    let figures = one.figures().await.unwrap();
-    assert_eq!((figures.keys, figures.writes), (16, 400));
+    let metrics = one.metrics().await.unwrap();
+    assert_eq!((metrics.keys, metrics.writes), (16, 400));
     // A comparison is etcd's, not this process's: of two that saw the same, one writes.
     let seen = one.put("/claim", Bytes::from_static(b"0"), Expect::Absent).await.unwrap().modified;
     let claim = |store: Arc<dyn Store>| async move { store.put("/claim", Bytes::from_static(b"1"), Expect::Revision(seen)).await.is_ok() };

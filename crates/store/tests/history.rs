@@ -67,9 +67,9 @@ async fn a_live_watch_misses_nothing() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let figures = store.figures().await.unwrap();
-    assert_eq!((figures.writes, figures.keys), (800, 16));
-    assert!(figures.commits < 800, "writers that wait together share a commit");
+    let metrics = store.metrics().await.unwrap();
+    assert_eq!((metrics.writes, metrics.keys), (800, 16));
+    assert!(metrics.commits < 800, "writers that wait together share a commit");
     store.close().await;
     assert!(matches!(watch_end(&mut watch).await, Error::Closed));
     assert!(matches!(store.put("/k/1", Bytes::new(), Expect::Any).await, Err(Error::Closed)));

@@ -1,8 +1,6 @@
 //! The recorded bundles of real operators.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::sync::LazyLock;
 
 use crate::data;
@@ -12,18 +10,10 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// The files of an archive of `.../package/version/file` by `package/version`.
 fn archive(name: &str, put: impl Fn(&mut Files, &str, &str, Vec<u8>)) -> Option<BTreeMap<String, Files>> {
-    let file = File::open(data::path(name)?).expect("an archive");
     let mut bundles: BTreeMap<String, Files> = BTreeMap::new();
-    for entry in tar::Archive::new(flate2::read::GzDecoder::new(file)).entries().expect("entries") {
-        let mut entry = entry.expect("an entry");
-        if !entry.header().entry_type().is_file() {
-            continue;
-        }
-        let path = entry.path().expect("a path").to_string_lossy().into_owned();
+    for (path, bytes) in data::archive(name)? {
         let parts: Vec<_> = path.splitn(4, '/').skip(1).collect();
         let [package, version, file] = parts[..] else { continue };
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).expect("content");
         put(bundles.entry(format!("{package}/{version}")).or_default(), package, file, bytes);
     }
     Some(bundles)

@@ -5,5 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 pub mod bundles;
+pub mod crd_pairs;
 pub mod data;
+pub mod transcripts;
 pub mod widgets;

@@ -33,7 +33,7 @@ enum Operator {
 
 /// The last number that is given; the ones after it are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Given {
+enum Precision {
     Nothing,
     Major,
     Minor,
@@ -44,7 +44,7 @@ enum Given {
 struct Comparator {
     operator: Operator,
     version: Version,
-    given: Given,
+    given: Precision,
 }
 
 impl ExtensionRange {
@@ -71,7 +71,7 @@ impl ExtensionRange {
 impl Comparator {
     fn holds(&self, version: &Version) -> bool {
         let bound = &self.version;
-        let wild = self.given != Given::All;
+        let wild = self.given != Precision::All;
         if version.is_prerelease() && !bound.is_prerelease() && (wild || self.operator != Operator::NotEqual) {
             return false;
         }
@@ -81,18 +81,18 @@ impl Comparator {
             Operator::Equal => order.is_eq(),
             Operator::NotEqual => self.differs(version, order),
             Operator::Greater => match self.given {
-                Given::All => order.is_gt(),
+                Precision::All => order.is_gt(),
                 _ if version.major() != bound.major() => version.major() > bound.major(),
-                Given::Major => false,
-                Given::Minor => version.minor() > bound.minor(),
-                Given::Nothing => order.is_gt(),
+                Precision::Major => false,
+                Precision::Minor => version.minor() > bound.minor(),
+                Precision::Nothing => order.is_gt(),
             },
             Operator::Less => order.is_lt(),
             Operator::GreaterOrEqual => order.is_ge(),
             Operator::LessOrEqual if !wild => order.is_le(),
             Operator::LessOrEqual => {
                 version.major() < bound.major()
-                    || version.major() == bound.major() && (self.given == Given::Major || version.minor() <= bound.minor())
+                    || version.major() == bound.major() && (self.given == Precision::Major || version.minor() <= bound.minor())
             }
             Operator::Tilde => self.tilde(version, order),
             Operator::Caret => self.caret(version, order),
@@ -102,13 +102,13 @@ impl Comparator {
     fn differs(&self, version: &Version, order: Ordering) -> bool {
         let bound = &self.version;
         match self.given {
-            Given::All => order.is_ne(),
+            Precision::All => order.is_ne(),
             _ if version.major() != bound.major() => true,
-            Given::Major => false,
+            Precision::Major => false,
             _ if version.minor() != bound.minor() => true,
-            Given::Minor => (version.is_prerelease() || bound.is_prerelease()) && version.compare_prerelease(bound).is_ne(),
+            Precision::Minor => (version.is_prerelease() || bound.is_prerelease()) && version.compare_prerelease(bound).is_ne(),
             // Without any number the bound is the full version 0.0.0.
-            Given::Nothing => version.patch() != bound.patch() || order.is_ne(),
+            Precision::Nothing => version.patch() != bound.patch() || order.is_ne(),
         }
     }
 
@@ -116,8 +116,8 @@ impl Comparator {
         let bound = &self.version;
         let zero = bound.major() == 0 && bound.minor() == 0 && bound.patch() == 0;
         order.is_ge()
-            && (zero && matches!(self.given, Given::All | Given::Nothing)
-                || version.major() == bound.major() && (version.minor() == bound.minor() || self.given == Given::Major))
+            && (zero && matches!(self.given, Precision::All | Precision::Nothing)
+                || version.major() == bound.major() && (version.minor() == bound.minor() || self.given == Precision::Major))
     }
 
     fn caret(&self, version: &Version, order: Ordering) -> bool {
@@ -125,13 +125,13 @@ impl Comparator {
         if order.is_lt() {
             return false;
         }
-        if bound.major() > 0 || self.given == Given::Major {
+        if bound.major() > 0 || self.given == Precision::Major {
             return version.major() == bound.major();
         }
         if version.major() > 0 {
             return false;
         }
-        if bound.minor() > 0 || self.given == Given::Minor {
+        if bound.minor() > 0 || self.given == Precision::Minor {
             return version.minor() == bound.minor();
         }
         version.minor() == 0 && version.patch() == bound.patch()
@@ -291,23 +291,23 @@ fn comparator(operator: Operator, written: &Written<'_>) -> Result<Comparator, E
     let wild = |text: &str| matches!(text, "" | "x" | "X" | "*");
     let [major, minor, patch] = written.numbers;
     let given = if wild(major) {
-        Given::Nothing
+        Precision::Nothing
     } else if wild(minor) {
-        Given::Major
+        Precision::Major
     } else if wild(patch) {
-        Given::Minor
+        Precision::Minor
     } else {
-        Given::All
+        Precision::All
     };
     let number = |text: &str| match text.parse::<u64>() {
         Ok(number) if text == "0" || !text.starts_with('0') => Ok(number),
         _ => Err(Error("constraint parser error".into())),
     };
     let (major, minor, patch) = match given {
-        Given::Nothing => (0, 0, 0),
-        Given::Major => (number(major)?, 0, 0),
-        Given::Minor => (number(major)?, number(minor)?, 0),
-        Given::All => (number(major)?, number(minor)?, number(patch)?),
+        Precision::Nothing => (0, 0, 0),
+        Precision::Major => (number(major)?, 0, 0),
+        Precision::Minor => (number(major)?, number(minor)?, 0),
+        Precision::All => (number(major)?, number(minor)?, number(patch)?),
     };
     let version = Version::with_prerelease(major, minor, patch, written.pre).map_err(|_| Error("constraint parser error".into()))?;
     Ok(Comparator { operator, version, given })

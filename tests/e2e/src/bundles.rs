@@ -173,6 +173,18 @@ pub fn publish(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str) -
     publish_as(registry, bundles, scratch, tag, "semver")
 }
 
+/// Publishes these versions of the toy `gadget` from a registry of its own, each replacing the one before. The catalog's reference, by tag.
+#[track_caller]
+pub fn publish_gadgets(cluster: &Cluster, versions: &[&'static str]) -> (Registry, String) {
+    let registry = Registry::ours();
+    let bundles = cluster.folder().join("bundles");
+    for version in versions {
+        Toy::new("gadget", version).write(&bundles);
+    }
+    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    (registry, reference)
+}
+
 /// [`publish`] with another source of update edges: `replaces` takes those that the bundles name.
 #[track_caller]
 pub fn publish_as(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str, mode: &str) -> String {

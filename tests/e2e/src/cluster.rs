@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::given::{self, Authority, GIVEN, Given};
+use crate::given::{self, Authority, ExistingCluster, GIVEN};
 use crate::process::{self, Output, eventually, run};
 use crate::{binary, skip};
 
@@ -40,7 +40,7 @@ pub struct Cluster {
     server: String,
     kubeconfig: PathBuf,
     options: (Vec<String>, Vec<(String, String)>, PathBuf),
-    given: Option<Given>,
+    given: Option<ExistingCluster>,
 }
 
 impl Cluster {
@@ -85,7 +85,7 @@ impl Cluster {
         let own = folder.path().join("kubeconfig");
         let server = given::adopt(kubeconfig, &authority, &own);
         eprintln!("on the cluster of {GIVEN}: {server}");
-        let mut given = Given::take(&server);
+        let mut given = ExistingCluster::take(&server);
         let options = (Vec::new(), Vec::new(), binary::mainstay().to_owned());
         let mut cluster = Self { child: None, folder, server, kubeconfig: own, options, given: None };
         given.complete(&cluster, &authority, with_olm);

@@ -1,26 +1,16 @@
-//! The shared data beside the checkout.
+//! Unpacked archives of the recorded data.
 
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{binary, skip};
+use mainstay_testing::data;
 
-/// A file or folder of the shared data. Where it is absent: a failure in CI, elsewhere a visible skip.
-#[track_caller]
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let path = binary::root().join("../shared").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is not there, and CI=true", path.display());
-    skip(&format!("../shared/{name} is not there"));
-    None
-}
+use crate::binary;
 
-/// The folder that an archive of the shared data unpacks to, unpacked once below the build folder.
+/// The folder that an archive of the recorded data unpacks to, unpacked once below the build folder.
 #[track_caller]
 pub fn unpacked(name: &str) -> Option<PathBuf> {
-    let archive = shared(&format!("data/{name}.tar.gz"))?;
+    let archive = data::path(&format!("{name}.tar.gz"))?;
     let real = binary::root().join("target/real");
     let folder = real.join(name);
     if folder.is_dir() {

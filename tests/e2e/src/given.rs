@@ -1,7 +1,7 @@
 //! The cluster that `MAINSTAY_E2E_KUBECONFIG` names: what a test finds there, and what it takes back.
 //!
 //! ```text
-//!   Given ── turn        one test at a time, over all processes of the suite
+//!   ExistingCluster ── turn        one test at a time, over all processes of the suite
 //!         ── Workloads   where no kube-controller-manager leads: ours, and simulated nodes
 //!         ── Olm         where OLM v1 is not installed: `mainstay deploy`, and `mainstay run` with that account's token
 //! ```
@@ -54,7 +54,7 @@ const LEFT: [&str; 10] = [
 const READY: Duration = Duration::from_secs(120);
 
 /// A cluster that was there before the test and stays.
-pub struct Given {
+pub struct ExistingCluster {
     applied: Mutex<Vec<String>>,
     controlled: bool,
     before: BTreeSet<String>,
@@ -64,7 +64,7 @@ pub struct Given {
     _turn: File,
 }
 
-impl Given {
+impl ExistingCluster {
     /// Waits for the cluster to be free, and notes what is there.
     #[track_caller]
     pub fn take(server: &str) -> Self {

@@ -24,7 +24,7 @@ pub mod replay;
 pub use binary::mainstay;
 pub use calls::need_calls;
 pub use cluster::{Cluster, Options};
-pub use data::{shared, unpacked};
+pub use data::unpacked;
 pub use process::{Output, eventually, peak_memory, resident_memory, run, signal, terminate};
 pub use registry::Registry;
 

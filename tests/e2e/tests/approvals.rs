@@ -1,8 +1,8 @@
 //! Approvals by the command line: a change that waits is listed, shown, approved, and followed at once.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_e2e::bundles::{Toy, publish, until_installed, until_said, until_serving};
-use mainstay_e2e::{Cluster, Registry, need_kubectl};
+use mainstay_e2e::bundles::{publish_gadgets, until_installed, until_said, until_serving};
+use mainstay_e2e::{Cluster, need_kubectl};
 use serde_json::{Value, json};
 
 /// MS-POL-01, MS-CLI-06: a change that waits for an approval is listed; `approve` shows its plan, asks, and approves this very change once;
@@ -11,12 +11,7 @@ use serde_json::{Value, json};
 fn listed_approved_followed() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
-    let registry = Registry::ours();
-    let bundles = cluster.folder().join("bundles");
-    for version in ["1.0.0", "1.1.0"] {
-        Toy::new("gadget", version).write(&bundles);
-    }
-    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0", "1.1.0"]);
     cluster.mainstay(&["catalog", "add", "team", "--ref", &reference]).ok();
     until_serving(&cluster, "team");
     cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use mainstay_e2e::bundles::{
-    Toy, catalog, condition, extension, offline, publish, push_catalog, until_installed, until_said, until_serving, write,
+    Toy, catalog, condition, extension, offline, publish, publish_gadgets, push_catalog, until_installed, until_said, until_serving, write,
 };
 use mainstay_e2e::{Cluster, Registry, need_kubectl};
 use mainstay_oci::registry::Access;
@@ -195,10 +195,7 @@ fn evil_images() {
 fn missing_permissions() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
-    let registry = Registry::ours();
-    let bundles = cluster.folder().join("bundles");
-    Toy::new("gadget", "1.0.0").write(&bundles);
-    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
     cluster.apply(&catalog("team", &reference, None));
     until_serving(&cluster, "team");
     let manifests = extension("gadget", "gadgets", "gadget", "1.0.0", None);

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use mainstay_e2e::bundles::{
-    self, Toy, catalog, condition, extension, offline, publish, push_catalog, until_installed, until_said, until_serving, write,
+    self, Toy, catalog, condition, extension, offline, publish, publish_gadgets, push_catalog, until_installed, until_said, until_serving,
+    write,
 };
 use mainstay_e2e::{Cluster, Options, Registry, eventually, need_embedded, need_kubectl};
 use serde_json::{Value, json};
@@ -14,10 +15,7 @@ use serde_json::{Value, json};
 fn a_pull_secret_of_its_own() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
-    let registry = Registry::ours();
-    let bundles = cluster.folder().join("bundles");
-    Toy::new("gadget", "1.0.0").write(&bundles);
-    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
     cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--pull-secret", "team-registry", "--no-wait"]).ok();
     eventually("the Secret is missed", Duration::from_secs(120), || {
         let live = cluster.get(&["clustercatalog", "team"]).unwrap();
@@ -99,12 +97,7 @@ fn a_catalog_from_beginning_to_end() {
 fn an_extension_by_the_command_line() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
-    let registry = Registry::ours();
-    let bundles = cluster.folder().join("bundles");
-    for version in ["1.0.0", "1.1.0", "2.0.0"] {
-        Toy::new("gadget", version).write(&bundles);
-    }
-    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0", "1.1.0", "2.0.0"]);
     cluster.mainstay(&["catalog", "add", "team", "--ref", &reference]).ok();
     until_serving(&cluster, "team");
 
@@ -207,10 +200,7 @@ fn a_kill_in_the_middle_of_an_install() {
     let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::with(&Options::default());
-    let registry = Registry::ours();
-    let bundles = cluster.folder().join("bundles");
-    Toy::new("gadget", "1.0.0").write(&bundles);
-    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
     cluster.apply(&catalog("team", &reference, None));
     until_serving(&cluster, "team");
     cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));

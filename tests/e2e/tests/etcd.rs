@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, Config, ResourceExt as _};
 use mainstay_e2e::client::{JSON, Target};
-use mainstay_e2e::{Cluster, eventually, kubectl, need_embedded, replay, shared, skip};
+use mainstay_e2e::{Cluster, eventually, kubectl, need_embedded, replay, skip};
+use mainstay_testing::data;
 use serde_json::{Value, json};
 
 use crate::etcd_process::EtcdProcess;
@@ -80,7 +81,7 @@ fn kubectl_on_etcd() {
 #[test]
 fn recorded_answers_on_etcd() {
     let Some(()) = need_embedded() else { return };
-    let Some(transcripts) = shared("data/kube-transcripts") else { return };
+    let Some(transcripts) = data::path("kube-transcripts") else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(process) = EtcdProcess::start(folder.path(), &[]) else { return };
     let listed = std::fs::read_to_string(mainstay_e2e::here("transcripts-passing.txt")).unwrap();

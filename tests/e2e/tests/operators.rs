@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use mainstay_e2e::bundles::{self, extension, publish, publish_as, read_yaml, until_installed, until_said, until_serving};
-use mainstay_e2e::{Cluster, Registry, need_kubectl, shared, unpacked};
+use mainstay_e2e::{Cluster, Registry, need_kubectl, unpacked};
+use mainstay_testing::data;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -231,10 +232,8 @@ fn render(bundle: &Path, watch: Option<&str>) -> Vec<Value> {
 
 /// Upstream's renderer made the same of it, where that was recorded.
 fn compare_with_recorded(walk: &Walk<'_>, version: &str, rendered: &[Value]) {
-    let Some(recorded) = shared("data/bundle-oracle/olmv1-render.jsonl") else { return };
+    let Some(recorded) = data::json_lines("bundle-oracle/olmv1-render.jsonl") else { return };
     let targets = walk.watch.map_or(Value::Null, |watch| json!([watch]));
-    let text = std::fs::read_to_string(recorded).unwrap();
-    let recorded = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let name = format!("{}/{version}", walk.package);
     let Some(found) = recorded.into_iter().find(|one| one["bundle"] == *name && one["targetNamespaces"] == targets) else { return };
     let set = |objects: &[Value]| objects.iter().map(hashed).collect::<BTreeSet<_>>();

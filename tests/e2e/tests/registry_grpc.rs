@@ -6,7 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use mainstay_e2e::{here, mainstay, python_with, run, shared, terminate};
+use mainstay_e2e::{here, mainstay, python_with, run, terminate};
+use mainstay_testing::data;
 use serde_json::{Value, json};
 
 fn bundle(package: &str, version: &str, kind: &str) -> Value {
@@ -107,12 +108,10 @@ fn a_standard_client() {
 /// CATLG-37, CATLG-41: each bundle and API of a catalog of 60 packages can be asked for.
 #[test]
 fn a_whole_catalog() {
-    let Some(data) = shared("data/catalog-60.json.gz") else { return };
+    let Some(text) = data::text("catalog-60.json.gz") else { return };
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("catalog");
     fs::create_dir_all(&directory).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(data).unwrap()).read_to_string(&mut text).unwrap();
     fs::write(directory.join("catalog.json"), &text).unwrap();
     let blobs = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let entries: usize = blobs.filter(|blob| blob["schema"] == "olm.channel").map(|blob| blob["entries"].as_array().unwrap().len()).sum();

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use mainstay_e2e::replay::{self, Json, Report, Target};
-use mainstay_e2e::{Cluster, need_embedded, run, shared, skip};
+use mainstay_e2e::{Cluster, need_embedded, run, skip};
+use mainstay_testing::data;
 use serde_json::{Value, json};
 
 /// How many scenarios are played at a time.
@@ -24,7 +25,7 @@ fn play(cluster: &Cluster, scenarios: &[Json], jobs: usize, patience: f64) -> Ve
 #[test]
 fn recorded_answers() {
     let Some(()) = need_embedded() else { return };
-    let Some(transcripts) = shared("data/kube-transcripts") else { return };
+    let Some(transcripts) = data::path("kube-transcripts") else { return };
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts-passing.txt");
     let listed = std::fs::read_to_string(&list).unwrap();
     let listed: BTreeSet<&str> = listed.lines().filter(|line| !line.is_empty()).collect();
@@ -85,7 +86,7 @@ fn again(cluster: &Cluster, must: &[Json], reports: &mut [Report]) {
 #[test]
 fn the_tool_beside_the_recordings_agrees() {
     let Some(()) = need_embedded() else { return };
-    let (Some(tool), Some(transcripts)) = (shared("tools/kube-replay"), shared("data/kube-transcripts")) else { return };
+    let (Some(tool), Some(transcripts)) = (data::shared("tools/kube-replay"), data::path("kube-transcripts")) else { return };
     let python = Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).status();
     if !python.is_ok_and(|status| status.success()) {
         return skip("Python 3.11 or newer is not installed");

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use jiff::{Timestamp, ToSpan as _};
 use mainstay_rbac::{PolicyIndex, UserInfo, bootstrap};
+use mainstay_testing::transcripts;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
@@ -67,17 +67,6 @@ fn world() -> World {
     let authority = ClientAuthority::from_pem(&pki.ca.certificate).unwrap();
     let authenticator = Authenticator::new(authority, Arc::new(Tokens::new(key)), objects.clone());
     World { pki, objects, authenticator, _dir: dir }
-}
-
-fn transcript(name: &str) -> Option<Vec<Value>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts").join(name);
-    if !path.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    let transcript: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    Some(transcript["steps"].as_array().unwrap().clone())
 }
 
 fn cluster() -> PolicyIndex {
@@ -227,7 +216,7 @@ fn other_tokens() {
 /// KAPI-AUTH-02: refused token requests, in the recorded words.
 #[test]
 fn token_request_errors() {
-    let Some(steps) = transcript("authn/token-request-errors.json") else { return };
+    let Some(steps) = transcripts::steps("authn/token-request-errors") else { return };
     let world = world();
     world.objects.add("sa/${ns}/default", "u1");
     world.objects.add("secret/${ns}/s", "u2");
@@ -256,8 +245,8 @@ fn impersonation() {
     let mut index = cluster();
     let sa = UserInfo::service_account("team", "imp");
     let mut checked = 0;
-    for name in ["authn/impersonation.json", "authn/whoami.json"] {
-        let Some(steps) = transcript(name) else { return };
+    for name in ["authn/impersonation", "authn/whoami"] {
+        let Some(steps) = transcripts::steps(name) else { return };
         // The placeholder is no name of a namespace, and such an account cannot exist.
         let steps: Vec<Value> = serde_json::from_str(&serde_json::to_string(&steps).unwrap().replace("${ns}", "team")).unwrap();
         for step in steps {
@@ -305,8 +294,8 @@ fn impersonation() {
 #[test]
 fn access_reviews() {
     let mut checked = 0;
-    for name in ["authz/sar.json", "authz/self-sar.json", "authz/rules-review.json", "authz/discovery-for-all.json"] {
-        let Some(steps) = transcript(name) else { return };
+    for name in ["authz/sar", "authz/self-sar", "authz/rules-review", "authz/discovery-for-all"] {
+        let Some(steps) = transcripts::steps(name) else { return };
         let mut index = cluster();
         for step in steps {
             let (path, body) = (step["path"].as_str().unwrap(), &step["body"]);
@@ -350,12 +339,12 @@ fn access_reviews() {
 #[test]
 fn requests() {
     for (name, at_least) in [
-        ("authz/forbidden-cluster.json", 10),
-        ("authz/resource-names.json", 6),
-        ("authz/cluster-role-binding.json", 5),
-        ("authz/bind.json", 3),
+        ("authz/forbidden-cluster", 10),
+        ("authz/resource-names", 6),
+        ("authz/cluster-role-binding", 5),
+        ("authz/bind", 3),
     ] {
-        let Some(steps) = transcript(name) else { return };
+        let Some(steps) = transcripts::steps(name) else { return };
         let mut index = cluster();
         let view = bootstrap::cluster_roles().into_iter().find(|r| r["metadata"]["name"] == "system:aggregate-to-view").unwrap();
         index.apply(&json!({ "kind": "ClusterRole", "metadata": { "name": "view" }, "rules": view["rules"] })).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mainstay_store::{Embedded, Error, Expect, Fate, Figures, KeyValue, Listing, Options, Watch};
+use mainstay_store::{Embedded, Error, Expect, Fate, KeyValue, Listing, Options, StoreMetrics, Watch};
 
 use super::*;
 
@@ -47,8 +47,8 @@ impl Store for Failing {
         self.store.compact(revision).await
     }
 
-    async fn figures(&self) -> Result<Figures, Error> {
-        self.store.figures().await
+    async fn metrics(&self) -> Result<StoreMetrics, Error> {
+        self.store.metrics().await
     }
 
     async fn close(&self) {

@@ -6,25 +6,25 @@ use crate::api::Api;
 use crate::error::{ApiError, Result};
 use crate::object::meta;
 use crate::served::Served;
-use crate::services::{Given, Refused};
+use crate::services::{Allocation, Refused};
 use crate::strategy::allocates;
 
 /// After validation, before a new object is stored: addresses and ports.
-pub async fn before_create(api: &Api, served: &Served, value: &mut Value, dry_run: bool) -> Result<Given> {
+pub async fn before_create(api: &Api, served: &Served, value: &mut Value, dry_run: bool) -> Result<Allocation> {
     if !allocates(served) {
-        return Ok(Given::default());
+        return Ok(Allocation::default());
     }
-    let given = api.services.allocate(&api.objects.store, value, None, dry_run).await;
-    given.map_err(|refused| not_given(served, value, refused))
+    let allocation = api.services.allocate(&api.objects.store, value, None, dry_run).await;
+    allocation.map_err(|refused| not_given(served, value, refused))
 }
 
 /// After preparation, before a changed object is validated.
-pub async fn before_update(api: &Api, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<Given> {
+pub async fn before_update(api: &Api, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<Allocation> {
     if !allocates(served) {
-        return Ok(Given::default());
+        return Ok(Allocation::default());
     }
-    let given = api.services.allocate(&api.objects.store, new, Some(old), dry_run).await;
-    given.map_err(|refused| not_given(served, old, refused))
+    let allocation = api.services.allocate(&api.objects.store, new, Some(old), dry_run).await;
+    allocation.map_err(|refused| not_given(served, old, refused))
 }
 
 fn not_given(served: &Served, value: &Value, refused: Refused) -> ApiError {

@@ -43,10 +43,10 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
     let facts = &served.facts;
     let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
     system_fields(&mut value);
-    let given = value;
+    let allocation = value;
     let mut attempt = 0;
     loop {
-        let mut value = given.clone();
+        let mut value = allocation.clone();
         if generated {
             let name = generate_name(meta(&value, "generateName"));
             metadata_mut(&mut value).insert("name".into(), name.into());
@@ -77,7 +77,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
                     return Err(error);
                 }
                 if !generated || attempt == GENERATED {
-                    return Err(taken(error, &given));
+                    return Err(taken(error, &allocation));
                 }
             }
         }
@@ -85,24 +85,24 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
 }
 
 /// The refusal of a name that is taken; a generated one may be asked for again.
-fn taken(error: ApiError, given: &Value) -> ApiError {
-    if meta(given, "generateName").is_empty() {
+fn taken(error: ApiError, allocation: &Value) -> ApiError {
+    if meta(allocation, "generateName").is_empty() {
         return error;
     }
     let message = format!("{}, the server was not able to generate a unique name for the object", error.message);
     ApiError { message, ..error }.retry_after(1)
 }
 
-/// Stores what was admitted, with the addresses and ports that it is given.
+/// Stores what was admitted, with the addresses and ports that it is allocation.
 async fn store(context: &Context, served: &Arc<Served>, value: &mut Value, dry_run: bool) -> Result<()> {
-    let given = allocate::before_create(&context.api, served, value, dry_run).await?;
+    let allocation = allocate::before_create(&context.api, served, value, dry_run).await?;
     if dry_run || !strategy::allocates(served) {
         return insert(&context.api, served, value, dry_run).await;
     }
     let (api, served, mut object) = (context.api.clone(), served.clone(), value.clone());
     let stored = to_the_end(async move {
         let outcome = insert(&api, &served, &mut object, false).await;
-        given.settle(outcome.as_ref().err()).await;
+        allocation.settle(outcome.as_ref().err()).await;
         outcome.map(|()| object)
     });
     *value = stored.await?;

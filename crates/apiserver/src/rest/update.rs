@@ -19,7 +19,7 @@ use crate::request::negotiate;
 use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::services::{Given, to_the_end};
+use crate::services::{Allocation, to_the_end};
 use crate::stored::Loaded;
 use crate::{fields, strategy};
 
@@ -132,14 +132,14 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     };
     context.api.admission.mutate(&request, &mut new).await?;
     strategy::prepare_update(&context.request.user, served, &mut new, &live.value, change.sub);
-    let given = allocate::before_update(&context.api, served, &mut new, &live.value, change.options.dry_run).await?;
+    let allocation = allocate::before_update(&context.api, served, &mut new, &live.value, change.options.dry_run).await?;
     let outcome = match check(context, &request, change, &new).await {
         Ok(()) => {
-            let stored = store(context, served, change, live, new, given).await;
+            let stored = store(context, served, change, live, new, allocation).await;
             stored.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })
         }
         Err(refusal) => {
-            given.give_back().await;
+            allocation.give_back().await;
             Err(refusal.into())
         }
     };
@@ -167,16 +167,23 @@ async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, ne
 }
 
 /// Stores what was admitted, to the end where what it was given depends on it.
-async fn store(context: &Context, served: &Arc<Served>, change: &Change<'_>, live: &Loaded, mut new: Value, given: Given) -> Result<Value> {
+async fn store(
+    context: &Context,
+    served: &Arc<Served>,
+    change: &Change<'_>,
+    live: &Loaded,
+    mut new: Value,
+    allocation: Allocation,
+) -> Result<Value> {
     if change.options.dry_run || !strategy::allocates(served) {
         let place = (change.namespace, change.name);
-        replace(&context.api, served, place, live, &mut new, given, change.options.dry_run).await?;
+        replace(&context.api, served, place, live, &mut new, allocation, change.options.dry_run).await?;
         return Ok(new);
     }
     let (api, served, live) = (context.api.clone(), served.clone(), live.clone());
     let (namespace, name) = (change.namespace.to_owned(), change.name.to_owned());
     to_the_end(async move {
-        replace(&api, &served, (&namespace, &name), &live, &mut new, given, false).await?;
+        replace(&api, &served, (&namespace, &name), &live, &mut new, allocation, false).await?;
         Ok(new)
     })
     .await
@@ -189,12 +196,12 @@ async fn replace(
     (namespace, name): (&str, &str),
     live: &Loaded,
     new: &mut Value,
-    given: Given,
+    allocation: Allocation,
     dry_run: bool,
 ) -> Result<()> {
     let version = live.revision.to_string();
     if super::delete::is_finished(served, new, &live.value) {
-        given.give_back().await;
+        allocation.give_back().await;
         if !dry_run {
             api.objects.remove(served, namespace, name, live.revision).await?;
             allocate::release(api, served, &live.value, None).await;
@@ -208,7 +215,7 @@ async fn replace(
         return Ok(());
     }
     let saved = api.objects.save(served, new, Expect::Revision(live.revision)).await;
-    given.settle(saved.as_ref().err()).await;
+    allocation.settle(saved.as_ref().err()).await;
     saved?;
     allocate::release(api, served, &live.value, Some(new)).await;
     Ok(())

@@ -56,7 +56,7 @@ async fn deletions_without_a_client() {
     world.until_free("10.96.0.70", 30070).await;
 }
 
-/// KAPI-REST-07: nor while it is created or changed: the Service is stored and holds what it was given, or gives it back.
+/// KAPI-REST-07: nor while it is created or changed: the Service is stored and holds what it was allocation, or gives it back.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_without_a_client() {
     let world = World::new(false).await;
@@ -83,9 +83,9 @@ async fn given_and_dropped() {
         let store: Arc<dyn Store> = Faulty::open(&directory.path().join(shared.to_string()), shared);
         let allocators = Arc::new(Allocators::default());
         let mut wanted = service("a", "10.96.0.70", 30070);
-        let given = allocators.allocate(&store, &mut wanted.clone(), None, false).await.ok().expect("it is free");
+        let allocation = allocators.allocate(&store, &mut wanted.clone(), None, false).await.ok().expect("it is free");
         assert!(allocators.allocate(&store, &mut wanted.clone(), None, false).await.is_err(), "it is not");
-        drop(given);
+        drop(allocation);
         // A claim is given back by a task of its own.
         while allocators.allocate(&store, &mut wanted, None, false).await.is_err() {
             tokio::task::yield_now().await;
@@ -106,8 +106,8 @@ async fn doubtful_writes() {
         // Another server, which has not heard of anything.
         let other = Arc::new(Allocators::default());
         let store: Arc<dyn Store> = world.store.clone();
-        let given = other.allocate(&store, &mut wanted.clone(), None, false).await;
-        assert_eq!(given.is_ok(), free, "{name}");
+        let allocation = other.allocate(&store, &mut wanted.clone(), None, false).await;
+        assert_eq!(allocation.is_ok(), free, "{name}");
     }
 }
 

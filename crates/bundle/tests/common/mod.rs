@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 pub use mainstay_testing::bundles::{Files, bundles, legacy};
 
 /// The lines of a recorded answer.
-pub fn recorded(name: &str) -> Vec<Value> {
-    mainstay_testing::data::json_lines(&format!("bundle-oracle/{name}")).expect("recorded answers")
+pub fn recorded(name: &str) -> Option<Vec<Value>> {
+    mainstay_testing::data::json_lines(&format!("bundle-oracle/{name}"))
 }
 
 /// SHA-256 of the canonical JSON: sorted keys, no blanks, UTF-8, numbers as Go writes them.

@@ -1,24 +1,11 @@
 //! A small catalog with everything that a registry answers about, and servers of it.
 
-use std::path::PathBuf;
-
 use mainstay_catalog::{Limits, MemorySource};
 use mainstay_catalog_serve::grpc::{Listener, Options, serve_registry};
 use mainstay_catalog_store::{CatalogStore, StoredCatalog};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
-
-/// A file of the shared data; its absence is a failure in the gate and a visible skip elsewhere.
-pub fn data(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
 
 pub fn bundle(package: &str, name: &str, version: &str, properties: &[Value]) -> Value {
     let mut all = vec![json!({"type": "olm.package", "value": {"packageName": package, "version": version}})];

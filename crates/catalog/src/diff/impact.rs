@@ -223,7 +223,8 @@ fn is_migration(bundle: &BundleDiff) -> bool {
 
 fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
     let (then, now) = (old.versions(), new.versions());
-    let others: Ways<'_> = new.channels.iter().map(|channel| (channel.name.as_str(), Way::of(Updates::of(channel, &now)))).collect();
+    let others: PathsByChannel<'_> =
+        new.channels.iter().map(|channel| (channel.name.as_str(), PathsToHead::of(Updates::of(channel, &now)))).collect();
     for channel in &old.channels {
         let name = channel.name.as_str();
         let before = Updates::of(channel, &then);
@@ -242,15 +243,15 @@ fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
 }
 
 /// A channel, and the paths to its head.
-struct Way<'a> {
+struct PathsToHead<'a> {
     updates: Updates<'a>,
     /// The head, with a flag for each entry, true if it reaches the head; `None` without exactly one head.
     head: Option<(usize, Vec<bool>)>,
 }
 
-type Ways<'a> = BTreeMap<&'a str, Way<'a>>;
+type PathsByChannel<'a> = BTreeMap<&'a str, PathsToHead<'a>>;
 
-impl<'a> Way<'a> {
+impl<'a> PathsToHead<'a> {
     fn of(updates: Updates<'a>) -> Self {
         let head = updates.head().map(|head| (head, updates.reaching(head, Edges::Resolver)));
         Self { updates, head }
@@ -273,7 +274,14 @@ fn head_back(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, a
     }
 }
 
-fn stranded(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, after: &Way<'_>, versions: &Versions<'_>, others: &Ways<'_>) {
+fn stranded(
+    report: &mut Report<'_, '_>,
+    channel: &str,
+    before: &Updates<'_>,
+    after: &PathsToHead<'_>,
+    versions: &Versions<'_>,
+    others: &PathsByChannel<'_>,
+) {
     // A channel without exactly one head has no target for paths; validation reports it.
     let (Some(old_head), Some((new_head, _))) = (before.head(), &after.head) else { return };
     let could = before.reaching(old_head, Edges::Resolver);

@@ -6,7 +6,7 @@ use mainstay_versions::{CatalogRange, Version};
 
 use super::channel::{self, Kept};
 use super::{Choice, FilterError, Notice, NoticeKind, Selection};
-use crate::near::nearest;
+use crate::did_you_mean::nearest;
 use crate::parts::Parts;
 use crate::properties::{Api, Need, provided};
 use crate::reach::{Edges, Installed, Updates};

@@ -3,11 +3,11 @@
 use mainstay_graph::{Edge, Kind, Line, Mark, Marks, Merge, Node, Panel, Picture, Tone};
 
 use super::edge::EdgeKind;
-use super::update::{ChannelGraph, GraphNode, Place, StartState, UpdateGraph, Ways};
+use super::update::{ChannelGraph, GraphNode, Place, StartState, UpdateGraph, UpdatePaths};
 
 /// The picture of an update graph; `catalog` names its source, if that is not clear.
 pub fn picture(graph: &UpdateGraph<'_>, catalog: Option<&str>) -> Picture {
-    let ways = graph.ways();
+    let ways = graph.paths();
     let mut description = Vec::new();
     if let Some(message) = graph.deprecation {
         description.push(format!("The package is deprecated: {}", first_line(message)));
@@ -53,7 +53,7 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-fn panel(graph: &UpdateGraph<'_>, channel: &ChannelGraph<'_>, ways: &Ways) -> Panel {
+fn panel(graph: &UpdateGraph<'_>, channel: &ChannelGraph<'_>, ways: &UpdatePaths) -> Panel {
     let name = match graph.default_channel {
         Some(default) if default == channel.name => format!("channel {} (default)", channel.name),
         _ => format!("channel {}", channel.name),
@@ -74,7 +74,7 @@ fn panel(graph: &UpdateGraph<'_>, channel: &ChannelGraph<'_>, ways: &Ways) -> Pa
     }
 }
 
-fn notes(graph: &UpdateGraph<'_>, channel: &ChannelGraph<'_>, ways: &Ways) -> Vec<String> {
+fn notes(graph: &UpdateGraph<'_>, channel: &ChannelGraph<'_>, ways: &UpdatePaths) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(message) = channel.deprecation {
         notes.push(format!("deprecated: {}", first_line(message)));
@@ -115,7 +115,7 @@ fn bundles(count: usize) -> String {
     if count == 1 { "1 bundle".to_owned() } else { format!("{count} bundles") }
 }
 
-fn drawn(graph: &UpdateGraph<'_>, node: &GraphNode<'_>, ways: &Ways) -> Node {
+fn drawn(graph: &UpdateGraph<'_>, node: &GraphNode<'_>, ways: &UpdatePaths) -> Node {
     let mut marks = Marks::none();
     if node.head {
         marks = marks.with(Mark::Head);

@@ -134,8 +134,8 @@ impl<'a> UpdateGraph<'a> {
     }
 
     /// Returns the bundles that can be reached from the start, with the number of steps, over all channels of the graph.
-    pub fn ways(&self) -> Ways {
-        let Some(start) = &self.start else { return Ways::default() };
+    pub fn paths(&self) -> UpdatePaths {
+        let Some(start) = &self.start else { return UpdatePaths::default() };
         let mut next: HashMap<&str, BTreeMap<(Option<&Version>, &str), &str>> = HashMap::new();
         for channel in &self.channels {
             for edge in &channel.edges {
@@ -143,7 +143,7 @@ impl<'a> UpdateGraph<'a> {
                 next.entry(&from.name).or_default().insert((to.version.as_ref(), to.name.as_str()), to.name.as_str());
             }
         }
-        let mut ways = Ways { before: BTreeMap::new(), steps: BTreeMap::from([(start.bundle.clone(), 0)]) };
+        let mut ways = UpdatePaths { before: BTreeMap::new(), steps: BTreeMap::from([(start.bundle.clone(), 0)]) };
         let mut queue = VecDeque::from([(start.bundle.as_str(), 0)]);
         while let Some((here, steps)) = queue.pop_front() {
             // The highest version first, so that a shortest path goes through it.
@@ -161,12 +161,12 @@ impl<'a> UpdateGraph<'a> {
 
 /// Paths from the start to the other bundles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ways {
+pub struct UpdatePaths {
     steps: BTreeMap<String, usize>,
     before: BTreeMap<String, String>,
 }
 
-impl Ways {
+impl UpdatePaths {
     /// The number of steps to a bundle; `None` if it cannot be reached.
     pub fn steps(&self, bundle: &str) -> Option<usize> {
         self.steps.get(bundle).copied()

@@ -1,4 +1,4 @@
-//! Ways, searches, and the checks of a change.
+//! UpdatePaths, searches, and the checks of a change.
 
 use mainstay_catalog::ci::{self, Check};
 use mainstay_catalog::lint::Placed;

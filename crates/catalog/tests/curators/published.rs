@@ -1,48 +1,16 @@
 //! Findings about catalogs as they are published, and as upstream refuses them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
 use mainstay_catalog::lint::{Placed, Rule, lint};
 use mainstay_catalog::{Level, Limits, MemorySource};
-
-fn data(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
-
-fn gunzip(path: &PathBuf) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
-fn untar(path: &PathBuf) -> BTreeMap<String, Vec<u8>> {
-    let bytes = gunzip(path);
-    let mut files = BTreeMap::new();
-    for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
-        let mut entry = entry.unwrap();
-        if entry.header().entry_type().is_file() {
-            let name = entry.path().unwrap().to_string_lossy().into_owned();
-            let mut content = Vec::new();
-            entry.read_to_end(&mut content).unwrap();
-            files.insert(name, content);
-        }
-    }
-    files
-}
+use mainstay_testing::data::{archive, bytes};
 
 /// Catalogs that are published, and recorded as valid, have no errors; the findings that they have are true, looked at one by one.
 #[test]
 fn published_catalogs() {
-    if let Some(path) = data("catalog-60.json.gz") {
-        let placed = Placed::load(&MemorySource::of("catalog.json", gunzip(&path)), &Limits::default()).unwrap();
+    if let Some(bytes) = bytes("catalog-60.json.gz") {
+        let placed = Placed::load(&MemorySource::of("catalog.json", bytes), &Limits::default()).unwrap();
         let found = lint(&placed);
         assert_eq!(found.iter().filter(|finding| finding.level == Level::Error).count(), 0);
         let of =
@@ -53,8 +21,8 @@ fn published_catalogs() {
         assert_eq!(of(Rule::SkipRangeNewer), ["machine-deletion-remediation", "node-maintenance-operator", "oadp-operator"]);
         assert!(found.iter().all(|finding| finding.line > 0 && finding.path == "catalog.json"));
     }
-    if let Some(path) = data("real-fbc.tar.gz") {
-        let catalogs = untar(&path).into_iter().filter(|(name, _)| name.starts_with("real-fbc/catalogs/"));
+    if let Some(files) = archive("real-fbc.tar.gz") {
+        let catalogs = files.into_iter().filter(|(name, _)| name.starts_with("real-fbc/catalogs/"));
         let source = catalogs.fold(MemorySource::new(), |source, (name, bytes)| source.with(&name, bytes));
         let found = lint(&Placed::load(&source, &Limits::default()).unwrap());
         assert_eq!(found.iter().filter(|finding| finding.level == Level::Error).count(), 0);
@@ -68,8 +36,8 @@ fn published_catalogs() {
 /// CATLG-25, CATLG-26: what upstream refuses in real packages is among the findings.
 #[test]
 fn refused_catalogs_have_errors() {
-    let Some(path) = data("catalog-invalid.tar.gz") else { return };
-    for (name, bytes) in untar(&path) {
+    let Some(files) = archive("catalog-invalid.tar.gz") else { return };
+    for (name, bytes) in files {
         let Some(package) = name.strip_prefix("catalog-invalid/").and_then(|name| name.strip_suffix(".json")) else { continue };
         if package == "expected-validate-errors" {
             continue;

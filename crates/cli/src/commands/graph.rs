@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_catalog::did_you_mean::nearest;
 use mainstay_catalog::graph::{Start, StartState, UpdateGraph, picture};
-use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Index, PackageFacts, PackageView};
 use mainstay_graph::{Charset, Colour, Mark, Picture, TextStyle};
 use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};

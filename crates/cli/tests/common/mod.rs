@@ -1,6 +1,5 @@
-//! Running the binary, and the shared data.
+//! Running the binary, and the recorded archives.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -34,30 +33,12 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A file of the shared data; a visible skip where it is absent.
-pub fn data(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
-
-/// An archive of the shared data, unpacked.
+/// A recorded archive, unpacked.
 pub fn unpacked(name: &str) -> Option<tempfile::TempDir> {
-    let path = data(name)?;
+    let path = mainstay_testing::data::path(name)?;
     let directory = tempfile::tempdir().unwrap();
     tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())).unpack(directory.path()).unwrap();
     Some(directory)
-}
-
-/// A packed file of the shared data.
-pub fn gunzipped(name: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(data(name)?).unwrap()).read_to_end(&mut bytes).unwrap();
-    Some(bytes)
 }
 
 pub fn lines(text: &str) -> Vec<Value> {

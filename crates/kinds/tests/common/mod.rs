@@ -1,7 +1,6 @@
 //! Recorded scenarios, and what of an answer can be compared without a server.
 
-use std::path::Path;
-
+use mainstay_testing::transcripts::{self, Transcript};
 use serde_json::{Value, json};
 
 /// One recorded request and its answer.
@@ -15,27 +14,12 @@ pub struct Step {
     pub answer: Value,
 }
 
-/// All recorded steps; none where the shared data is absent.
+/// All recorded steps; `None` if the recorded data is missing.
 pub fn steps() -> Option<Vec<Step>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/kube-transcripts");
-    if !folder.is_dir() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is absent");
-        eprintln!("skipped: ../shared/data is absent");
-        return None;
-    }
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .flat_map(|topic| std::fs::read_dir(topic).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>())
-        .collect();
-    files.sort();
     let mut steps = Vec::new();
-    for file in files {
-        let scenario: Value =
-            serde_json::from_str(&std::fs::read_to_string(&file).unwrap().replace("${sfx}", "sfx").replace("${ns}", "ns")).unwrap();
-        for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
-            flatten(scenario["name"].as_str().unwrap(), index, step, &mut steps);
+    for transcript in transcripts::all()?.into_iter().map(Transcript::with_names) {
+        for (index, step) in transcript.steps.iter().enumerate() {
+            flatten(&transcript.name, index, step, &mut steps);
         }
     }
     Some(steps)

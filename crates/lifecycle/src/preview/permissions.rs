@@ -11,7 +11,7 @@ type Holder = (String, String);
 
 /// The permissions of a holder: rules, and roles that the objects refer to and do not contain.
 #[derive(Default)]
-struct Held {
+struct Granted {
     rules: Vec<PolicyRule>,
     elsewhere: BTreeSet<String>,
 }
@@ -23,9 +23,9 @@ pub fn delta(before: &[Value], after: &[Value]) -> (Vec<String>, Vec<String>) {
 }
 
 /// Returns the permissions that `after` has beyond `before`, in words.
-fn beyond(before: &BTreeMap<Holder, Held>, after: &BTreeMap<Holder, Held>) -> Vec<String> {
+fn beyond(before: &BTreeMap<Holder, Granted>, after: &BTreeMap<Holder, Granted>) -> Vec<String> {
     let mut lines = Vec::new();
-    let nothing = Held::default();
+    let nothing = Granted::default();
     for (holder, has) in after {
         let had = before.get(holder).unwrap_or(&nothing);
         let (who, place) = holder;
@@ -37,8 +37,8 @@ fn beyond(before: &BTreeMap<Holder, Held>, after: &BTreeMap<Holder, Held>) -> Ve
     lines
 }
 
-fn granted(objects: &[Value]) -> BTreeMap<Holder, Held> {
-    let mut all: BTreeMap<Holder, Held> = BTreeMap::new();
+fn granted(objects: &[Value]) -> BTreeMap<Holder, Granted> {
+    let mut all: BTreeMap<Holder, Granted> = BTreeMap::new();
     for binding in objects.iter().filter(|object| matches!(text(object, "/kind"), "RoleBinding" | "ClusterRoleBinding")) {
         let namespace = text(binding, "/metadata/namespace");
         let place = if namespace.is_empty() { "in all namespaces".to_owned() } else { format!("in namespace {namespace}") };

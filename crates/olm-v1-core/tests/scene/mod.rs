@@ -105,6 +105,11 @@ pub fn catalog(name: &str, text: &str) -> CatalogFact {
     if !deprecated.is_empty() {
         let _ = writeln!(blobs, "{}", json!({"schema": "olm.deprecations", "package": "widgets", "entries": deprecated}));
     }
+    loaded(name, blobs)
+}
+
+/// A catalog with these blobs.
+pub fn loaded(name: &str, blobs: String) -> CatalogFact {
     let content = Catalog::load(&MemorySource::of("catalog.json", blobs), &Limits::default()).unwrap();
     CatalogFact {
         name: name.to_owned(),

@@ -18,7 +18,7 @@ use mainstay_runtime::{Cache, Env, Key, Outcome as Looked, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::shelf::{Held, Shelf};
+use super::served::{ServedCatalog, ServedCatalogs};
 use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
 use crate::jobs::{Asked, Jobs, Terms, origin};
@@ -45,7 +45,7 @@ pub struct Catalogs {
     /// Stored content.
     pub store: Arc<CatalogStore>,
     /// The served catalogs.
-    pub shelf: Shelf,
+    pub served: ServedCatalogs,
     /// `https://HOST:PORT`, to which `/catalogs/NAME` is added (OLM1-CAT-19).
     pub external_address: String,
     /// The interval at which unreferenced content is removed.
@@ -157,9 +157,16 @@ impl Catalogs {
                         .iter()
                         .find(|condition| condition.kind == "Serving")
                         .and_then(|condition| condition.observed_generation);
-                    self.shelf.put(
+                    self.served.put(
                         name,
-                        Held { content, resolved, reference, generation: observed.unwrap_or_default(), unpacked, polled: unpacked },
+                        ServedCatalog {
+                            content,
+                            resolved,
+                            reference,
+                            generation: observed.unwrap_or_default(),
+                            unpacked,
+                            polled: unpacked,
+                        },
                     );
                 }
                 Ok(None) => {}
@@ -176,7 +183,7 @@ impl Catalogs {
     }
 
     fn drop_unreferenced(&self) {
-        match self.store.retain(&self.shelf.digests()) {
+        match self.store.retain(&self.served.digests()) {
             Ok(removed) => {
                 for digest in removed {
                     tracing::info!(%digest, "removed a catalog that nothing refers to");
@@ -189,13 +196,13 @@ impl Catalogs {
     async fn reconcile(&self, cache: &Cache, key: &Key) -> Result<Looked, CatalogError> {
         let Some(object) = cache.get(key) else {
             self.pulls.forget(key);
-            self.shelf.remove(&key.name);
+            self.served.remove(&key.name);
             // The finalizer may have been removed by another client.
             self.drop_unreferenced();
             return Ok(Looked::Done);
         };
         let catalog = typed(&object).map_err(|source| CatalogError::Form { name: key.name.clone(), source })?;
-        let stored = self.shelf.get(&key.name).map(|held| Stored {
+        let stored = self.served.get(&key.name).map(|held| Stored {
             resolved: held.resolved,
             reference: held.reference,
             generation: held.generation,
@@ -210,7 +217,7 @@ impl Catalogs {
             Plan::Disable => self.leave(&catalog, &Outcome::Disabled).await,
             Plan::Unpack { reference, reason } => self.unpack(&catalog, &reference, reason).await,
             Plan::Readdress => {
-                if let Some(held) = self.shelf.get(&key.name) {
+                if let Some(held) = self.served.get(&key.name) {
                     self.write_status(
                         &catalog,
                         &Outcome::Serving { resolved: &held.resolved, unpacked: held.unpacked, base: &self.base(&key.name) },
@@ -233,7 +240,7 @@ impl Catalogs {
         let name = catalog.name_any();
         tracing::debug!(catalog = name, reference, reason, "unpacking");
         let now = self.env.now_seconds();
-        let before = self.shelf.get(&name);
+        let before = self.served.get(&name);
         let secret = pull_secret(catalog);
         let job = format!("{name} {reference} {}", secret.as_deref().unwrap_or_default());
         let (images, pulled) = (self.images.clone(), (name.clone(), reference.to_owned()));
@@ -255,7 +262,7 @@ impl Catalogs {
             Ok((_, content)) if !self.store.contains(content.digest()) => Ok(Looked::Retry),
             Ok((resolved, content)) => {
                 let unpacked = before.as_ref().filter(|before| before.resolved == resolved).map_or(now, |before| before.unpacked);
-                let held = Held {
+                let held = ServedCatalog {
                     content,
                     resolved: resolved.clone(),
                     reference: reference.to_owned(),
@@ -263,7 +270,7 @@ impl Catalogs {
                     unpacked,
                     polled: self.env.now(),
                 };
-                self.shelf.put(&name, held.clone());
+                self.served.put(&name, held.clone());
                 self.write_status(
                     catalog,
                     &Outcome::Serving { resolved: &held.resolved, unpacked: held.unpacked, base: &self.base(&name) },
@@ -296,7 +303,7 @@ impl Catalogs {
     async fn leave(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<Looked, CatalogError> {
         let name = catalog.name_any();
         self.pulls.forget(&Key::new("", &*name));
-        self.shelf.remove(&name);
+        self.served.remove(&name);
         self.drop_unreferenced();
         self.images.forget(&name).await.map_err(|problem| CatalogError::Forget { name: name.clone(), problem })?;
         // The finalizer goes first: the status that is written next refers to the object as it is then.

@@ -50,12 +50,12 @@ struct Inner {
     own: Client,
     accounts: Accounts,
     kinds: Kinds,
-    held: Mutex<HashMap<GroupVersionKind, Held>>,
+    held: Mutex<HashMap<GroupVersionKind, KindWatch>>,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 }
 
-struct Held {
+struct KindWatch {
     /// The extensions that have objects of the kind, with the identity of each for the watch.
     followers: BTreeMap<String, Identity>,
     /// The number of objects that the watch knows; the watch's task holds a weak reference.
@@ -91,7 +91,7 @@ impl Watches {
                 let count = move || Some(Size { objects: shown.upgrade()?.load(Ordering::Relaxed) as u64, bytes: None });
                 self.inner.metrics.show_size("owned", &kind(gvk), count);
                 tokio::spawn(follow(self.inner.clone(), gvk.clone(), Known::counted(&objects), stop.clone()));
-                Held { followers: BTreeMap::new(), _objects: objects, _stop: stop.drop_guard() }
+                KindWatch { followers: BTreeMap::new(), _objects: objects, _stop: stop.drop_guard() }
             });
             if watch.followers.get(extension) != Some(identity) {
                 watch.followers.insert(extension.to_owned(), identity.clone());
@@ -101,7 +101,7 @@ impl Watches {
 }
 
 impl Inner {
-    fn held(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, KindWatch>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -17,7 +17,7 @@ use super::process::{Clocks, Process, chain, env};
 use super::wire::{Fault, Wire};
 use super::world::{PATIENCE, place_of};
 use crate::support::bench::wish;
-use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, namespace, place, registry, setup};
+use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, place, registry, setup};
 
 /// The chapters, in order.
 pub const CHAPTERS: [&str; 6] = ["asked", "approved", "upgraded together", "rolled back", "needed one removed", "all removed"];
@@ -52,12 +52,7 @@ impl Stage {
         let api = Api::start().await;
         let stop = CancellationToken::new();
         let (_, registry) = registry(mainstay_oci::registry::Options::default(), &stop).await;
-        api.apply(namespace("work")).await;
-        api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
-        api.apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
-            .await;
+        api.installer().await;
         Self { api, registry, stop, started: AtomicU64::default() }
     }
 

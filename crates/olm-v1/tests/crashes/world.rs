@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::process::{Clocks, Process, chain, env};
 use super::wire::{Fault, Wire};
 use crate::support::{
-    Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
+    Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry, setup,
 };
 
 /// One way through an extension's life, and what goes wrong on it.
@@ -76,12 +76,7 @@ impl World {
         let reference = format!("{address}/test/catalog:latest");
         api.push(ClientConfig::default(), &reference, catalog_image(&catalog_text("widgets", &bundles))).await;
         api.apply(catalog_object("test", &reference)).await;
-        api.apply(namespace("work")).await;
-        api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
-        api.apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
-            .await;
+        api.installer().await;
         Self { api, stop, started: AtomicU64::default() }
     }
 

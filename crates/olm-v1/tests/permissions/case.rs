@@ -62,25 +62,18 @@ impl Case {
         UserInfo::service_account(&self.work, "installer")
     }
 
-    /// What the preflight says when these permissions are granted in a cluster with these other roles and bindings.
-    pub fn preflight(&self, grants: &[Grant], cluster: &[Value]) -> Report {
-        let mut policy = PolicyIndex::default();
-        for object in cluster {
-            policy.apply(object).unwrap();
-        }
+    /// What the preflight says when these permissions are granted in a cluster with this policy.
+    pub fn preflight(&self, grants: &[Grant], cluster: &PolicyIndex) -> Report {
+        let mut policy = cluster.clone();
         for object in permissions::manifests(grants, &self.installer()).iter().filter(|object| object["kind"] != "ServiceAccount") {
             policy.apply(object).unwrap();
         }
         lacking(&policy, &self.user(), &self.extension, &self.objects)
     }
 
-    /// What every account may do in a cluster with these roles and bindings.
-    pub fn held_anyway(&self, cluster: &[Value]) -> Vec<PolicyRule> {
-        let mut policy = PolicyIndex::default();
-        for object in cluster {
-            policy.apply(object).unwrap();
-        }
-        mainstay_rbac::rules_for(&policy, &self.user(), &self.work).rules
+    /// What every account may do in a cluster with this policy.
+    pub fn held_anyway(&self, cluster: &PolicyIndex) -> Vec<PolicyRule> {
+        mainstay_rbac::rules_for(cluster, &self.user(), &self.work).rules
     }
 
     /// Whether the account writes a role by the right to escalate it.

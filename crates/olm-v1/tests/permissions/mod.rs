@@ -13,7 +13,7 @@ use mainstay_bundle::permissions::Grant;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::preflight::Report;
 use mainstay_objects::{Expect, ObjectRef, Propagation};
-use mainstay_rbac::{PolicyRule, breakdown, covers};
+use mainstay_rbac::{PolicyIndex, PolicyRule, breakdown, covers};
 use mainstay_runtime::{Accounts, Cluster, Env, Key};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn derived_permissions_satisfy_the_preflight() {
     let Some(cases) = cases() else { return };
     assert!(cases.len() > 135, "{}", cases.len());
     for case in &cases {
-        let report = case.preflight(&case.grants, &[]);
+        let report = case.preflight(&case.grants, &PolicyIndex::default());
         assert!(report.is_empty(), "{}: {}", case.name, report.text());
     }
     eprintln!("{} bundles", cases.len());
@@ -56,7 +56,7 @@ fn no_derived_right_is_to_spare() {
 }
 
 fn is_missed(case: &Case, taken: &Grant, left: &[Grant]) {
-    let report = case.preflight(left, &[]);
+    let report = case.preflight(left, &PolicyIndex::default());
     let missing: Vec<PolicyRule> = report.missing.values().flatten().cloned().collect();
     assert!(!report.is_empty(), "{}: {taken:?} is not needed", case.name);
     if !stands_for_rules(&taken.rule) {
@@ -80,7 +80,7 @@ enum Taking {
 }
 
 /// Installs a bundle with the derived permissions, and takes them away. Returns how many permissions were looked at.
-async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster: &[Value]) -> Result<usize, String> {
+async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster: &PolicyIndex) -> Result<usize, String> {
     let mut live = Vec::new();
     for object in &case.objects {
         // As the controller makes it: roles by a request that names them, everything else by one that does not.
@@ -201,8 +201,8 @@ static GATHERED: LazyLock<Value> =
 
 /// The roles and bindings that the cluster has by itself. Those that gather others gather something, as the
 /// aggregating controller would see to.
-async fn roles(api: &Api) -> Vec<Value> {
-    let mut all = Vec::new();
+async fn policy(api: &Api) -> PolicyIndex {
+    let mut all = PolicyIndex::default();
     for (plural, kind) in
         [("clusterroles", "ClusterRole"), ("roles", "Role"), ("clusterrolebindings", "ClusterRoleBinding"), ("rolebindings", "RoleBinding")]
     {
@@ -217,7 +217,7 @@ async fn roles(api: &Api) -> Vec<Value> {
                 let rules = json!({"rules": role["rules"]});
                 api.admin.patch(&ObjectRef::of(&role).unwrap(), "", &mainstay_objects::Patch::Merge(rules)).await.unwrap();
             }
-            all.push(role);
+            all.apply(&role).unwrap();
         }
     }
     all
@@ -251,7 +251,7 @@ async fn derived_permissions_are_enough_and_none_is_to_spare() {
     let api = Api::start().await;
     let cluster = Cluster::Embedded { router: api.server.router(), identity: operator_controller };
     let accounts = Accounts::new(cluster.clone(), api.admin.client().clone(), Env::system());
-    let cluster_roles = roles(&api).await;
+    let cluster_policy = policy(&api).await;
     let (mut defined, mut problems, mut installed, mut tried) = (BTreeSet::new(), Vec::new(), 0, 0);
     for (number, (name, files)) in bundles.iter().enumerate() {
         if chosen.as_ref().is_some_and(|chosen| !name.starts_with(chosen)) {
@@ -274,7 +274,7 @@ async fn derived_permissions_are_enough_and_none_is_to_spare() {
         grant(&api, &case, &[], &case.grants, 0).await;
         let client = accounts.client(&Key::new(case.work.clone(), "installer")).await.unwrap();
         let started = std::time::Instant::now();
-        match prove(&api, &case, &client, taking, &cluster_roles).await {
+        match prove(&api, &case, &client, taking, &cluster_policy).await {
             Ok(count) => {
                 tried += count;
                 eprintln!(

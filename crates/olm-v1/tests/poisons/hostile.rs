@@ -14,7 +14,6 @@ use futures::StreamExt as _;
 use mainstay_oci::Digest;
 use serde_json::{Value, json};
 use tar::EntryType;
-use tokio::io::AsyncReadExt as _;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
@@ -25,21 +24,6 @@ pub struct Registry {
     /// Its address.
     pub host: String,
     blobs: Arc<Mutex<HashMap<String, Vec<u8>>>>,
-}
-
-/// An address that takes every connection and answers none.
-pub async fn silence() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut sink = Vec::new();
-                let _ = stream.read_to_end(&mut sink).await;
-            });
-        }
-    });
-    address
 }
 
 impl Registry {

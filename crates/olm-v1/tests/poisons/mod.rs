@@ -3,11 +3,11 @@
 
 mod hostile;
 use crate::support;
-use crate::support::bench::{Bench, wish};
-use crate::support::{catalog_image, catalog_object, condition, extension, place};
+use crate::support::bench::{Bench, extension_of_test_catalog};
+use crate::support::{catalog_object, condition, extension, place, silent_registry};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use hostile::{Archive, Registry, aliases, silence};
+use hostile::{Archive, Registry, aliases};
 use mainstay_olm_v1::Setup;
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
@@ -119,20 +119,6 @@ fn webhook(silent: &str) -> Value {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]}]})
 }
 
-fn own(name: &str, package: &str) -> Value {
-    let mut object = wish(name, package, None);
-    object["spec"]["source"]["catalog"]["selector"] = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "test"}});
-    object
-}
-
-async fn push(bench: &Bench, name: &str, blobs: &[Value]) {
-    let text = blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let reference = format!("{}/test/{name}:latest", bench.registry);
-    bench.api.push(mainstay_oci::ClientConfig::default(), &reference, catalog_image(&text)).await;
-    bench.api.apply(catalog_object(name, &reference)).await;
-    bench.api.until(&support::catalog(name), |object| condition(object, "Serving")["status"] == "True").await;
-}
-
 /// Poisoned catalogs by name, with their references.
 fn catalogs(registry: &Registry, silent: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
@@ -229,7 +215,7 @@ async fn are_not_done(bench: &Bench, packages: &[(String, Vec<Value>)], catalogs
 #[tokio::test(flavor = "multi_thread")]
 async fn poisoned_objects_hold_up_nobody() {
     let mut bench = Bench::with(through).await;
-    let silent = silence().await;
+    let silent = silent_registry().await;
     let registry = Registry::start(&silent).await;
     bench.account().await;
     bench.administrator().await;
@@ -245,10 +231,10 @@ async fn poisoned_objects_hold_up_nobody() {
         let bundle = registry.bundle(&format!("test/{package}"), Archive::of(&files(&package, &[settings(&format!("settings-{at}"))])));
         all.extend(blobs(&package, &bundle));
     }
-    push(&bench, "test", &all).await;
+    bench.catalog_of("test", &all).await;
     let healthy: Vec<String> = (0..HEALTHY).map(|at| format!("healthy-{at}")).collect();
     for name in packages.iter().map(|(name, _)| name).chain(&healthy) {
-        bench.api.apply(own(name, name)).await;
+        bench.api.apply(extension_of_test_catalog(name, name)).await;
     }
     for name in &healthy {
         bench.installed(name, "1.0.0").await;
@@ -259,8 +245,8 @@ async fn poisoned_objects_hold_up_nobody() {
     bench.restart_with(through).await;
     are_put_right(&bench).await;
     let last = bench.bundle("last", "1.0.0", files("last", &[settings("settings-last")])).await;
-    push(&bench, "later", &blobs("last", &last)).await;
-    let mut wanted = own("last", "last");
+    bench.catalog_of("later", &blobs("last", &last)).await;
+    let mut wanted = extension_of_test_catalog("last", "last");
     wanted["spec"]["source"]["catalog"]["selector"]["matchLabels"]["olm.operatorframework.io/metadata.name"] = json!("later");
     bench.api.apply(wanted).await;
     bench.installed("last", "1.0.0").await;

@@ -75,23 +75,30 @@ impl Bench {
 
     /// Pushes a catalog of one package and waits until it is served.
     pub async fn catalog(&self, name: &str, package: &str, bundles: &[(&str, &str)]) -> Value {
+        self.serve_catalog(name, &catalog_text(package, bundles)).await
+    }
+
+    /// Pushes a catalog with these blobs and waits until it is served.
+    pub async fn catalog_of(&self, name: &str, blobs: &[Value]) -> Value {
+        let text = blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+        self.serve_catalog(name, &text).await
+    }
+
+    async fn serve_catalog(&self, name: &str, text: &str) -> Value {
         let reference = format!("{}/test/{name}:latest", self.registry);
-        self.api.push(ClientConfig::default(), &reference, catalog_image(&catalog_text(package, bundles))).await;
+        self.api.push(ClientConfig::default(), &reference, catalog_image(text)).await;
         self.api.apply(catalog_object(name, &reference)).await;
         self.api.until(&catalog(name), |object| condition(object, "Serving")["status"] == "True").await
     }
 
     /// The account `installer` of `work`.
     pub async fn account(&self) {
-        self.api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
+        self.api.account().await;
     }
 
     /// Lets the account do everything.
     pub async fn administrator(&self) {
-        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]});
-        self.api.apply(binding).await;
+        self.api.administrator().await;
     }
 
     /// The extension `widgets` in this version, waited for.
@@ -163,5 +170,12 @@ pub fn wish(name: &str, package: &str, version: Option<&str>) -> Value {
     if let Some(version) = version {
         object["spec"]["source"]["catalog"]["version"] = json!(version);
     }
+    object
+}
+
+/// An extension of a package of the catalog `test` alone.
+pub fn extension_of_test_catalog(name: &str, package: &str) -> Value {
+    let mut object = wish(name, package, None);
+    object["spec"]["source"]["catalog"]["selector"] = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "test"}});
     object
 }

@@ -17,6 +17,7 @@ use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env, Kinds};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 
 pub const SYSTEM: &str = "olmv1-system";
 
@@ -119,6 +120,26 @@ impl Api {
         image
     }
 
+    /// The account `installer` of the namespace `work`.
+    pub async fn account(&self) {
+        self.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
+    }
+
+    /// Lets the account do everything.
+    pub async fn administrator(&self) {
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]});
+        self.apply(binding).await;
+    }
+
+    /// The namespace `work` with its account, which may do everything.
+    pub async fn installer(&self) {
+        self.apply(namespace("work")).await;
+        self.account().await;
+        self.administrator().await;
+    }
+
     pub async fn close(self) {
         self.server.end_watches();
         self.server.close().await;
@@ -136,6 +157,21 @@ pub async fn registry(
     let stopped = stop.clone();
     tokio::spawn(registry.clone().serve(listener, async move { stopped.cancelled().await }));
     (registry, address)
+}
+
+/// The address of a registry that accepts every connection and never answers.
+pub async fn silent_registry() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut sink = Vec::new();
+                let _ = stream.read_to_end(&mut sink).await;
+            });
+        }
+    });
+    address
 }
 
 /// Both controllers on the router, with their caches in the API's folder.

@@ -2,7 +2,7 @@
 
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, WATCH_NAMESPACE};
 use mainstay_bundle::permissions::{Grant, missing};
-use mainstay_catalog::near::nearest;
+use mainstay_catalog::did_you_mean::nearest;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::Step;
 use mainstay_olm_v1_core::extension::permissions::{self, Installer, manifests};

@@ -147,7 +147,7 @@ pub(super) async fn found(
             Ok(found) => webhooks.extend(found),
             // The removal is planned without them.
             Err(error) => {
-                view.notes.push(format!("which webhooks are called for its APIs is not known: {}", not_written(&error).to_line()))
+                view.notes.push(format!("which webhooks are called for its APIs is not known: {}", not_written(&error).to_line()));
             }
         }
     }

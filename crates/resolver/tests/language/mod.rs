@@ -28,7 +28,7 @@ pub const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 /// A universe that was read.
 #[derive(Default)]
 pub struct World {
-    pub catalogs: Vec<Shelf>,
+    pub catalogs: Vec<GivenCatalog>,
     pub provided: Vec<Provided>,
     pub wishes: Vec<Wish>,
     /// Positions of the wishes of which it is asked why nothing newer is there.
@@ -36,7 +36,7 @@ pub struct World {
     pub add_missing: bool,
 }
 
-pub struct Shelf {
+pub struct GivenCatalog {
     name: String,
     labels: BTreeMap<String, String>,
     priority: i32,
@@ -75,7 +75,7 @@ impl World {
 
     fn close(&mut self, open: Option<(Vec<String>, Vec<Vec<String>>)>) {
         let Some((head, lines)) = open else { return };
-        let mut shelf = Shelf {
+        let mut catalog = GivenCatalog {
             name: head[1].clone(),
             labels: BTreeMap::from([(NAME_LABEL.to_owned(), head[1].clone())]),
             priority: 0,
@@ -84,17 +84,17 @@ impl World {
         };
         for word in &head[2..] {
             match word.split_once('=') {
-                Some(("priority", number)) => shelf.priority = number.parse().unwrap(),
-                Some(("failed", why)) => shelf.state = State::Failed(why.to_owned()),
+                Some(("priority", number)) => catalog.priority = number.parse().unwrap(),
+                Some(("failed", why)) => catalog.state = State::Failed(why.to_owned()),
                 Some((key, value)) => {
-                    shelf.labels.insert(key.to_owned(), value.to_owned());
+                    catalog.labels.insert(key.to_owned(), value.to_owned());
                 }
-                None if word == "unavailable" => shelf.state = State::Unavailable,
-                None if word == "not-serving" => shelf.state = State::NotServing,
+                None if word == "unavailable" => catalog.state = State::Unavailable,
+                None if word == "not-serving" => catalog.state = State::NotServing,
                 None => panic!("{word:?} says nothing about a catalog"),
             }
         }
-        self.catalogs.push(shelf);
+        self.catalogs.push(catalog);
     }
 
     fn wish(&mut self, words: &[String]) {
@@ -140,14 +140,14 @@ impl World {
 
     pub fn candidates(&self) -> Vec<CandidateCatalog<'_>> {
         let mut all = Vec::new();
-        for shelf in &self.catalogs {
-            let state = match &shelf.state {
-                State::Serving => CatalogState::Content(&shelf.source),
+        for catalog in &self.catalogs {
+            let state = match &catalog.state {
+                State::Serving => CatalogState::Content(&catalog.source),
                 State::Unavailable => CatalogState::Unavailable,
                 State::NotServing => CatalogState::NotServing,
                 State::Failed(why) => CatalogState::Failed(why),
             };
-            all.push(CandidateCatalog { name: &shelf.name, labels: &shelf.labels, priority: shelf.priority, state });
+            all.push(CandidateCatalog { name: &catalog.name, labels: &catalog.labels, priority: catalog.priority, state });
         }
         all
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicUsize;
 
 use proptest::prelude::*;
@@ -225,25 +226,28 @@ fn a_failed_sync_of_the_folder_costs_no_later_write() {
     }
 }
 
-/// A store with some history, closed in order; what it holds.
+/// A store with some history, closed in order, on a disk of its own; what it holds.
 fn filled() -> (Arc<Simulated>, Vec<KeyValue>) {
-    run(async {
-        let disk = Simulated::new(3);
-        let store = open(&disk).unwrap();
-        for number in 0..60_usize {
-            let value = Bytes::from(format!("{number}").repeat(40 + number % 11));
-            store.put(&format!("/{}", number % 9), value, Expect::Any).await.unwrap();
-            if number == 30 {
-                store.compact(25).await.unwrap();
+    static FILLED: LazyLock<(Arc<Simulated>, Vec<KeyValue>)> = LazyLock::new(|| {
+        run(async {
+            let disk = Simulated::new(3);
+            let store = open(&disk).unwrap();
+            for number in 0..60_usize {
+                let value = Bytes::from(format!("{number}").repeat(40 + number % 11));
+                store.put(&format!("/{}", number % 9), value, Expect::Any).await.unwrap();
+                if number == 30 {
+                    store.compact(25).await.unwrap();
+                }
+                if number % 13 == 12 {
+                    store.delete(&format!("/{}", number % 9), Expect::Any).await.unwrap();
+                }
             }
-            if number % 13 == 12 {
-                store.delete(&format!("/{}", number % 9), Expect::Any).await.unwrap();
-            }
-        }
-        let found = everything(&store).await;
-        store.close().await;
-        (disk, found)
-    })
+            let found = everything(&store).await;
+            store.close().await;
+            (disk, found)
+        })
+    });
+    (FILLED.0.kill(), FILLED.1.clone())
 }
 
 proptest! {
@@ -468,7 +472,7 @@ fn files_shrink_when_history_is_forgotten() {
             let expected: Vec<_> = (0..4).map(|key| if key == 0 { round } else { round.saturating_sub(1) } as u8).collect();
             let found: Vec<_> = listing.items.iter().map(|kv| kv.value[0]).collect();
             assert_eq!(found, if round == 0 { vec![0] } else { expected });
-            most = most.max(store.figures().await.unwrap().bytes);
+            most = most.max(store.metrics().await.unwrap().bytes);
         }
         assert!(most < 40 << 10, "400 KiB were written, 2 KiB are live, and the files took {most} bytes");
         let before = everything(&store).await;

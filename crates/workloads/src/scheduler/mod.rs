@@ -5,9 +5,9 @@
 
 pub mod affinity;
 pub mod cluster;
-pub mod desk;
 pub mod plan;
 pub mod resources;
+pub mod scheduling_queue;
 #[cfg(test)]
 mod tests;
 pub mod waiting;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use self::desk::{Desk, Facts, Next, unscheduled};
 use self::plan::{Budget, Incoming};
+use self::scheduling_queue::{Facts, Next, SchedulingQueue, unscheduled};
 use crate::Result;
 use crate::api::{Api, Delete, Patch};
 use crate::lifecycle::plan::disrupted;
@@ -53,7 +53,7 @@ struct Scheduler {
     api: Api,
     pods: Live,
     followed: Followed,
-    desk: Arc<Desk>,
+    waiting: Arc<SchedulingQueue>,
 }
 
 /// Runs the scheduler.
@@ -65,16 +65,16 @@ pub async fn run(world: World, followed: Followed) {
     followed.storage.ready().await;
     let api = world.api_as(SCHEDULER);
     let pods = world.pods.written_by(&api);
-    let desk = Arc::new(Desk::new(queue.clone()));
-    let scheduler = Scheduler { world: world.clone(), api, pods, followed: followed.clone(), desk: desk.clone() };
-    let told = desk.clone();
+    let waiting = Arc::new(SchedulingQueue::new(queue.clone()));
+    let scheduler = Scheduler { world: world.clone(), api, pods, followed: followed.clone(), waiting: waiting.clone() };
+    let told = waiting.clone();
     world.nodes.on_change(move |change| told.node_changed(change));
-    let told = desk.clone();
+    let told = waiting.clone();
     world.pods.on_change(move |change| told.pod_changed(change));
-    let told = desk.clone();
+    let told = waiting.clone();
     followed.namespaces.on_change(move |change| told.namespace_changed(change));
     for live in [&followed.storage.claims, &followed.storage.volumes, &followed.storage.classes] {
-        let told = desk.clone();
+        let told = waiting.clone();
         live.on_change(move |change| told.storage_changed(change));
     }
     mainstay_runtime::run("scheduler", queue, WORKERS, world.env.clone(), world.stop.clone(), move |key| {
@@ -87,10 +87,10 @@ pub async fn run(world: World, followed: Followed) {
 impl Scheduler {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(pod) = self.pods.get(key).filter(|pod| unscheduled(pod)) else {
-            self.desk.settled(key);
+            self.waiting.settled(key);
             return Ok(Outcome::Done);
         };
-        let Some(next) = self.desk.decide(key, &pod, self) else { return Ok(Outcome::Done) };
+        let Some(next) = self.waiting.decide(key, &pod, self) else { return Ok(Outcome::Done) };
         match next {
             Next::Bind(node) => {
                 self.bind(&pod, &node).await?;
@@ -125,7 +125,7 @@ impl Scheduler {
         });
         let key = Key::of(pod);
         if let Err(error) = self.api.post(self.pods.served(), &key, "binding", &binding).await {
-            self.desk.bind_failed(pod, self);
+            self.waiting.bind_failed(pod, self);
             return Err(error);
         }
         let message = format!("Successfully assigned {key} to {node}");

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
+use mainstay_catalog::did_you_mean::nearest;
 use mainstay_catalog::lint::Placed;
-use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Bundle, Catalog, Level, Limits};
 use mainstay_catalog_refs::{Kind, Opened};
 use mainstay_terminal::catalogs;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterExtension, NAME_LABEL};
-use mainstay_catalog::near::nearest;
+use mainstay_catalog::did_you_mean::nearest;
 use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
 

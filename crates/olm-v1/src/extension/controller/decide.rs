@@ -49,12 +49,12 @@ pub(super) struct Decided {
     /// The account that acts; `None` if there is no usable account.
     pub(super) account: Option<Writer>,
     /// The result of holding the installed objects.
-    pub(super) held: Held,
+    pub(super) held: HoldOutcome,
 }
 
 /// The result of holding the installed objects, which comes before everything else.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HoldOutcome {
     /// The record that is held; `None` if nothing is installed.
     pub(super) record: Option<Arc<Record>>,
     /// The reason why some objects could not be restored.
@@ -148,7 +148,7 @@ impl Extensions {
         snapshot.known.now = Some(self.env.now_seconds());
         // An attempt in progress decides what is live. The installed version is held only if the attempt does not continue.
         let whole = snapshot.history.as_ref().is_ok_and(History::is_whole);
-        let mut held = Held::default();
+        let mut held = HoldOutcome::default();
         if whole {
             held = self.hold(&observer, &mut snapshot, account.as_ref().ok(), watches).await;
         }
@@ -186,17 +186,17 @@ impl Extensions {
     }
 
     /// Restores what is installed from its record alone (OLM1-CTRL-01), and ensures that it is watched.
-    async fn hold(&self, observer: &Observer<'_>, snapshot: &mut Snapshot, account: Option<&Writer>, watches: &Watches) -> Held {
+    async fn hold(&self, observer: &Observer<'_>, snapshot: &mut Snapshot, account: Option<&Writer>, watches: &Watches) -> HoldOutcome {
         let mut asked = 0;
         let plan = loop {
             match hold(snapshot) {
                 Answer::Ready(plan) => break plan,
-                Answer::Need(_) if asked == ROUNDS => return Held::default(),
+                Answer::Need(_) if asked == ROUNDS => return HoldOutcome::default(),
                 Answer::Need(facts) => observer.fetch(snapshot, facts).await,
             }
             asked += 1;
         };
-        let (Some(plan), Some(account), Ok(history)) = (plan, account, &snapshot.history) else { return Held::default() };
+        let (Some(plan), Some(account), Ok(history)) = (plan, account, &snapshot.history) else { return HoldOutcome::default() };
         let extension = snapshot.extension.clone();
         let problem = self.repair(&extension, &plan, account, history).await;
         if let Some(record) = &plan.record {
@@ -206,7 +206,7 @@ impl Extensions {
         for planned in &plan.steps {
             snapshot.known.live.remove(&planned.target);
         }
-        Held { record: plan.record, problem }
+        HoldOutcome { record: plan.record, problem }
     }
 
     /// Returns the identity that watches the extension's objects.

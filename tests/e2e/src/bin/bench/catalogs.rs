@@ -43,7 +43,7 @@ pub struct Beside {
 impl Bench {
     /// CATLG-22, CATLG-32: validating and rendering a large catalog.
     pub fn curate(&mut self) -> anyhow::Result<()> {
-        let Some(recorded) = mainstay_e2e::shared("data/catalog-60.json.gz") else { return Ok(()) };
+        let Some(recorded) = mainstay_testing::data::path("catalog-60.json.gz") else { return Ok(()) };
         let folder = tempfile::tempdir()?;
         let bundles = make(&recorded, folder.path())?;
         for (layout, files) in [("one", "one file"), ("many", "a file a package")] {

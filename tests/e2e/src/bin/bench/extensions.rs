@@ -74,11 +74,11 @@ impl Bench {
             holds: share <= 1.0,
         });
         // Something that no plan rests on changes each extension once, and so each is reconciled once.
-        let (before, allocated) = (loops.settled()?, loops.allocations());
+        let (before, allocated) = (loops.settled()?, allocations());
         runtime.block_on(each(&target, EXTENSIONS, touch))?;
         let each_took = loops.settled()?.saturating_sub(before) / u32::try_from(EXTENSIONS)?;
         self.add(time(&format!("{steady}: a reconcile that changes nothing, processor time"), each_took, "10 ms", 10));
-        if let (Some(before), Some(now)) = (allocated, loops.allocations()) {
+        if let (Some(before), Some(now)) = (allocated, allocations()) {
             let one = |at: usize| now[at].saturating_sub(before[at]) / EXTENSIONS as u64;
             println!("    allocations of such a reconcile: {}, {} KiB", one(0), one(1) / 1_024);
         }
@@ -141,19 +141,19 @@ impl Loops {
             before = now;
         }
     }
-
-    /// The number of allocations so far and their bytes, where the program under test writes both into the file that `COUNT_ALLOCATIONS` names.
-    fn allocations(&self) -> Option<[u64; 2]> {
-        let text = std::fs::read_to_string(std::env::var_os("COUNT_ALLOCATIONS")?).ok()?;
-        let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
-        Some([numbers.next()??, numbers.next()??])
-    }
 }
 
 impl Drop for Loops {
     fn drop(&mut self) {
         mainstay_e2e::terminate(&mut self.child);
     }
+}
+
+/// The number of allocations so far and their bytes, where the program under test writes both into the file that `COUNT_ALLOCATIONS` names.
+fn allocations() -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string(std::env::var_os("COUNT_ALLOCATIONS")?).ok()?;
+    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
+    Some([numbers.next()??, numbers.next()??])
 }
 
 fn name(number: usize) -> String {

@@ -262,9 +262,7 @@ impl Bench {
     }
 
     fn catalogs(&mut self) -> anyhow::Result<()> {
-        let Some(source) = mainstay_e2e::shared("data/catalog-60.json.gz") else { return Ok(()) };
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(fs::File::open(source)?).read_to_string(&mut text)?;
+        let Some(text) = mainstay_testing::data::text("catalog-60.json.gz") else { return Ok(()) };
         let once = index_of(&text, 1)?;
         let bundles = once["bundles"].as_u64().unwrap_or(0);
         self.add(time(&format!("catalog-60, {bundles} bundles: load, check, index, store"), micros(&once["put"]), "150 ms", 150));

@@ -26,7 +26,7 @@ impl Bench {
     }
 
     fn one_of_many(&mut self) -> anyhow::Result<()> {
-        let Some(recorded) = mainstay_e2e::shared("data/catalog-60.json.gz") else { return Ok(()) };
+        let Some(recorded) = mainstay_testing::data::path("catalog-60.json.gz") else { return Ok(()) };
         let folder = tempfile::tempdir()?;
         let bundles = catalogs::make(&recorded, folder.path())?;
         let digest: CatalogDigest = format!("sha256:{}", "0".repeat(64)).parse()?;

@@ -14,23 +14,23 @@ use crate::error::ApiError;
 /// asked for them may go away at any time.
 #[derive(Default)]
 #[must_use = "what is dropped is given back"]
-pub struct Given(Option<Held>);
+pub struct Allocation(Option<Allocated>);
 
-struct Held {
+struct Allocated {
     allocators: Arc<Allocators>,
     store: Arc<dyn Store>,
     items: Vec<Item>,
     claims: Vec<Claim>,
 }
 
-impl Given {
+impl Allocation {
     /// The items that `service` has and `old` has not, as they were picked.
     pub(super) fn new(allocators: &Arc<Allocators>, store: &Arc<dyn Store>, service: &Value, old: Option<&Value>) -> Self {
         let items = Item::gained(service, old);
         if items.is_empty() {
             return Self::default();
         }
-        Self(Some(Held { allocators: allocators.clone(), store: store.clone(), items, claims: Vec::new() }))
+        Self(Some(Allocated { allocators: allocators.clone(), store: store.clone(), items, claims: Vec::new() }))
     }
 
     /// Claims all of it; the item that another one holds, if any.
@@ -70,9 +70,9 @@ impl Given {
     }
 }
 
-impl Drop for Given {
+impl Drop for Allocation {
     fn drop(&mut self) {
-        let Some(Held { allocators, store, items, claims }) = self.0.take() else { return };
+        let Some(Allocated { allocators, store, items, claims }) = self.0.take() else { return };
         allocators.remove(&items);
         // Without a runtime the server ends. What stays claimed then is void.
         if let (false, Ok(runtime)) = (claims.is_empty(), tokio::runtime::Handle::try_current()) {

@@ -62,12 +62,12 @@ struct State {
 }
 
 /// The assumed state of the cluster, and the waiting pods.
-pub struct Desk {
+pub struct SchedulingQueue {
     state: Mutex<State>,
     queue: Queue<Key>,
 }
 
-impl Desk {
+impl SchedulingQueue {
     /// Starts with an empty cluster.
     pub fn new(queue: Queue<Key>) -> Self {
         Self { state: Mutex::default(), queue }
@@ -212,20 +212,20 @@ mod tests {
 
     /// What is there, and what happens while claims are read.
     #[derive(Default)]
-    struct Given {
+    struct World {
         pods: RefCell<BTreeMap<String, Object>>,
         problem: Cell<bool>,
         meanwhile: Option<Meanwhile>,
     }
 
-    impl Given {
+    impl World {
         fn with(pods: &[&Object]) -> Self {
             let pods = pods.iter().map(|pod| (pod.name().to_owned(), (*pod).clone())).collect();
             Self { pods: RefCell::new(pods), ..Self::default() }
         }
     }
 
-    impl Facts for Given {
+    impl Facts for World {
         fn pod(&self, key: &Key) -> Option<Object> {
             self.pods.borrow().get(&key.name).cloned()
         }
@@ -247,15 +247,15 @@ mod tests {
         }
     }
 
-    /// A desk with nodes of four processors, and its queue.
-    fn desk(nodes: &[&str]) -> (Arc<Desk>, Queue<Key>) {
+    /// A scheduling queue with nodes of four processors, and its queue.
+    fn waiting(nodes: &[&str]) -> (Arc<SchedulingQueue>, Queue<Key>) {
         let queue = Queue::default();
-        let desk = Arc::new(Desk::new(queue.clone()));
+        let waiting = Arc::new(SchedulingQueue::new(queue.clone()));
         for name in nodes {
             let node = json!({"metadata": {"name": name, "uid": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
-            desk.node_changed(&told(None, Some(&object(node))));
+            waiting.node_changed(&told(None, Some(&object(node))));
         }
-        (desk, queue)
+        (waiting, queue)
     }
 
     fn refused(next: Option<Next>) -> bool {
@@ -265,55 +265,55 @@ mod tests {
     /// KAPI-WL-02: a claim that binds while a decision is on its way wakes the pod that is about to wait for it.
     #[test]
     fn a_claim_that_binds_during_a_decision_wakes() {
-        let (desk, queue) = desk(&["a"]);
+        let (waiting, queue) = waiting(&["a"]);
         let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
         let waits = pod("waits", 1, claims);
         let claim = object(json!({"metadata": {"name": "c", "namespace": "n", "uid": "c"}}));
-        let binds = desk.clone();
+        let binds = waiting.clone();
         let meanwhile: Meanwhile = Box::new(move || binds.storage_changed(&told(Some(&claim), Some(&claim))));
-        let facts = Given { meanwhile: Some(meanwhile), problem: Cell::new(true), ..Given::with(&[&waits]) };
-        assert!(refused(desk.decide(&Key::of(&waits), &waits, &facts)));
+        let facts = World { meanwhile: Some(meanwhile), problem: Cell::new(true), ..World::with(&[&waits]) };
+        assert!(refused(waiting.decide(&Key::of(&waits), &waits, &facts)));
         assert_eq!(queue.counts().later, 1);
     }
 
     /// KAPI-WL-02: who waits for room that is kept for a pod is woken when that pod goes without ever having had a node.
     #[test]
     fn the_end_of_a_nominated_pod_wakes() {
-        let (desk, queue) = desk(&["a"]);
+        let (waiting, queue) = waiting(&["a"]);
         let filler = pod("filler", 4, json!({"nodeName": "a"}));
         let important = pod("important", 4, json!({"priority": 9}));
         let late = pod("late", 4, json!({"priority": 5}));
-        desk.pod_changed(&told(None, Some(&filler)));
-        let facts = Given::with(&[&important, &late]);
-        assert!(matches!(desk.decide(&Key::of(&important), &important, &facts), Some(Next::Preempt { .. })));
-        desk.pod_changed(&told(Some(&filler), None));
-        assert!(refused(desk.decide(&Key::of(&late), &late, &facts)));
-        desk.settled(&Key::of(&important));
+        waiting.pod_changed(&told(None, Some(&filler)));
+        let facts = World::with(&[&important, &late]);
+        assert!(matches!(waiting.decide(&Key::of(&important), &important, &facts), Some(Next::Preempt { .. })));
+        waiting.pod_changed(&told(Some(&filler), None));
+        assert!(refused(waiting.decide(&Key::of(&late), &late, &facts)));
+        waiting.settled(&Key::of(&important));
         let before = queue.counts().later;
         assert_eq!(before, 1, "the important one, when the filler left");
-        desk.pod_changed(&told(Some(&important), None));
+        waiting.pod_changed(&told(Some(&important), None));
         assert_eq!(queue.counts().later, 2);
-        assert_eq!(desk.decide(&Key::of(&late), &late, &facts), Some(Next::Bind("a".into())));
+        assert_eq!(waiting.decide(&Key::of(&late), &late, &facts), Some(Next::Bind("a".into())));
     }
 
     /// KAPI-WL-02: what a pod would have taken is free for others when it cannot be bound, and stays taken where it was bound after
     /// all.
     #[test]
     fn a_failed_binding_wakes() {
-        let (desk, queue) = desk(&["a"]);
+        let (waiting, queue) = waiting(&["a"]);
         let (first, second) = (pod("first", 4, json!({})), pod("second", 4, json!({})));
-        let facts = Given::with(&[&first, &second]);
-        assert_eq!(desk.decide(&Key::of(&first), &first, &facts), Some(Next::Bind("a".into())));
-        assert!(refused(desk.decide(&Key::of(&second), &second, &facts)));
+        let facts = World::with(&[&first, &second]);
+        assert_eq!(waiting.decide(&Key::of(&first), &first, &facts), Some(Next::Bind("a".into())));
+        assert!(refused(waiting.decide(&Key::of(&second), &second, &facts)));
         let bound = pod("first", 4, json!({"nodeName": "a"}));
         facts.pods.borrow_mut().insert("first".into(), bound);
-        desk.bind_failed(&first, &facts);
-        assert!(refused(desk.decide(&Key::of(&second), &second, &facts)));
+        waiting.bind_failed(&first, &facts);
+        assert!(refused(waiting.decide(&Key::of(&second), &second, &facts)));
         assert_eq!(queue.counts().later, 0);
         facts.pods.borrow_mut().insert("first".into(), first.clone());
-        desk.bind_failed(&first, &facts);
+        waiting.bind_failed(&first, &facts);
         assert_eq!(queue.counts().later, 1);
-        assert_eq!(desk.decide(&Key::of(&second), &second, &facts), Some(Next::Bind("a".into())));
+        assert_eq!(waiting.decide(&Key::of(&second), &second, &facts), Some(Next::Bind("a".into())));
     }
 
     /// KAPI-WL-02: labels of namespaces and of placed pods are what rules ask for, so they wake pods that have rules.
@@ -327,19 +327,19 @@ mod tests {
         };
         let beside = pod("beside", 1, rule);
         for of_namespace in [true, false] {
-            let (desk, queue) = desk(&["a"]);
+            let (waiting, queue) = waiting(&["a"]);
             let (placed, plain) = (pod("placed", 1, json!({"nodeName": "a"})), pod("plain", 9, json!({})));
-            desk.pod_changed(&told(None, Some(&placed)));
-            let facts = Given::with(&[&beside, &plain]);
-            assert!(refused(desk.decide(&Key::of(&beside), &beside, &facts)));
-            assert!(refused(desk.decide(&Key::of(&plain), &plain, &facts)));
+            waiting.pod_changed(&told(None, Some(&placed)));
+            let facts = World::with(&[&beside, &plain]);
+            assert!(refused(waiting.decide(&Key::of(&beside), &beside, &facts)));
+            assert!(refused(waiting.decide(&Key::of(&plain), &plain, &facts)));
             let namespace = object(json!({"metadata": {"name": "other", "uid": "other"}}));
             if of_namespace {
-                desk.namespace_changed(&told(Some(&namespace), Some(&namespace)));
+                waiting.namespace_changed(&told(Some(&namespace), Some(&namespace)));
                 assert_eq!(queue.counts().later, 0, "nothing changed");
-                desk.namespace_changed(&told(Some(&namespace), Some(&labelled((*namespace).clone()))));
+                waiting.namespace_changed(&told(Some(&namespace), Some(&labelled((*namespace).clone()))));
             } else {
-                desk.pod_changed(&told(Some(&placed), Some(&labelled((*placed).clone()))));
+                waiting.pod_changed(&told(Some(&placed), Some(&labelled((*placed).clone()))));
             }
             assert_eq!(queue.counts().later, 1, "only the one with rules");
         }
@@ -348,10 +348,10 @@ mod tests {
     /// Nothing is assumed for a pod that has gone, since nobody would take it back.
     #[test]
     fn nothing_is_kept_for_pods_that_are_gone() {
-        let (desk, _) = desk(&["a"]);
+        let (waiting, _) = waiting(&["a"]);
         let (gone, next) = (pod("gone", 4, json!({})), pod("next", 4, json!({})));
-        let facts = Given::with(&[&next]);
-        assert_eq!(desk.decide(&Key::of(&gone), &gone, &facts), None);
-        assert_eq!(desk.decide(&Key::of(&next), &next, &facts), Some(Next::Bind("a".into())));
+        let facts = World::with(&[&next]);
+        assert_eq!(waiting.decide(&Key::of(&gone), &gone, &facts), None);
+        assert_eq!(waiting.decide(&Key::of(&next), &next, &facts), Some(Next::Bind("a".into())));
     }
 }

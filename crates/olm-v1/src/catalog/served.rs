@@ -9,7 +9,7 @@ use mainstay_catalog_store::{CatalogDigest, StoredCatalog};
 
 /// The content of a catalog and its origin.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct ServedCatalog {
     /// The content.
     pub content: StoredCatalog,
     /// The image by digest: `REPOSITORY@sha256:...`.
@@ -26,18 +26,18 @@ pub struct Held {
 
 /// All served catalogs. Clones share them.
 #[derive(Clone, Default)]
-pub struct Shelf {
-    held: Arc<RwLock<BTreeMap<String, Held>>>,
+pub struct ServedCatalogs {
+    held: Arc<RwLock<BTreeMap<String, ServedCatalog>>>,
 }
 
-impl Shelf {
+impl ServedCatalogs {
     /// Returns a catalog's content.
-    pub fn get(&self, name: &str) -> Option<Held> {
+    pub fn get(&self, name: &str) -> Option<ServedCatalog> {
         self.held.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Replaces a catalog's content atomically.
-    pub fn put(&self, name: &str, held: Held) {
+    pub fn put(&self, name: &str, held: ServedCatalog) {
         self.held.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), held);
     }
 
@@ -57,7 +57,7 @@ impl Shelf {
     }
 }
 
-impl Catalogs for Shelf {
+impl Catalogs for ServedCatalogs {
     fn catalog(&self, name: &str) -> Option<StoredCatalog> {
         self.get(name).map(|held| held.content)
     }
