@@ -338,12 +338,9 @@ fn access_reviews() {
 /// KAPI-AUTHZ-01, KAPI-AUTHZ-03: requests are decided and refused as recorded.
 #[test]
 fn requests() {
-    for (name, at_least) in [
-        ("authz/forbidden-cluster", 10),
-        ("authz/resource-names", 6),
-        ("authz/cluster-role-binding", 5),
-        ("authz/bind", 3),
-    ] {
+    for (name, at_least) in
+        [("authz/forbidden-cluster", 10), ("authz/resource-names", 6), ("authz/cluster-role-binding", 5), ("authz/bind", 3)]
+    {
         let Some(steps) = transcripts::steps(name) else { return };
         let mut index = cluster();
         let view = bootstrap::cluster_roles().into_iter().find(|r| r["metadata"]["name"] == "system:aggregate-to-view").unwrap();

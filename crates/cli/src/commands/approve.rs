@@ -26,7 +26,7 @@ Examples:
   mainstay approve beacon-3f9c0d1a7b52 --yes -o json
 
 An approval is for this very change, once. When the catalogs or the extension move on, another plan takes its place and has to be approved
-anew. What the change needs besides is made first, with your permissions: a namespace, an account with the least permissions and a ClusterExtension
+again. What the change needs besides is made first, with your permissions: a namespace, an account with the least permissions and a ClusterExtension
 for each bundle. Such an extension stays at the version that was shown and approved, until mainstay upgrade NAME lets it follow the
 catalog; what needs it still holds it where it must be.")]
 pub struct Arguments {

@@ -21,7 +21,7 @@ Examples:
   mainstay upgrade beacon --crd-safety warn    although a CRD changes unsafely; the plan names what loses data
   mainstay upgrade beacon -w                   and then every change of it, as mainstay list -w shows them
 
-Without --version a version that is pinned is let go. Rights that the new version needs beyond the present ones are shown and granted to
+Without --version a pinned version is released. Permissions that the new version needs beyond the present ones are shown and granted to
 the account that mainstay install made; an account of yours is left alone unless --grant is given. mainstay plan upgrade shows it alone.")]
 pub struct Arguments {
     /// The extension

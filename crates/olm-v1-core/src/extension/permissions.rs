@@ -27,3 +27,32 @@ pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
     let roles = format!("{extension}-installer");
     mainstay_bundle::permissions::manifests(grants, Account { name: service_account, namespace, roles: &roles })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// OLM1-PERM-03, OLM1-PERM-05: an installer may update the finalizers of its extension, and its roles are named after the extension.
+    #[test]
+    fn of_an_extension() {
+        let grants = needed(&[], "widgets");
+        let finalizers = json!([{"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterextensions/finalizers"],
+            "resourceNames": ["widgets"], "verbs": ["update"]}]);
+        let installer =
+            Installer { extension: "widgets".to_owned(), service_account: "installer".to_owned(), namespace: "work".to_owned() };
+        let objects = manifests(&grants, &installer);
+        let named: Vec<(&Value, &Value)> = objects.iter().map(|object| (&object["kind"], &object["metadata"]["name"])).collect();
+        assert_eq!(
+            named,
+            [
+                (&json!("ServiceAccount"), &json!("installer")),
+                (&json!("ClusterRole"), &json!("widgets-installer-clusterrole")),
+                (&json!("ClusterRoleBinding"), &json!("widgets-installer-binding")),
+            ]
+        );
+        assert_eq!(objects[1]["rules"], finalizers);
+        assert_eq!(objects[2]["subjects"], json!([{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]));
+    }
+}
