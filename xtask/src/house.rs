@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -124,26 +125,76 @@ fn only_faces_know_a_terminal() {
     }
 }
 
-/// What every installer shares names the kind of none: it speaks of a subject. Tests may have examples.
-#[test]
-fn lifecycle_names_no_kind() {
-    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lifecycle/src")];
-    let mut named = Vec::new();
+/// The code below a folder that is no test, by file.
+fn code(folder: &str) -> Vec<(PathBuf, String)> {
+    let (mut folders, mut found) = (vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("source folder") {
             let path = entry.expect("source file").path();
             if path.is_dir() {
                 folders.push(path);
-                continue;
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                let text = std::fs::read_to_string(&path).expect("source file");
+                let lines = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().lines();
+                let lines: Vec<&str> = lines.filter(|line| !line.trim_start().starts_with("//")).collect();
+                found.push((path, lines.join("\n")));
             }
-            let text = std::fs::read_to_string(&path).expect("source file");
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let of_a_kind = |line: &&str| {
-                ["ClusterExtension", "clusterextension", "Subscription", "ClusterVersion"].iter().any(|kind| line.contains(kind))
-            };
-            named.extend(lines.filter(of_a_kind).map(|line| format!("{}: {}", path.display(), line.trim())));
         }
     }
+    found
+}
+
+/// What every installer shares names the kind of none: it speaks of a subject. Tests may have examples.
+#[test]
+fn lifecycle_names_no_kind() {
+    let kinds = ["ClusterExtension", "clusterextension", "Subscription", "ClusterVersion"];
+    let mut named = Vec::new();
+    for (path, code) in code("../crates/lifecycle/src") {
+        let of_a_kind = |line: &&str| kinds.iter().any(|kind| line.contains(kind));
+        named.extend(code.lines().filter(of_a_kind).map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
     assert!(named.is_empty(), "lifecycle names a kind:\n{}", named.join("\n"));
+}
+
+/// The error of a `Result<...>` whose arguments begin here, if it has two.
+fn error_type(arguments: &str) -> Option<&str> {
+    let (mut depth, mut comma, mut before) = (1, None, ' ');
+    for (at, letter) in arguments.char_indices() {
+        match letter {
+            '<' | '(' | '[' => depth += 1,
+            '>' if before == '-' => {}
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 1 => comma = Some(at + 1),
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(arguments[comma?..at].trim());
+        }
+        before = letter;
+    }
+    None
+}
+
+#[test]
+fn error_types_are_found() {
+    assert_eq!(error_type("Vec<(u8, String)>, String> {"), Some("String"));
+    assert_eq!(error_type("BTreeMap<String, String>, Error>"), Some("Error"));
+    assert_eq!(error_type("Box<dyn Fn(&str) -> Option<u8>>, Failure>"), Some("Failure"));
+    assert_eq!(error_type("(String, String)> {"), None);
+}
+
+/// Errors are types: a caller matches on them, and their sources stay.
+#[test]
+fn no_error_is_a_bare_text() {
+    let mut bare = Vec::new();
+    for (path, code) in code("../crates") {
+        if path.components().any(|part| part.as_os_str() == "tests") {
+            continue;
+        }
+        let results = code.match_indices("Result<").map(|(at, word)| (at, &code[at + word.len()..]));
+        for (at, _) in results.filter(|(_, arguments)| error_type(arguments) == Some("String")) {
+            bare.push(format!("{}:{}", path.display(), code[..at].lines().last().unwrap_or_default().trim()));
+        }
+    }
+    assert!(bare.is_empty(), "give the error a type:\n{}", bare.join("\n"));
 }

@@ -6,6 +6,11 @@ use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 
+/// Why a value does not fit its type, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Mismatch(String);
+
 /// Checks names and types, drops unknown fields and answers their paths.
 pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -24,7 +29,7 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
         // The decoder goes by what the body says it is; only then is it found to be the wrong kind.
         let misfit = known.as_ref().and_then(|schema| fits(schema, value, &mut Vec::new(), &given.kind).err());
         let why = if let Some(misfit) = misfit {
-            misfit
+            misfit.to_string()
         } else if known.is_some() {
             format!("converting ({}.{}) to ({}.{}): unknown conversion", given.version, given.kind, internal(&gvk.group), gvk.kind)
         } else {
@@ -59,18 +64,18 @@ pub fn refused(gvk: &Gvk, why: &str) -> ApiError {
     ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
 }
 
-fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> Result<(), String> {
+fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> Result<(), Mismatch> {
     if schema.int_or_string || value.is_null() || schema.preserve_unknown_fields && schema.properties.is_empty() {
         return Ok(());
     }
     if let (Some("io.k8s.apimachinery.pkg.api.resource.Quantity"), Value::String(text)) = (schema.definition.as_deref(), value) {
         let bad = mainstay_kinds::quantity::Quantity::parse(text).is_err();
-        return if bad { Err(NOT_A_QUANTITY.to_owned()) } else { Ok(()) };
+        return if bad { Err(Mismatch(NOT_A_QUANTITY.to_owned())) } else { Ok(()) };
     }
     if let (Some(name @ ("Time" | "MicroTime")), Value::String(text)) =
         (schema.definition.as_deref().and_then(|name| name.rsplit('.').next()), value)
     {
-        return crate::gotime::check(text, name == "MicroTime");
+        return crate::gotime::check(text, name == "MicroTime").map_err(|error| Mismatch(error.to_string()));
     }
     if let Some(
         "Quantity"
@@ -95,7 +100,7 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         Value::Null => return Ok(()),
     };
     let mismatch = |found: &str| {
-        Err(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema)))
+        Err(Mismatch(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema))))
     };
     match (schema.kind, value) {
         (Some(Type::Object), Value::Object(map)) => {
@@ -122,7 +127,7 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
             items.iter().try_for_each(|item| fits(node, item, path, owner))
         }
         (Some(Type::String), Value::String(text)) if schema.format.as_deref() == Some("byte") => match base64_problem(text) {
-            Some(at) => Err(format!("illegal base64 data at input byte {at}")),
+            Some(at) => Err(Mismatch(format!("illegal base64 data at input byte {at}"))),
             None => Ok(()),
         },
         (Some(Type::String), Value::String(_))

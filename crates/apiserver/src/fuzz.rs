@@ -25,7 +25,10 @@ pub fn options(query: &str, user_agent: &str) -> Result<()> {
     DeleteOptions::parse(&query, None)?;
     check_patch(&query, false)?;
     check_patch(&query, true)?;
-    query.first("resourceVersion").map_or(Ok(None), resource_version).map_err(crate::error::ApiError::bad_request)?;
+    query
+        .first("resourceVersion")
+        .map_or(Ok(None), resource_version)
+        .map_err(|why| crate::error::ApiError::bad_request(why.to_string()))?;
     Ok(())
 }
 

@@ -2,16 +2,23 @@
 
 use mainstay_golang::quote;
 
+/// Why a text is no point or length in time, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidTime(String);
+
 /// The two time types of Kubernetes as text: to the second with any fraction, and with exactly six digits.
 const SECONDS: (&str, [&str; 6]) = ("2006-01-02T15:04:05Z07:00", ["2006", "01", "02", "15", "04", "05"]);
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// Checks `metav1.Time`, or `metav1.MicroTime`.
-pub fn check(text: &str, micro: bool) -> Result<(), String> {
+pub fn check(text: &str, micro: bool) -> Result<(), InvalidTime> {
     let layout = if micro { MICROS } else { SECONDS.0 };
     let intro = || format!("parsing time {}", quote(text));
-    let cannot = |rest: &str, part: &str| Err(format!("{} as {}: cannot parse {} as {}", intro(), quote(layout), quote(rest), quote(part)));
-    let outside = |what: &str| Err(format!("{}: {what} out of range", intro()));
+    let cannot = |rest: &str, part: &str| {
+        Err(InvalidTime(format!("{} as {}: cannot parse {} as {}", intro(), quote(layout), quote(rest), quote(part))))
+    };
+    let outside = |what: &str| Err(InvalidTime(format!("{}: {what} out of range", intro())));
     let mut rest = text;
     let mut read = [0_u32; 6];
     for (index, part) in SECONDS.1.iter().enumerate() {
@@ -45,7 +52,7 @@ pub fn check(text: &str, micro: bool) -> Result<(), String> {
         None => return cannot(rest, "Z07:00"),
         Some(Err(())) => return outside("time zone offset hour"),
         Some(Ok("")) => {}
-        Some(Ok(extra)) => return Err(format!("{}: extra text: {}", intro(), quote(extra))),
+        Some(Ok(extra)) => return Err(InvalidTime(format!("{}: extra text: {}", intro(), quote(extra)))),
     }
     let [year, month, day, ..] = read;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -73,8 +80,8 @@ fn zone(text: &str) -> Option<Result<&str, ()>> {
 }
 
 /// Reads a length of time as Go writes it: `1m30s`, `250ms`. What is negative is no time at all.
-pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let refuse = |what: &str| format!("time: {what}duration {}", quote(text));
+pub fn duration(text: &str) -> Result<std::time::Duration, InvalidTime> {
+    let refuse = |what: &str| InvalidTime(format!("time: {what}duration {}", quote(text)));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -139,7 +146,7 @@ mod tests {
             ("2024-01-01T00:00:00Zx", false, ": extra text: \"x\"".into()),
             ("2024-01-01T00:00:00é", false, format!(" as {seconds}: cannot parse \"é\" as \"Z07:00\"")),
         ] {
-            let error = check(text, micro).err().unwrap_or_default();
+            let error = check(text, micro).err().map(|invalid| invalid.to_string()).unwrap_or_default();
             assert_eq!(error, format!("parsing time {}{wanted}", quote(text)));
         }
     }
@@ -157,7 +164,7 @@ mod tests {
             ("5q", "time: unknown unit \"q\" in duration \"5q\""),
             ("9999999h", "time: invalid duration \"9999999h\""),
         ] {
-            assert_eq!(duration(text), Err(words.to_owned()));
+            assert_eq!(duration(text), Err(InvalidTime(words.to_owned())));
         }
     }
 }

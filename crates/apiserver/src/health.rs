@@ -11,6 +11,11 @@ use crate::object_store::ObjectStore;
 use crate::request::ApiRequest;
 use crate::respond::Answer;
 
+/// Why a check fails. Clients are not told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Unhealthy(String);
+
 /// The steps of the start that the server is ready after.
 #[derive(Default)]
 pub struct Readiness {
@@ -57,7 +62,7 @@ pub async fn answer(request: &ApiRequest, checked: &Parts<'_>, parts: &[&str]) -
 }
 
 /// The outcome of a check; `None` where it was excluded.
-type Outcome = Option<std::result::Result<(), String>>;
+type Outcome = Option<std::result::Result<(), Unhealthy>>;
 
 fn page_of(page: &str, outcomes: &[(&str, Outcome)], excluded: &[&str], verbose: bool) -> Answer {
     let mut lines = String::new();
@@ -92,19 +97,19 @@ fn text(status: StatusCode, text: String) -> Answer {
     answer
 }
 
-async fn check(parts: &Parts<'_>, name: &str) -> std::result::Result<(), String> {
-    let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(problem.to_owned()) };
+async fn check(parts: &Parts<'_>, name: &str) -> std::result::Result<(), Unhealthy> {
+    let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(Unhealthy(problem.to_owned())) };
     match name {
-        "etcd" if parts.objects.cache.ended() => Err("the watch cache no longer follows the store".to_owned()),
+        "etcd" if parts.objects.cache.ended() => Err(Unhealthy("the watch cache no longer follows the store".to_owned())),
         "etcd-readiness" => match tokio::time::timeout(PATIENCE, parts.objects.store.writable()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(format!("the store takes no writes: {error}")),
-            Err(_) => Err("the store does not say in time whether it takes writes".to_owned()),
+            Ok(Err(error)) => Err(Unhealthy(format!("the store takes no writes: {error}"))),
+            Err(_) => Err(Unhealthy("the store does not say in time whether it takes writes".to_owned())),
         },
         "etcd" => match tokio::time::timeout(PATIENCE, stored(parts.objects)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("etcd failed: the store does not answer in time".to_owned()),
+            Ok(Err(error)) => Err(Unhealthy(error.to_string())),
+            Err(_) => Err(Unhealthy("etcd failed: the store does not answer in time".to_owned())),
         },
         "informer-sync" => {
             let shown = tokio::time::timeout(PATIENCE, parts.objects.cache.catch_up()).await;
@@ -150,7 +155,7 @@ mod tests {
         let good: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", Some(Ok(())))];
         check(&good, &[], false, 200, "ok");
         check(&good, &[], true, 200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n");
-        let bad: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", Some(Err("secret".into())))];
+        let bad: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", Some(Err(Unhealthy("secret".into()))))];
         check(&bad, &[], false, 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n");
         let without: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", None)];
         let warned = "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"a\", \"b\"\n\

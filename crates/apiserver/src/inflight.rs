@@ -183,7 +183,7 @@ impl InFlight {
         }
         let of = if info.is_long_running() { &self.lasting } else { &self.present };
         match of.ask(&caller.user, 1) {
-            Asked::Given(share) => Ok(Hold { present: Some(share), answer: None }),
+            Asked::Granted(share) => Ok(Hold { present: Some(share), answer: None }),
             Asked::Wait(_) | Asked::Full => Err(self.lane(info).turn_away()),
         }
     }
@@ -235,7 +235,7 @@ impl InFlight {
             return Ok(());
         }
         let room = match self.answers.ask(&caller.user, bytes) {
-            Asked::Given(room) => room,
+            Asked::Granted(room) => room,
             Asked::Full => return Err(self.reading.turn_away().into()),
             Asked::Wait(mut given) => {
                 let mut room = None;

@@ -89,7 +89,7 @@ impl<F: Future> Future for Sharing<'_, F> {
                 None => (if long { &this.processor.long } else { &this.processor.short }).ask(&this.caller.user, 1),
             };
             match given {
-                Asked::Given(turn) => this.turn = Some(turn),
+                Asked::Granted(turn) => this.turn = Some(turn),
                 Asked::Wait(mut wait) => match Pin::new(&mut wait).poll(cx) {
                     // The sender lives as long as the turns, which live as long as this.
                     Poll::Ready(turn) => this.turn = turn.ok(),
@@ -144,7 +144,7 @@ mod tests {
             }
         };
         // Its turn is held meanwhile, so that everything waits.
-        let Asked::Given(held) = processor.short.ask(&"holder".into(), 1) else { unreachable!() };
+        let Asked::Granted(held) = processor.short.ask(&"holder".into(), 1) else { unreachable!() };
         let many: Vec<_> = (0..100).map(|_| tokio::spawn(run("many", 100))).collect();
         tokio::task::yield_now().await;
         let few = tokio::spawn(run("few", 3));

@@ -5,13 +5,18 @@ use std::sync::LazyLock;
 use mainstay_objects::{Requirement, Requirements, SelectorOperator};
 use regex::Regex;
 
+/// Why a text is no selector, in the words that Kubernetes answers with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSelector(String);
+
 /// The longest selector text that is parsed.
 const TEXT: usize = 64 * 1024;
 
 /// Parses the text of a `labelSelector` parameter; the error is the text Kubernetes answers with.
-pub fn parse_labels(text: &str) -> Result<Requirements, String> {
+pub fn parse_labels(text: &str) -> Result<Requirements, InvalidSelector> {
     if text.len() > TEXT {
-        return Err(format!("label selector is longer than {TEXT} bytes"));
+        return Err(InvalidSelector(format!("label selector is longer than {TEXT} bytes")));
     }
     Parser { tokens: tokens(text), at: 0 }.parse().map(Requirements::new)
 }
@@ -63,7 +68,7 @@ impl Parser {
         token
     }
 
-    fn parse(mut self) -> Result<Vec<Requirement>, String> {
+    fn parse(mut self) -> Result<Vec<Requirement>, InvalidSelector> {
         let mut all = Vec::new();
         loop {
             let token = self.peek().to_owned();
@@ -71,31 +76,31 @@ impl Parser {
                 return Ok(all);
             }
             if token == "!" || is_identifier(&token) {
-                all.push(self.requirement().map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+                all.push(self.requirement().map_err(|problem| InvalidSelector(format!("unable to parse requirement: {problem}")))?);
                 match self.next().as_str() {
                     "" => return Ok(all),
                     "," => {
                         let ahead = self.peek();
                         if ahead != "!" && !is_identifier(ahead) {
-                            return Err(format!("found '{ahead}', expected: identifier after ','"));
+                            return Err(InvalidSelector(format!("found '{ahead}', expected: identifier after ','")));
                         }
                     }
-                    other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
+                    other => return Err(InvalidSelector(format!("found '{other}', expected: ',' or 'end of string'"))),
                 }
             } else {
-                return Err(format!("found '{token}', expected: !, identifier, or 'end of string'"));
+                return Err(InvalidSelector(format!("found '{token}', expected: !, identifier, or 'end of string'")));
             }
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<Requirement, InvalidSelector> {
         let negated = self.peek() == "!";
         if negated {
             self.at += 1;
         }
         let key = self.next();
         if !is_identifier(&key) {
-            return Err(format!("found '{key}', expected: identifier"));
+            return Err(InvalidSelector(format!("found '{key}', expected: identifier")));
         }
         label_key(&key)?;
         if negated {
@@ -111,7 +116,7 @@ impl Parser {
             "notin" => SelectorOperator::NotIn,
             ">" | "gt" => return self.number(key, SelectorOperator::GreaterThan),
             "<" | "lt" => return self.number(key, SelectorOperator::LessThan),
-            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+            other => return Err(InvalidSelector(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"))),
         };
         let values = self.values()?;
         for (index, value) in values.iter().enumerate() {
@@ -120,27 +125,29 @@ impl Parser {
         Ok(Requirement { key, operator, values })
     }
 
-    fn exact(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, String> {
+    fn exact(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, InvalidSelector> {
         let value = if matches!(self.peek(), "" | ",") { String::new() } else { self.next() };
         if !value.is_empty() && !is_identifier(&value) {
-            return Err(format!("found '{value}', expected: identifier"));
+            return Err(InvalidSelector(format!("found '{value}', expected: identifier")));
         }
         label_value(&key, 0, &value)?;
         Ok(Requirement { key, operator, values: vec![value] })
     }
 
-    fn number(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, String> {
+    fn number(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, InvalidSelector> {
         let value = self.next();
         if value.parse::<i64>().is_err() {
-            return Err(format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
+            return Err(InvalidSelector(format!(
+                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            )));
         }
         Ok(Requirement { key, operator, values: vec![value] })
     }
 
-    fn values(&mut self) -> Result<Vec<String>, String> {
+    fn values(&mut self) -> Result<Vec<String>, InvalidSelector> {
         let open = self.next();
         if open != "(" {
-            return Err(format!("found '{open}' expected: '('"));
+            return Err(InvalidSelector(format!("found '{open}' expected: '('")));
         }
         let mut values = Vec::new();
         loop {
@@ -156,14 +163,14 @@ impl Parser {
                     values.push(String::new());
                     continue;
                 }
-                "" => return Err("found '', expected: ',', ')' or identifier".into()),
+                "" => return Err(InvalidSelector("found '', expected: ',', ')' or identifier".into())),
                 _ if is_identifier(&token) => values.push(token),
-                _ => return Err(format!("found '{token}', expected: ',', ')' or identifier")),
+                _ => return Err(InvalidSelector(format!("found '{token}', expected: ',', ')' or identifier"))),
             }
             match self.next().as_str() {
                 "," => {}
                 ")" => return Ok(values),
-                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+                other => return Err(InvalidSelector(format!("found '{other}', expected: ',' or ')'"))),
             }
         }
     }
@@ -185,8 +192,8 @@ static NAME_PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!("^{N
 static SUBDOMAIN_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").expect("constant pattern"));
 
-fn label_key(key: &str) -> Result<(), String> {
-    let refuse = |rule: &str| Err(format!("<nil>: Invalid value: {key:?}: {rule}"));
+fn label_key(key: &str) -> Result<(), InvalidSelector> {
+    let refuse = |rule: &str| Err(InvalidSelector(format!("<nil>: Invalid value: {key:?}: {rule}")));
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
         ["", _] => return refuse("prefix part must be non-empty"),
         [prefix, _] if !SUBDOMAIN_PATTERN.is_match(prefix) => return refuse(PREFIX_RULE),
@@ -202,8 +209,8 @@ fn label_key(key: &str) -> Result<(), String> {
     if NAME_PATTERN.is_match(name) { Ok(()) } else { refuse(NAME_RULE) }
 }
 
-fn label_value(key: &str, index: usize, value: &str) -> Result<(), String> {
-    let refuse = |rule: &str| Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));
+fn label_value(key: &str, index: usize, value: &str) -> Result<(), InvalidSelector> {
+    let refuse = |rule: &str| Err(InvalidSelector(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}")));
     if value.len() > 63 {
         return refuse("must be no more than 63 bytes");
     }
@@ -223,9 +230,9 @@ struct Term {
 
 impl FieldSelector {
     /// Parses the text of a `fieldSelector` parameter; the error is the text Kubernetes answers with.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         if text.len() > TEXT {
-            return Err(format!("field selector is longer than {TEXT} bytes"));
+            return Err(InvalidSelector(format!("field selector is longer than {TEXT} bytes")));
         }
         let mut parts = split(text);
         // Which of two names counts as the required one depends on this order.
@@ -236,7 +243,7 @@ impl FieldSelector {
                 continue;
             }
             let Some((field, equal, value)) = operator(&part) else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+                return Err(InvalidSelector(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
             terms.push(Term { field: field.to_owned(), equal, value: unescape(value)? });
         }
@@ -294,8 +301,8 @@ fn operator(part: &str) -> Option<(&str, bool, &str)> {
 }
 
 /// The value that was meant; the error is Kubernetes' text for one that cannot be.
-fn unescape(value: &str) -> Result<String, String> {
-    let invalid = |sequence: &str| format!("invalid field selector: invalid escape sequence: {sequence}");
+fn unescape(value: &str) -> Result<String, InvalidSelector> {
+    let invalid = |sequence: &str| InvalidSelector(format!("invalid field selector: invalid escape sequence: {sequence}"));
     let mut plain = String::with_capacity(value.len());
     let mut escaped = false;
     for c in value.chars() {
@@ -306,7 +313,7 @@ fn unescape(value: &str) -> Result<String, String> {
                 escaped = true;
                 continue;
             }
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c))),
+            ',' | '=' => return Err(InvalidSelector(format!("invalid field selector: unescaped character in value: {}", u32::from(c)))),
             other => plain.push(other),
         }
         escaped = false;
@@ -357,7 +364,7 @@ mod tests {
             ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
             ("!", "unable to parse requirement: found '', expected: identifier"),
         ] {
-            assert_eq!(parse_labels(selector).unwrap_err(), text, "{selector}");
+            assert_eq!(parse_labels(selector).unwrap_err().to_string(), text, "{selector}");
         }
     }
 
@@ -373,10 +380,10 @@ mod tests {
             (r"a=b\", r"invalid field selector: invalid escape sequence: \"),
             ("a=b=c", "invalid field selector: unescaped character in value: 61"),
         ] {
-            assert_eq!(FieldSelector::parse(text).unwrap_err(), refusal, "{text}");
+            assert_eq!(FieldSelector::parse(text).unwrap_err().to_string(), refusal, "{text}");
         }
         assert_eq!(
-            FieldSelector::parse("metadata.name").unwrap_err(),
+            FieldSelector::parse("metadata.name").unwrap_err().to_string(),
             "invalid selector: 'metadata.name'; can't understand 'metadata.name'"
         );
     }

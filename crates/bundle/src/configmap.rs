@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::bundle::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
-use crate::read::{Limits, Tree};
+use crate::read::{InvalidDocument, Limits, Tree};
 use crate::validators::gzip_base64;
 
 /// The annotation that names the image the content came from.
@@ -51,7 +51,8 @@ pub enum ConfigMapError {
         /// The file.
         file: String,
         /// The problem.
-        problem: String,
+        #[source]
+        problem: InvalidDocument,
     },
 }
 
@@ -94,8 +95,8 @@ pub fn content<'a>(
 
 /// The six annotations that describe the bundle; those that the file does not have are empty.
 fn annotations(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, ConfigMapError> {
-    let refuse = |problem: String| ConfigMapError::Annotations { file: name.to_owned(), problem };
-    let tree = Tree::gather([(name, bytes)], Limits::default()).map_err(|error| refuse(error.to_string()))?;
+    let refuse = |problem: InvalidDocument| ConfigMapError::Annotations { file: name.to_owned(), problem };
+    let tree = Tree::gather([(name, bytes)], Limits::default()).map_err(|error| refuse(InvalidDocument(error.to_string())))?;
     let document = tree.first_document(bytes).map_err(refuse)?;
     let mut found = crate::validators::texts(&document["annotations"]).map_err(refuse)?;
     let keys = [MANIFESTS, MEDIA_TYPE, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL];

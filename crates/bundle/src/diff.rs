@@ -55,7 +55,7 @@ pub enum Section {
     /// Custom resource definitions, owned and required.
     Crds,
     /// Permissions of the operator's service accounts.
-    Rights,
+    Permissions,
     /// Images.
     Images,
     /// Webhooks.
@@ -71,7 +71,7 @@ impl fmt::Display for Section {
         out.pad(match self {
             Self::Bundle => "bundle",
             Self::Crds => "crds",
-            Self::Rights => "rights",
+            Self::Permissions => "rights",
             Self::Images => "images",
             Self::Webhooks => "webhooks",
             Self::Deployments => "deployments",

@@ -1,6 +1,7 @@
 //! The errors of reading, rendering and installing a bundle.
 
 use crate::go::Mismatch;
+use crate::read::InvalidDocument;
 
 /// The reason why files are not a bundle. Texts that upstream records are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +52,8 @@ pub enum ReadError {
         /// The file.
         path: String,
         /// The problem, with its line if it is known.
-        problem: String,
+        #[source]
+        problem: InvalidDocument,
     },
     /// A metadata file that cannot be read.
     #[error("{path}: {problem}")]
@@ -59,7 +61,8 @@ pub enum ReadError {
         /// The file.
         path: String,
         /// The problem.
-        problem: String,
+        #[source]
+        problem: InvalidDocument,
     },
     /// A field of an object that does not have the type its kind asks for.
     #[error("error parsing objects in {path:?}: {kind} {name:?}: {mismatch}")]

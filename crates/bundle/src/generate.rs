@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::bundle::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
-use crate::read::{Limits, Tree};
+use crate::read::{InvalidDocument, Limits, Tree};
 use crate::validators::with_kind;
 
 /// The content of the annotations.
@@ -67,8 +67,8 @@ impl Description {
     }
 
     /// The entries that an existing annotations file lacks or has otherwise, in opm's words.
-    pub fn differences(&self, existing: &str) -> Result<Vec<String>, String> {
-        let document = mainstay_yaml::parse(existing).map_err(|error| error.to_string())?;
+    pub fn differences(&self, existing: &str) -> Result<Vec<String>, InvalidDocument> {
+        let document = mainstay_yaml::parse(existing).map_err(|error| InvalidDocument(error.to_string()))?;
         let found = crate::validators::texts(&document["annotations"])?;
         let problem = |(key, wanted): (&str, &str)| match found.get(key) {
             None => Some(format!("Missing field: {key}")),
@@ -80,9 +80,9 @@ impl Description {
 }
 
 /// The type of a folder of manifests, by its files' names and contents; `folder` is its name in messages.
-pub fn media_type<'a>(folder: &str, files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<&'static str, String> {
+pub fn media_type<'a>(folder: &str, files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<&'static str, InvalidDocument> {
     let files = files.into_iter().map(|(name, bytes)| (format!("manifests/{name}"), bytes));
-    let tree = Tree::gather(files, Limits::default()).map_err(|error| error.to_string())?;
+    let tree = Tree::gather(files, Limits::default()).map_err(|error| InvalidDocument(error.to_string()))?;
     crate::validators::kind_of_bundle(&tree, folder)
 }
 
@@ -103,11 +103,11 @@ pub struct Package {
 
 impl Package {
     /// Reads a package: the files beside the folders, and for each folder its files, all by name.
-    pub fn read(directory: &str, files: &[(String, Vec<u8>)], folders: &[(String, Files)]) -> Result<Self, String> {
+    pub fn read(directory: &str, files: &[(String, Vec<u8>)], folders: &[(String, Files)]) -> Result<Self, InvalidDocument> {
         let mut package = Self::default();
         for (folder, files) in folders {
             let csv = csv_of(&format!("{directory}/{folder}"), files)
-                .map_err(|problem| format!("error getting CSVs from bundles in the package directory, {problem}"))?;
+                .map_err(|problem| InvalidDocument(format!("error getting CSVs from bundles in the package directory, {problem}")))?;
             let spec = &csv["spec"];
             let mut edges: Vec<String> =
                 spec["skips"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -130,10 +130,10 @@ impl Package {
                 )),
             }
         }
-        Err(format!(
+        Err(InvalidDocument(format!(
             "error parsing package.yaml file in the package root directory, valid PackageManifest YAML file not found in {directory}, {}",
             problems.join(",")
-        ))
+        )))
     }
 
     fn channels(&mut self, document: &Value) {
@@ -164,7 +164,7 @@ impl Package {
 }
 
 /// The one CSV among files.
-pub fn csv_of(directory: &str, files: &[(String, Vec<u8>)]) -> Result<Value, String> {
+pub fn csv_of(directory: &str, files: &[(String, Vec<u8>)]) -> Result<Value, InvalidDocument> {
     let mut found = None;
     for (_, bytes) in files {
         let Ok(object) = document(bytes).and_then(with_kind) else { continue };
@@ -172,15 +172,15 @@ pub fn csv_of(directory: &str, files: &[(String, Vec<u8>)]) -> Result<Value, Str
             continue;
         }
         if found.is_some() {
-            return Err("more than one ClusterServiceVersion is found in bundle".to_owned());
+            return Err(InvalidDocument("more than one ClusterServiceVersion is found in bundle".to_owned()));
         }
         found = Some(object);
     }
-    found.ok_or_else(|| format!("no ClusterServiceVersion object found in {directory}"))
+    found.ok_or_else(|| InvalidDocument(format!("no ClusterServiceVersion object found in {directory}")))
 }
 
-fn document(bytes: &[u8]) -> Result<Value, String> {
-    let tree = Tree::gather([("file", bytes)], Limits::default()).map_err(|error| error.to_string())?;
+fn document(bytes: &[u8]) -> Result<Value, InvalidDocument> {
+    let tree = Tree::gather([("file", bytes)], Limits::default()).map_err(|error| InvalidDocument(error.to_string()))?;
     tree.first_document(bytes)
 }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(package.channels_of("p.v1"), ["a", "b", "c"]);
         assert_eq!(package.channels_of("p.v2"), ["a", "b"]);
         assert_eq!(package.channels_of("p.v3"), ["a"]);
-        assert!(Package::read("d", &[], &folders).unwrap_err().contains("valid PackageManifest YAML file not found in d"));
+        assert!(Package::read("d", &[], &folders).unwrap_err().to_string().contains("valid PackageManifest YAML file not found in d"));
     }
 
     /// CATLG-48: an annotations file that is there already is compared.

@@ -39,5 +39,5 @@ pub use csv::{ApiService, CrdDescription, Csv, Deployment, InstallMode, Permissi
 pub use diff::{Change, Diff, diff};
 pub use error::{ReadError, RenderError};
 pub use images::{ImageUse, Named};
-pub use read::Limits;
+pub use read::{InvalidDocument, Limits};
 pub use render::{CertificateProvider, RenderOptions, render};

@@ -16,6 +16,11 @@ use crate::csv::Csv;
 use crate::error::ReadError;
 use crate::go;
 
+/// Why a document of a bundle cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidDocument(pub(crate) String);
+
 /// The file in which a bundle declares its properties.
 const PROPERTIES: &str = "metadata/properties.yaml";
 
@@ -185,8 +190,9 @@ impl Tree {
         })
     }
 
-    pub(crate) fn documents(&self, bytes: &[u8]) -> Result<Vec<Value>, String> {
-        let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8 text at byte {}", error.valid_up_to()))?;
+    pub(crate) fn documents(&self, bytes: &[u8]) -> Result<Vec<Value>, InvalidDocument> {
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| InvalidDocument(format!("not UTF-8 text at byte {}", error.valid_up_to())))?;
         let options = mainstay_yaml::Options { max_depth: self.limits.depth, max_bytes: self.limits.file_bytes, ..Default::default() };
         let mut values = Vec::new();
         let mut documents = mainstay_yaml::stream_with(text, options);
@@ -194,17 +200,17 @@ impl Tree {
         while let Some(document) = documents.next() {
             let more = documents.repeated() - std::mem::replace(&mut counted, documents.repeated());
             if self.repeated.fetch_add(more, Ordering::Relaxed) + more > REPEATED_BYTES {
-                return Err(format!("YAML aliases of the bundle repeat more than {REPEATED_BYTES} bytes"));
+                return Err(InvalidDocument(format!("YAML aliases of the bundle repeat more than {REPEATED_BYTES} bytes")));
             }
             if values.len() >= self.limits.objects {
-                return Err(format!("more than {} documents", self.limits.objects));
+                return Err(InvalidDocument(format!("more than {} documents", self.limits.objects)));
             }
-            values.push(document.map_err(|error| error.to_string())?.value);
+            values.push(document.map_err(|error| InvalidDocument(error.to_string()))?.value);
         }
         Ok(values)
     }
 
-    pub(crate) fn first_document(&self, bytes: &[u8]) -> Result<Value, String> {
+    pub(crate) fn first_document(&self, bytes: &[u8]) -> Result<Value, InvalidDocument> {
         Ok(self.documents(bytes)?.into_iter().find(|value| !value.is_null()).unwrap_or_default())
     }
 
@@ -229,7 +235,7 @@ impl Contents {
             if let Some((directory, _)) = name.split_once('/') {
                 return Err(ReadError::Subdirectory { path: format!("manifests/{directory}") });
             }
-            let objects = |problem: String| ReadError::Objects { path: path.to_owned(), problem };
+            let objects = |problem: InvalidDocument| ReadError::Objects { path: path.to_owned(), problem };
             let documents = tree.documents(bytes).map_err(objects)?;
             for object in flatten(documents, tree.limits.objects).map_err(objects)? {
                 match object["kind"].as_str().unwrap_or_default() {
@@ -276,7 +282,7 @@ impl Contents {
 }
 
 /// The objects of a file: empty documents are dropped, lists are split into their items, and anything without a kind is refused.
-fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, String> {
+fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, InvalidDocument> {
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
         if document.is_null() {
@@ -284,7 +290,7 @@ fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, String> {
         }
         let kind = document["kind"].as_str().unwrap_or_default();
         if kind.is_empty() {
-            return Err(format!("document {}: Object 'Kind' is missing", index + 1));
+            return Err(InvalidDocument(format!("document {}: Object 'Kind' is missing", index + 1)));
         }
         match document {
             Value::Object(mut fields) if kind_is_list(&fields) => match fields.remove("items") {
@@ -294,7 +300,7 @@ fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, String> {
             other => objects.push(other),
         }
         if objects.len() > limit {
-            return Err(format!("more than {limit} objects"));
+            return Err(InvalidDocument(format!("more than {limit} objects")));
         }
     }
     Ok(objects)
@@ -328,7 +334,7 @@ fn annotations(path: &str, document: &Value) -> Result<BTreeMap<String, String>,
     let entries = match document.get("annotations") {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
         Some(Value::Object(entries)) => entries,
-        Some(_) => return refuse("annotations: expected a mapping".to_owned()),
+        Some(_) => return refuse(InvalidDocument("annotations: expected a mapping".to_owned())),
     };
     let mut annotations = BTreeMap::new();
     for (key, value) in entries {
@@ -336,7 +342,7 @@ fn annotations(path: &str, document: &Value) -> Result<BTreeMap<String, String>,
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other if ![PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key.as_str()) => other.to_string(),
-            other => return refuse(format!("annotations[{key}]: expected text, found {other}; put it in quotes")),
+            other => return refuse(InvalidDocument(format!("annotations[{key}]: expected text, found {other}; put it in quotes"))),
         };
         annotations.insert(key.clone(), text);
     }
@@ -346,7 +352,7 @@ fn annotations(path: &str, document: &Value) -> Result<BTreeMap<String, String>,
 fn installed_properties(tree: &Tree) -> Result<Vec<Property>, ReadError> {
     const PATH: &str = PROPERTIES;
     let Some(bytes) = tree.get(PATH).filter(|bytes| !bytes.is_empty()) else { return Ok(Vec::new()) };
-    let refuse = |problem: String| ReadError::Metadata { path: format!("failed to unmarshal {PATH}"), problem };
+    let refuse = |problem: InvalidDocument| ReadError::Metadata { path: format!("failed to unmarshal {PATH}"), problem };
     let document = tree.first_document(bytes).map_err(refuse)?;
     entries(&document["properties"], "properties").map_err(refuse)
 }
@@ -374,17 +380,17 @@ fn listed(tree: &Tree, key: &str, warnings: &mut Vec<String>) -> Vec<Property> {
 }
 
 /// Entries `{type, value}`, also in the older spelling `{property: {type, value}}`.
-fn entries(list: &Value, key: &str) -> Result<Vec<Property>, String> {
+fn entries(list: &Value, key: &str) -> Result<Vec<Property>, InvalidDocument> {
     let items = match list {
         Value::Null => return Ok(Vec::new()),
         Value::Array(items) => items,
-        _ => return Err(format!("{key}: expected a list")),
+        _ => return Err(InvalidDocument(format!("{key}: expected a list"))),
     };
     let entry = |(index, item): (usize, &Value)| {
         let item = item.get("property").filter(|inner| inner.is_object()).unwrap_or(item);
-        let kind = go::member(item, "type").as_str().ok_or_else(|| format!("{key}[{index}].type: expected text"))?;
-        let value =
-            RawValue::from_string(go::to_string(go::member(item, "value"))).map_err(|error| format!("{key}[{index}].value: {error}"))?;
+        let kind = go::member(item, "type").as_str().ok_or_else(|| InvalidDocument(format!("{key}[{index}].type: expected text")))?;
+        let value = RawValue::from_string(go::to_string(go::member(item, "value")))
+            .map_err(|error| InvalidDocument(format!("{key}[{index}].value: {error}")))?;
         Ok(Property { kind: kind.to_owned(), value })
     };
     items.iter().enumerate().map(entry).collect()

@@ -41,7 +41,10 @@ pub use removed_apis::removed_in;
 pub use selection::{Selection, SelectionError};
 
 /// A function that finds out the platforms of an image.
-pub type Inspect<'a> = dyn Fn(&str) -> Result<Vec<ImagePlatform>, String> + 'a;
+pub type Inspect<'a> = dyn Fn(&str) -> Result<Vec<ImagePlatform>, Unavailable> + 'a;
+
+/// The reason why something beside the bundle could not be read.
+pub type Unavailable = Box<dyn std::error::Error + Send + Sync>;
 
 /// The input of validators beside the bundle.
 #[derive(Default)]
@@ -49,7 +52,7 @@ pub struct Options<'a> {
     /// Optional values: `k8s-version`, `index-path`, `container-tools`.
     pub values: BTreeMap<String, String>,
     /// Categories that replace the standard ones, or the reason why they cannot be read.
-    pub categories: Option<Result<Vec<String>, String>>,
+    pub categories: Option<Result<Vec<String>, Unavailable>>,
     /// The content of the file that `index-path` names, or the reason why it cannot be read.
     pub index_file: Option<Result<String, IndexFileError>>,
     /// Finds out the platforms of an image; without it nothing is known of images.

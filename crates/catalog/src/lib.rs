@@ -50,7 +50,7 @@ pub use model::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Icon, Meta, Package, PackageName, Property,
     Reference, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
 };
-pub use pullspec::check_pull_spec;
+pub use pullspec::{InvalidPullSpec, check_pull_spec};
 pub use render::{Format, Part, RenderError, render, render_parts};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{

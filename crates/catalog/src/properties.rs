@@ -11,6 +11,11 @@ use crate::decode::{Fields, Shape};
 use crate::model::Bundle;
 use crate::validate::decode_base64;
 
+/// Why a property of a bundle cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidProperty(String);
+
 /// Maximum nesting depth of constraints.
 const MAX_DEPTH: usize = 32;
 
@@ -213,10 +218,10 @@ fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializ
 }
 
 impl Facts {
-    /// The facts in a bundle's metadata or, if it has none, in the CSV among its objects. `Err` is the problem with them.
-    pub fn of(bundle: &Bundle) -> Result<Option<Self>, String> {
+    /// The facts in a bundle's metadata or, if it has none, in the CSV among its objects.
+    pub fn of(bundle: &Bundle) -> Result<Option<Self>, InvalidProperty> {
         if let Some(json) = values(bundle, "olm.csv.metadata").next() {
-            return serde_json::from_str(json).map(Some).map_err(|error| format!("olm.csv.metadata: {error}"));
+            return serde_json::from_str(json).map(Some).map_err(|error| InvalidProperty(format!("olm.csv.metadata: {error}")));
         }
         for json in values(bundle, "olm.bundle.object") {
             let Some(csv) = object(json)?.filter(|object| object["kind"] == "ClusterServiceVersion") else { continue };
@@ -224,7 +229,9 @@ impl Facts {
             if let (Some(spec), Some(annotations)) = (spec.as_object_mut(), csv.pointer("/metadata/annotations")) {
                 spec.insert("annotations".to_owned(), annotations.clone());
             }
-            return serde_json::from_value(spec).map(Some).map_err(|error| format!("ClusterServiceVersion in olm.bundle.object: {error}"));
+            return serde_json::from_value(spec)
+                .map(Some)
+                .map_err(|error| InvalidProperty(format!("ClusterServiceVersion in olm.bundle.object: {error}")));
         }
         Ok(None)
     }
@@ -236,8 +243,8 @@ impl Facts {
 }
 
 /// The manifest of an `olm.bundle.object` property; `None` if it refers to a file.
-pub fn object(json: &str) -> Result<Option<Value>, String> {
-    let wrong = |error: &dyn fmt::Display| format!("olm.bundle.object: {error}");
+pub fn object(json: &str) -> Result<Option<Value>, InvalidProperty> {
+    let wrong = |error: &dyn fmt::Display| InvalidProperty(format!("olm.bundle.object: {error}"));
     let fields = Fields::read(json, "value").map_err(|shape| wrong(&shape))?;
     let data: Cow<'_, str> = fields.text("data").map_err(|shape| wrong(&shape))?;
     if data.is_empty() {

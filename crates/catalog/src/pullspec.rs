@@ -4,6 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+/// Why a text is no pull spec, in the usual words of the grammar.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidPullSpec(String);
+
 const DOMAIN: &str = r"(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?";
 const PATH: &str = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*";
 
@@ -17,24 +22,24 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Maximum length of a repository path, domain included.
 const NAME_MAX: usize = 255;
 
-/// Checks a non-empty pull spec; the error is the reason in the usual words of the grammar.
-pub fn check_pull_spec(spec: &str) -> Result<(), String> {
+/// Checks a non-empty pull spec.
+pub fn check_pull_spec(spec: &str) -> Result<(), InvalidPullSpec> {
     let is_hex = |s: &str| s.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if spec.len() == 64 && is_hex(spec) {
-        return Err(format!("invalid repository name ({spec}), cannot specify 64-byte hexadecimal strings"));
+        return Err(InvalidPullSpec(format!("invalid repository name ({spec}), cannot specify 64-byte hexadecimal strings")));
     }
     let (domain, remainder) = split_domain(spec);
     let repository = remainder.split(':').next().unwrap_or(&remainder);
     if repository.chars().any(char::is_uppercase) {
-        return Err("invalid reference format: repository name must be lowercase".to_owned());
+        return Err(InvalidPullSpec("invalid reference format: repository name must be lowercase".to_owned()));
     }
     let whole = format!("{domain}/{remainder}");
-    let format_error = || "invalid reference format".to_owned();
+    let format_error = || InvalidPullSpec("invalid reference format".to_owned());
     let captures = REFERENCE.as_ref().and_then(|regex| regex.captures(&whole)).ok_or_else(format_error)?;
     let path = captures.get(2).map_or(0, |path| path.len());
     let name = path + captures.get(1).map_or(0, |domain| domain.len() + 1);
     if name > NAME_MAX {
-        return Err(format!("repository name must not be more than {NAME_MAX} characters"));
+        return Err(InvalidPullSpec(format!("repository name must not be more than {NAME_MAX} characters")));
     }
     captures.get(4).map_or(Ok(()), |digest| check_digest(digest.as_str()))
 }
@@ -48,19 +53,19 @@ fn split_domain(spec: &str) -> (&str, String) {
     }
 }
 
-fn check_digest(digest: &str) -> Result<(), String> {
+fn check_digest(digest: &str) -> Result<(), InvalidPullSpec> {
     let (algorithm, hex) = digest.split_once(':').unwrap_or((digest, ""));
     let length = match algorithm {
         "sha256" => 64,
         "sha384" => 96,
         "sha512" => 128,
-        _ => return Err("unsupported digest algorithm".to_owned()),
+        _ => return Err(InvalidPullSpec("unsupported digest algorithm".to_owned())),
     };
     if hex.len() != length {
-        return Err("invalid checksum digest length".to_owned());
+        return Err(InvalidPullSpec("invalid checksum digest length".to_owned()));
     }
     if hex.bytes().any(|b| b.is_ascii_uppercase()) {
-        return Err("invalid checksum digest format".to_owned());
+        return Err(InvalidPullSpec("invalid checksum digest format".to_owned()));
     }
     Ok(())
 }
@@ -87,9 +92,15 @@ mod tests {
             ("quay.io/a@sha256:abcd", "invalid reference format"),
         ];
         for (spec, reason) in bad {
-            assert_eq!(check_pull_spec(spec), Err(reason.to_owned()), "{spec}");
+            assert_eq!(check_pull_spec(spec), Err(InvalidPullSpec(reason.to_owned())), "{spec}");
         }
-        assert_eq!(check_pull_spec(&format!("quay.io/a@ssha256:{digest}")), Err("unsupported digest algorithm".to_owned()));
-        assert_eq!(check_pull_spec(&format!("quay.io/a@sha512:{digest}")), Err("invalid checksum digest length".to_owned()));
+        assert_eq!(
+            check_pull_spec(&format!("quay.io/a@ssha256:{digest}")),
+            Err(InvalidPullSpec("unsupported digest algorithm".to_owned()))
+        );
+        assert_eq!(
+            check_pull_spec(&format!("quay.io/a@sha512:{digest}")),
+            Err(InvalidPullSpec("invalid checksum digest length".to_owned()))
+        );
     }
 }

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::error::LoadError;
 use crate::model::{Bundle, Catalog, Icon};
+use crate::validate::Validation;
 
 pub use convert::{Destination, convert};
 pub use keys::ShapeError;
@@ -79,8 +80,11 @@ impl From<Vec<Bundle>> for Rendered {
     }
 }
 
-/// Renders an image or directory; the error gives the reason for a failure.
-pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Rendered, String> + 'r;
+/// Renders an image or directory.
+pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Rendered, RenderError> + 'r;
+
+/// The reason why an image or directory could not be rendered.
+pub type RenderError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error for a text without a document.
 const END: &str = "EOF";
@@ -118,7 +122,7 @@ impl Template {
             (Err(TemplateError::Decode(reason)), Kind::Semver) => Err(TemplateError::Semver(Box::new(SemverError::Text(reason)))),
             (Err(TemplateError::Decode(reason)), Kind::Basic) => Err(TemplateError::DecodeSchema(reason)),
             (Err(TemplateError::Decode(reason)), Kind::Substitutes) => {
-                Err(TemplateError::Render(format!("render: unable to parse template: {}", TemplateError::DecodeSchema(reason))))
+                Err(TemplateError::Parse(Box::new(TemplateError::DecodeSchema(reason))))
             }
             (parsed, _) => parsed,
         }
@@ -177,7 +181,10 @@ pub enum TemplateError {
     Shape(#[from] ShapeError),
     /// A bundle cannot be rendered.
     #[error("{0}")]
-    Render(String),
+    Render(#[source] RenderError),
+    /// A part of the template has the wrong shape.
+    #[error("render: unable to parse template: {0}")]
+    Parse(#[source] Box<TemplateError>),
     /// A reference gives no bundle, or several.
     #[error("bundle reference {reference:?} resulted in {count} bundles, expected 1")]
     Count {
@@ -209,11 +216,116 @@ pub enum TemplateError {
         /// The image that takes its place.
         name: String,
         /// The problem.
-        problem: String,
+        #[source]
+        problem: Box<SubstitutionError>,
     },
     /// A blob is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+/// Why a bundle cannot take the place of another one.
+#[derive(Debug, thiserror::Error)]
+pub enum SubstitutionError {
+    /// The image is not named.
+    #[error("substitution name cannot be empty")]
+    NoName,
+    /// The bundle is not named.
+    #[error("substitution base cannot be empty")]
+    NoBase,
+    /// Both are the same.
+    #[error("substitution name and base cannot be the same")]
+    Same,
+    /// The image cannot be rendered.
+    #[error("failed to render bundle image reference {name:?}: {source}")]
+    Render {
+        /// The image.
+        name: String,
+        /// The reason.
+        source: RenderError,
+    },
+    /// The image holds no bundle.
+    #[error("rendered bundle image reference {0:?} contains no bundles")]
+    NoBundle(String),
+    /// The version of the new bundle cannot be read.
+    #[error("failed to get composite version for substitute bundle {name:?}: {source}")]
+    SubstituteVersion {
+        /// The image.
+        name: String,
+        /// The reason.
+        source: CompositeVersionError,
+    },
+    /// The catalog has no such bundle.
+    #[error("base bundle {0:?} does not exist in catalog")]
+    UnknownBase(String),
+    /// The version of the old bundle cannot be read.
+    #[error("failed to get composite version for base bundle {base:?}: {source}")]
+    BaseVersion {
+        /// The bundle.
+        base: String,
+        /// The reason.
+        source: CompositeVersionError,
+    },
+    /// The new bundle has the same name or no higher version.
+    #[error("base bundle {base:?} is not less than substitute bundle {name:?}")]
+    NotLess {
+        /// The bundle.
+        base: String,
+        /// The image.
+        name: String,
+    },
+    /// The catalog is invalid afterwards.
+    #[error("resulting config is not valid FBC: {0}")]
+    Invalid(#[source] Validation),
+}
+
+/// Why the version of a bundle cannot be compared, with its release.
+#[derive(Debug, thiserror::Error)]
+pub enum CompositeVersionError {
+    /// The bundle has no package property, or several.
+    #[error("bundle {bundle:?} must have exactly 1 \"olm.package\" property, found {count}")]
+    Count {
+        /// The bundle.
+        bundle: String,
+        /// Its package properties.
+        count: usize,
+    },
+    /// The property is no JSON.
+    #[error("parse properties for bundle {bundle:?}: {source}")]
+    Property {
+        /// The bundle.
+        bundle: String,
+        /// The reason.
+        source: serde_json::Error,
+    },
+    /// The version is none.
+    #[error("bundle {bundle:?} has invalid version {version:?}: {source}")]
+    Version {
+        /// The bundle.
+        bundle: String,
+        /// Its version.
+        version: String,
+        /// The reason.
+        source: mainstay_versions::Error,
+    },
+    /// The release has build metadata.
+    #[error("bundle {bundle:?} release version {release:?} cannot contain build metadata")]
+    BuildMetadata {
+        /// The bundle.
+        bundle: String,
+        /// Its release.
+        release: String,
+    },
+    /// The release is none.
+    #[error("error parsing bundle {bundle:?} release version {release:?}: {source}")]
+    Release {
+        /// The bundle.
+        bundle: String,
+        /// Its release.
+        release: String,
+        /// The reason.
+        source: mainstay_versions::Error,
+    },
 }
 
 /// Problem with the text of a semver template.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_catalog::template::{Kind, RenderBundle, Rendered, Template, TemplateError};
+use mainstay_catalog::template::{Kind, RenderBundle, RenderError, Rendered, Template, TemplateError};
 use mainstay_catalog::{Bundle, Catalog, Channel, Limits, MemorySource, Property, validate};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn published_templates() {
         let template = Template::parse(&files[&template]).unwrap();
         let mut render = |image: &str| {
             let found = published.bundles.iter().filter(|bundle| bundle.image == image).cloned().collect::<Vec<Bundle>>();
-            if found.is_empty() { Err("not published".to_owned()) } else { Ok(Rendered::from(found)) }
+            if found.is_empty() { Err("not published".into()) } else { Ok(Rendered::from(found)) }
         };
         assert_eq!(template.kind().unwrap().schema(), kind, "{package}");
         let compiled = template.compile(template.kind().unwrap(), &mut render);
@@ -80,7 +80,7 @@ fn semver(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, Te
     Template::from(template.clone()).compile(Kind::Semver, render)
 }
 
-fn bundle(reference: &str) -> Result<Rendered, String> {
+fn bundle(reference: &str) -> Result<Rendered, RenderError> {
     let (package, version) = reference.split_once(':').ok_or("no such image")?;
     Ok(Rendered::from(vec![Bundle {
         package: package.into(),

@@ -7,6 +7,7 @@ use jiff::civil::DateTime;
 use mainstay_versions::Version;
 
 use crate::error::EvalError;
+use crate::library::net::InvalidAddress;
 use crate::library::{format, lists, net, quantity::Quantity, regex_of, strings, time, url::Url};
 use crate::value::{Library, List, Value};
 
@@ -76,7 +77,7 @@ fn unary(name: &str, one: &Value) -> Outcome {
 }
 
 fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
-    let problem = |problem: String| EvalError::new(problem);
+    let problem = |problem: InvalidAddress| EvalError::new(problem.to_string());
     Ok(match name {
         "lowerAscii" => Value::text(text.to_ascii_lowercase()),
         "upperAscii" => Value::text(text.to_ascii_uppercase()),
@@ -88,7 +89,7 @@ fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
         "isURL" => Value::Bool(Url::parse(text).is_ok()),
         "url" => match Url::parse(text) {
             Ok(url) => Value::library(Library::Url(url)),
-            Err(error) => return Err(problem(format!("URL parse error during conversion from string: {error}"))),
+            Err(error) => return Err(EvalError::new(format!("URL parse error during conversion from string: {error}"))),
         },
         "isIP" => Value::Bool(net::parse_ip(text).is_ok()),
         "ip" => Value::library(Library::Ip(net::parse_ip(text).map_err(problem)?)),
@@ -99,7 +100,7 @@ fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
         "quantity" => match Quantity::parse(text) {
             Some(quantity) => Value::library(Library::Quantity(quantity)),
             None => {
-                return Err(problem("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into()));
+                return Err(EvalError::new("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"));
             }
         },
         "isSemver" => Value::Bool(Version::parse(text).is_ok()),
@@ -234,7 +235,7 @@ fn binary_text(name: &str, text: &str, other: &str) -> Outcome {
         "contains" => Value::Bool(text.contains(other)),
         "matches" => match regex_of(other) {
             Ok(regex) => Value::Bool(regex.is_match(text)),
-            Err(error) => return Err(EvalError::new(error)),
+            Err(error) => return Err(EvalError::new(error.to_string())),
         },
         "indexOf" => return strings::index_of(text, other, 0),
         "lastIndexOf" => return strings::last_index_of(text, other, None),
@@ -250,7 +251,7 @@ fn binary_library(name: &str, left: &Library, right: &Value) -> Outcome {
         Value::Library(inner) => Some(&**inner),
         _ => None,
     };
-    let problem = |problem: String| EvalError::new(problem);
+    let problem = |problem: InvalidAddress| EvalError::new(problem.to_string());
     Ok(match (left, name, other, right) {
         (Library::Cidr(cidr), "containsIP", Some(Library::Ip(ip)), _) => Value::Bool(cidr.contains(*ip)),
         (Library::Cidr(cidr), "containsIP", _, Value::Text(text)) => {

@@ -12,6 +12,6 @@ pub(crate) mod url;
 use regex::Regex;
 
 /// A compiled pattern; its size is limited.
-pub(crate) fn regex_of(pattern: &str) -> Result<Regex, String> {
-    regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|error| error.to_string())
+pub(crate) fn regex_of(pattern: &str) -> Result<Regex, regex::Error> {
+    regex::RegexBuilder::new(pattern).size_limit(1 << 20).build()
 }

@@ -1,10 +1,11 @@
 //! Times on the command line, as people and as Go's programs write them: `90`, `90s`, `5m`, `1h30m`, `1.5h`.
 
+use mainstay_terminal::errors::InvalidArgument;
 use std::time::Duration;
 
 /// Parses a duration: a bare number is in seconds.
-pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("expected a time such as 90s, 5m or 1h30m, found {text:?}");
+pub fn parse(text: &str) -> Result<Duration, InvalidArgument> {
+    let wrong = || InvalidArgument(format!("expected a time such as 90s, 5m or 1h30m, found {text:?}"));
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map(Duration::from_secs).map_err(|_| wrong());
     }
@@ -39,8 +40,8 @@ pub fn go(text: &str) -> Option<Duration> {
 }
 
 /// Whole minutes of an interval; a bare number is in minutes.
-pub fn minutes(text: &str) -> Result<i64, String> {
-    let wrong = || format!("expected an interval of whole minutes such as 10m or 1h30m, found {text:?}");
+pub fn minutes(text: &str) -> Result<i64, InvalidArgument> {
+    let wrong = || InvalidArgument(format!("expected an interval of whole minutes such as 10m or 1h30m, found {text:?}"));
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds =
         if bare { text.parse::<u64>().ok().and_then(|minutes| minutes.checked_mul(60)) } else { go(text).map(|time| time.as_secs()) };
@@ -69,7 +70,7 @@ mod tests {
             assert_eq!(parse(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
         for odd in ["", "s", "-1s", "5x", "1h30", "five", "99999999999999999999h", "99999999999999999999999"] {
-            assert!(parse(odd).unwrap_err().starts_with("expected a time such as 90s, 5m or 1h30m, found"), "{odd}");
+            assert!(parse(odd).unwrap_err().to_string().starts_with("expected a time such as 90s, 5m or 1h30m, found"), "{odd}");
         }
         for (text, told) in
             [("10", Some(10)), ("10m", Some(10)), ("1h30m", Some(90)), ("2h", Some(120)), ("90s", None), ("0", None), ("x", None)]

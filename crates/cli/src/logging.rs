@@ -14,7 +14,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, reload};
 
-pub use levels::Levels;
+pub use levels::{InvalidLevels, Levels};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::screen::{self, Kind, LogLines};
 
@@ -38,7 +38,9 @@ struct Log {
 
 /// Starts logging with levels such as `info` or `warn,olm-v1=debug`.
 pub fn start(text: &str, format: Format) -> Result<(), Failure> {
-    let levels: Levels = text.parse().map_err(|problem: String| Failure::new(Exit::Usage, "--log-level", problem).hint(levels::hint()))?;
+    let levels: Levels = text
+        .parse()
+        .map_err(|problem: InvalidLevels| Failure::new(Exit::Usage, "--log-level", problem.to_string()).hint(levels::hint()))?;
     let (filter, handle) = reload::Layer::new(levels.targets());
     let kind = if format == Format::Json { Kind::Json } else { Kind::Drawn };
     let layer = tracing_subscriber::fmt::layer().with_writer(LogLines(kind));
@@ -58,14 +60,25 @@ pub fn current() -> Option<Levels> {
     LOG.get().map(|log| log.levels.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
 
+/// Why the log has the levels that it had.
+#[derive(Debug, thiserror::Error)]
+pub enum NotChanged {
+    /// There is no log yet.
+    #[error("the log has not started")]
+    NotStarted,
+    /// The log takes no filter.
+    #[error(transparent)]
+    Filter(#[from] reload::Error),
+}
+
 /// Changes the levels from the next line on, and logs that at any level; `user` is the user who asked for it.
 ///
 /// # Errors
 /// There is no log.
-pub fn change(wanted: Levels, user: &str) -> Result<(), String> {
-    let log = LOG.get().ok_or("the log has not started")?;
+pub fn change(wanted: Levels, user: &str) -> Result<(), NotChanged> {
+    let log = LOG.get().ok_or(NotChanged::NotStarted)?;
     let mut levels = log.levels.lock().unwrap_or_else(PoisonError::into_inner);
-    log.filter.reload(wanted.targets()).map_err(|error| error.to_string())?;
+    log.filter.reload(wanted.targets())?;
     tracing::info!(target: levels::CHANGES, from = %levels, to = %wanted, user, "log levels changed");
     *levels = wanted;
     Ok(())

@@ -122,7 +122,7 @@ fn diff() {
     ~ pump.v1.1.0  (replaces pump.v1.0.0 -> none)
   ~ bundle pump.v2.0.0
     ~ image registry.example/pump:v2.0.0 -> registry.example/pump:v2
-error: stranded: package pump, channel stable, bundle pump.v1.0.0: is not in the channel any more, and no entry on the way to the head pump.v2.0.0 updates it
+error: stranded: package pump, channel stable, bundle pump.v1.0.0: is no longer in the channel, and no entry on the way to the head pump.v2.0.0 updates it
 hint: let an entry on the way to the head replace or skip pump.v1.0.0
 error: bundle-changed: package pump, bundle pump.v2.0.0: was published already, and has changed: image registry.example/pump:v2 was registry.example/pump:v2.0.0
 hint: publish a new bundle with an update edge from this one, and leave this one as it was

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::chain;
+use crate::{Failure, chain};
 
 /// An error that can be cloned and compared. Its text is the whole chain, and two are equal if their texts are.
 #[derive(Clone, Debug)]
@@ -32,6 +32,13 @@ impl From<String> for SharedError {
 impl From<&str> for SharedError {
     fn from(words: &str) -> Self {
         Self::from(words.to_owned())
+    }
+}
+
+/// A failure of an operation, as one line.
+impl From<Failure> for SharedError {
+    fn from(failure: Failure) -> Self {
+        Self::from(failure.to_line())
     }
 }
 

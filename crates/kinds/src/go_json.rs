@@ -2,8 +2,13 @@
 
 use serde_json::Value;
 
+/// Why a text is no JSON, in the words of Go's reader.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct SyntaxError(String);
+
 /// The value, or the words of Go's error.
-pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
     scan.value(0)?;
@@ -12,7 +17,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
         return Err(scan.unexpected("after top-level value"));
     }
     // Text that Go reads and this reader does not: bytes that are no UTF-8, which Go replaces.
-    serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| error.to_string())
+    serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| SyntaxError(error.to_string()))
 }
 
 /// We give up before the stack does; Go goes on to ten thousand levels.
@@ -35,8 +40,8 @@ impl Scan<'_> {
     }
 
     /// The problem with the next character, or that there is none. Go takes bytes for characters here.
-    fn unexpected(&self, context: &str) -> String {
-        let Some(byte) = self.peek() else { return "unexpected end of JSON input".to_owned() };
+    fn unexpected(&self, context: &str) -> SyntaxError {
+        let Some(byte) = self.peek() else { return SyntaxError("unexpected end of JSON input".to_owned()) };
         let shown = match byte {
             b'\'' => r"\'".to_owned(),
             b'"' => "\"".to_owned(),
@@ -45,12 +50,12 @@ impl Scan<'_> {
                 quoted[1..quoted.len() - 1].to_owned()
             }
         };
-        format!("invalid character '{shown}' {context}")
+        SyntaxError(format!("invalid character '{shown}' {context}"))
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), String> {
+    fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         if depth > DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err(SyntaxError("exceeded max depth".to_owned()));
         }
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -64,7 +69,7 @@ impl Scan<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), String> {
+    fn object(&mut self, depth: usize) -> Result<(), SyntaxError> {
         self.at += 1;
         self.blanks();
         if self.peek() == Some(b'}') {
@@ -96,7 +101,7 @@ impl Scan<'_> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), String> {
+    fn array(&mut self, depth: usize) -> Result<(), SyntaxError> {
         self.at += 1;
         self.blanks();
         if self.peek() == Some(b']') {
@@ -118,7 +123,7 @@ impl Scan<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<(), String> {
+    fn string(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
         loop {
             match self.peek() {
@@ -148,7 +153,7 @@ impl Scan<'_> {
         }
     }
 
-    fn digits(&mut self, context: &str) -> Result<(), String> {
+    fn digits(&mut self, context: &str) -> Result<(), SyntaxError> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             return Err(self.unexpected(context));
         }
@@ -158,7 +163,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), String> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -181,7 +186,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn literal(&mut self, word: &str) -> Result<(), String> {
+    fn literal(&mut self, word: &str) -> Result<(), SyntaxError> {
         self.at += 1;
         for letter in word.chars().skip(1) {
             if self.peek().map(char::from) != Some(letter) {
@@ -217,7 +222,7 @@ mod tests {
             (b"\"\\q", "invalid character 'q' in string escape code"),
             (b"\"\\u00g", "invalid character 'g' in \\u hexadecimal character escape"),
         ] {
-            assert_eq!(parse(text).as_ref().map_err(String::as_str), Err(wanted));
+            assert_eq!(parse(text).map_err(|error| error.to_string()), Err(wanted.to_owned()));
         }
         assert_eq!(parse(b" {\"a\": [1, null]} "), Ok(json!({"a": [1, null]})));
     }

@@ -122,17 +122,52 @@ pub struct Charge {
     pub amounts: ResourceList,
 }
 
-/// Charges a write to every quota that it concerns: their `used` grows by the charges that are returned. The words of the refusal
-/// are those after `is forbidden: `; nothing is charged then.
-pub fn charge(quotas: &mut [Quota], evaluator: &Evaluator, write: &Write<'_>) -> Result<Vec<Charge>, String> {
+/// Why a quota does not let a write through, in the words that Kubernetes puts after `is forbidden: `.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The object does not say what it uses of a resource that the quota limits.
+    #[error("failed quota: {quota}: {missing}")]
+    Unspecified {
+        /// The quota's name.
+        quota: String,
+        /// The fields that are missing.
+        missing: String,
+    },
+    /// Nobody has counted yet what is used of these resources.
+    #[error("status unknown for quota: {quota}, resources: {}", resources.join(","))]
+    Uncounted {
+        /// The quota's name.
+        quota: String,
+        /// The resources that the write is measured by.
+        resources: Vec<String>,
+    },
+    /// The object would use less than nothing.
+    #[error("quota usage is negative for resource(s): {}", .0.join(","))]
+    Negative(Vec<String>),
+    /// More would be used than the quota allows.
+    #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    Exceeded {
+        /// The quota's name.
+        quota: String,
+        /// What the write adds.
+        requested: ResourceList,
+        /// What is used already.
+        used: ResourceList,
+        /// What may be used.
+        limited: ResourceList,
+    },
+}
+
+/// Charges a write to every quota that it concerns: their `used` grows by the charges that are returned. Nothing is charged when a quota refuses.
+pub fn charge(quotas: &mut [Quota], evaluator: &Evaluator, write: &Write<'_>) -> Result<Vec<Charge>, Refusal> {
     let mut concerned = Vec::new();
     for (index, quota) in quotas.iter().enumerate().filter(|(_, quota)| quota.concerns(evaluator, write.object)) {
         let measured: Vec<&str> = quota.hard.names().filter(|name| evaluator.measures(name)).collect();
         if let Some(missing) = evaluator.missing(&measured, write.object) {
-            return Err(format!("failed quota: {}: {missing}", quota.name));
+            return Err(Refusal::Unspecified { quota: quota.name.clone(), missing });
         }
         if measured.iter().any(|name| quota.used.get(name).is_none()) {
-            return Err(format!("status unknown for quota: {}, resources: {}", quota.name, measured.join(",")));
+            return Err(Refusal::Uncounted { quota: quota.name.clone(), resources: measured.into_iter().map(str::to_owned).collect() });
         }
         concerned.push(index);
     }
@@ -140,9 +175,9 @@ pub fn charge(quotas: &mut [Quota], evaluator: &Evaluator, write: &Write<'_>) ->
         return Ok(Vec::new());
     }
     let usage = evaluator.usage(write.object, write.now);
-    let negative: Vec<&str> = usage.iter().filter(|(_, amount)| amount.sign().is_lt()).map(|(name, _)| name).collect();
+    let negative: Vec<String> = usage.iter().filter(|(_, amount)| amount.sign().is_lt()).map(|(name, _)| name.to_owned()).collect();
     if !negative.is_empty() {
-        return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+        return Err(Refusal::Negative(negative));
     }
     let mut charges = Vec::new();
     for index in concerned {
@@ -161,13 +196,12 @@ pub fn charge(quotas: &mut [Quota], evaluator: &Evaluator, write: &Write<'_>) ->
         if write.subresource != "status" {
             let exceeded = |name: &str| more.get(name).is_some() && used.get(name) > quota.hard.get(name);
             if quota.hard.names().any(exceeded) {
-                return Err(format!(
-                    "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-                    quota.name,
-                    more.only(exceeded),
-                    quota.used.only(exceeded),
-                    quota.hard.only(exceeded)
-                ));
+                return Err(Refusal::Exceeded {
+                    quota: quota.name.clone(),
+                    requested: more.only(exceeded),
+                    used: quota.used.only(exceeded),
+                    limited: quota.hard.only(exceeded),
+                });
             }
         }
         charges.push((index, used, Charge { quota: quota.name.clone(), amounts: more }));

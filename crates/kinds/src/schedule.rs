@@ -1,6 +1,11 @@
 //! The schedules of CronJobs: five fields, a name, or an interval. The one reader of that format, for validation and for the
 //! controller that follows it (KAPI-WL-01).
 
+/// Why a text is no schedule, in the words that Kubernetes reports.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSchedule(String);
+
 /// The longest schedule that is read.
 const LONGEST: usize = 1_000;
 const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -68,9 +73,9 @@ impl Schedule {
     ///
     /// # Errors
     /// The text is no schedule; the error has the words that Kubernetes reports.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSchedule> {
         if text.len() > LONGEST {
-            return Err(format!("longer than {LONGEST} characters"));
+            return Err(InvalidSchedule(format!("longer than {LONGEST} characters")));
         }
         let trimmed = match text.strip_prefix("TZ=").or(text.strip_prefix("CRON_TZ=")) {
             Some(rest) => rest.split_once(' ').map_or("", |(_, rest)| rest).trim(),
@@ -87,16 +92,16 @@ impl Schedule {
                 // Shorter than a second is a second.
                 Some(interval) => seconds(interval)
                     .map(|seconds| Self::Every(seconds.max(1)))
-                    .ok_or_else(|| format!("failed to parse duration {trimmed}: time: invalid duration \"{interval}\"")),
-                None if trimmed.starts_with('@') => Err(format!("unrecognized descriptor: {trimmed}")),
+                    .ok_or_else(|| InvalidSchedule(format!("failed to parse duration {trimmed}: time: invalid duration \"{interval}\""))),
+                None if trimmed.starts_with('@') => Err(InvalidSchedule(format!("unrecognized descriptor: {trimmed}"))),
                 None => named(trimmed),
             },
         }
     }
 
-    fn fields(fields: &[&str]) -> Result<Self, String> {
+    fn fields(fields: &[&str]) -> Result<Self, InvalidSchedule> {
         if fields.len() != 5 {
-            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+            return Err(InvalidSchedule(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "))));
         }
         let mut sets = [(0_u64, false); 5];
         for ((field, bounds), (set, any)) in fields.iter().zip(&BOUNDS).zip(&mut sets) {
@@ -112,18 +117,19 @@ impl Schedule {
 }
 
 /// The set of one part of a field, and whether it is unrestricted.
-fn read_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
-    let number = |text: &str| -> Result<u32, String> {
+fn read_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), InvalidSchedule> {
+    let number = |text: &str| -> Result<u32, InvalidSchedule> {
         if let Some(at) = bounds.names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
             return Ok(u32::try_from(at).unwrap_or_default() + bounds.first);
         }
-        text.parse::<u32>().map_err(|_| format!("failed to parse int from {text}: strconv.Atoi: parsing \"{text}\": invalid syntax"))
+        text.parse::<u32>()
+            .map_err(|_| InvalidSchedule(format!("failed to parse int from {text}: strconv.Atoi: parsing \"{text}\": invalid syntax")))
     };
     let pieces: Vec<&str> = part.split('/').collect();
     let (range, step) = match pieces.as_slice() {
         [range] => (*range, None),
         [range, step] => (*range, Some(*step)),
-        _ => return Err(format!("too many slashes: {part}")),
+        _ => return Err(InvalidSchedule(format!("too many slashes: {part}"))),
     };
     let star = range == "*" || range == "?";
     let (mut start, mut end) = (bounds.low, bounds.high);
@@ -134,22 +140,22 @@ fn read_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
             [_] if step.is_some() => bounds.high,
             [_] => start,
             [_, last] => number(last)?,
-            _ => return Err(format!("too many hyphens: {part}")),
+            _ => return Err(InvalidSchedule(format!("too many hyphens: {part}"))),
         };
     }
     let step = step.map(number).transpose()?.unwrap_or(1);
     let (low, high) = (bounds.low, bounds.high);
     if start < low {
-        return Err(format!("beginning of range ({start}) below minimum ({low}): {part}"));
+        return Err(InvalidSchedule(format!("beginning of range ({start}) below minimum ({low}): {part}")));
     }
     if end > high {
-        return Err(format!("end of range ({end}) above maximum ({high}): {part}"));
+        return Err(InvalidSchedule(format!("end of range ({end}) above maximum ({high}): {part}")));
     }
     if start > end {
-        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {part}"));
+        return Err(InvalidSchedule(format!("beginning of range ({start}) beyond end of range ({end}): {part}")));
     }
     if step == 0 {
-        return Err(format!("step of range should be a positive number: {part}"));
+        return Err(InvalidSchedule(format!("step of range should be a positive number: {part}")));
     }
     let bits = (start..=end).step_by(step as usize).fold(0, |set, value| set | 1 << value);
     Ok((bits, star && step == 1))
@@ -225,7 +231,7 @@ mod tests {
             ("1/2/3 * * * *", "too many slashes: 1/2/3"),
             ("@never", "unrecognized descriptor: @never"),
         ] {
-            assert_eq!(Schedule::parse(text), Err(words.to_owned()), "{text}");
+            assert_eq!(Schedule::parse(text), Err(InvalidSchedule(words.to_owned())), "{text}");
         }
     }
 

@@ -36,25 +36,42 @@ pub struct HealthLimit {
     pub text: String,
 }
 
+/// An annotation from which no limit can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidHealthLimit {
+    /// Nothing but a rollback can be asked for.
+    #[error("annotation {ON_UNHEALTHY}: expected {ROLL_BACK}, found {0:?}; nothing is rolled back")]
+    Action(String),
+    /// The duration is out of range.
+    #[error("annotation {HEALTHY_WITHIN}: expected more than 0 and at most 24h, found {0:?}; nothing is rolled back")]
+    OutOfRange(String),
+    /// The text is no duration.
+    #[error("annotation {HEALTHY_WITHIN}: {text:?} is no duration ({source}); nothing is rolled back")]
+    NoDuration {
+        /// The text.
+        text: String,
+        /// The reason.
+        source: jiff::Error,
+    },
+}
+
 impl HealthLimit {
     /// Returns the limit that the annotations ask for; none without the annotation.
     ///
     /// # Errors
-    /// A complaint about an annotation that cannot be parsed; then nothing is rolled back.
-    pub fn of(annotations: Option<&BTreeMap<String, String>>) -> Result<Option<Self>, String> {
+    /// An annotation cannot be read; then nothing is rolled back.
+    pub fn of(annotations: Option<&BTreeMap<String, String>>) -> Result<Option<Self>, InvalidHealthLimit> {
         let get = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
         match get(ON_UNHEALTHY) {
             None => return Ok(None),
             Some(ROLL_BACK) => {}
-            Some(other) => return Err(format!("annotation {ON_UNHEALTHY}: expected {ROLL_BACK}, found {other:?}; nothing is rolled back")),
+            Some(other) => return Err(InvalidHealthLimit::Action(other.to_owned())),
         }
         let text = get(HEALTHY_WITHIN).unwrap_or(DEFAULT_WITHIN);
         match text.parse::<SignedDuration>() {
             Ok(within) if within > SignedDuration::ZERO && within <= LONGEST => Ok(Some(Self { within, text: text.to_owned() })),
-            Ok(_) => {
-                Err(format!("annotation {HEALTHY_WITHIN}: expected more than 0 and at most 24h, found {text:?}; nothing is rolled back"))
-            }
-            Err(error) => Err(format!("annotation {HEALTHY_WITHIN}: {text:?} is no duration ({error}); nothing is rolled back")),
+            Ok(_) => Err(InvalidHealthLimit::OutOfRange(text.to_owned())),
+            Err(source) => Err(InvalidHealthLimit::NoDuration { text: text.to_owned(), source }),
         }
     }
 }

@@ -14,6 +14,7 @@ mod writes;
 
 use std::collections::BTreeMap;
 
+use mainstay_diagnostics::SharedError;
 use serde_json::Value;
 
 pub use comparison::{Comparison, api_extensions, named, restarts, running};
@@ -41,4 +42,4 @@ pub struct CustomResources {
 }
 
 /// Custom resources by the name of their CRD, or the reason why they are unknown.
-pub type KnownInstances = BTreeMap<String, Result<CustomResources, String>>;
+pub type KnownInstances = BTreeMap<String, Result<CustomResources, SharedError>>;

@@ -15,7 +15,7 @@ mod problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mainstay_diagnostics::counted;
+use mainstay_diagnostics::{SharedError, counted};
 use mainstay_objects::ObjectRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub struct Owned {
     /// The object, at least its metadata; a CRD as it is on the cluster.
     pub object: Value,
     /// Its tie to the subject, none if it has none any more; or the reason why it cannot be read.
-    pub tie: Result<Option<Tie>, String>,
+    pub tie: Result<Option<Tie>, SharedError>,
 }
 
 /// The facts that a removal rests on.
@@ -94,7 +94,7 @@ pub struct Facts<'a> {
     pub records_unknown: Option<&'a str>,
     /// The custom resources of each CRD, by the CRD's name: the namespace of each, empty for cluster-wide ones; or the reason why they are
     /// unknown.
-    pub instances: BTreeMap<String, Result<Vec<String>, String>>,
+    pub instances: BTreeMap<String, Result<Vec<String>, SharedError>>,
     /// Objects of others that may have been created for custom resources: all objects that have an owner.
     pub operands: &'a [Value],
     /// The other subjects of the same kind: name, and the record of what they have installed.
@@ -187,7 +187,7 @@ fn step(facts: &Facts<'_>, fates: &[Fate], preview: &Preview) -> Step {
 fn definition(facts: &Facts<'_>, name: &str, change: Change) -> CrdChange {
     let (existing, existing_unknown) = match facts.instances.get(name) {
         Some(Ok(found)) => (Some(Existing { count: found.len(), ..Existing::default() }), None),
-        Some(Err(problem)) => (None, Some(problem.clone())),
+        Some(Err(problem)) => (None, Some(problem.to_string())),
         None => (None, Some(NOT_ASKED.to_owned())),
     };
     CrdChange { name: name.to_owned(), change, existing, existing_unknown, ..CrdChange::default() }

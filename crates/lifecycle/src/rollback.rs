@@ -107,7 +107,8 @@ pub enum About {
     Schema,
     Definition,
     Webhook,
-    Rights,
+    #[serde(rename = "rights")]
+    Permissions,
 }
 
 impl fmt::Display for Risk {
@@ -171,7 +172,7 @@ pub fn judge(question: &Question<'_>) -> Verdict {
     }
     for right in question.lacking {
         let message = format!("lacks what the older bundle needs: {right}");
-        verdict.add(Class::Unsafe, About::Rights, "the installer's account", message);
+        verdict.add(Class::Unsafe, About::Permissions, "the installer's account", message);
     }
     verdict.risks.sort_by_key(|risk| std::cmp::Reverse(risk.severity));
     verdict
@@ -206,7 +207,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
     for version in versions(live).iter().filter(|version| version["served"] == true) {
         let version = text(&version["name"]);
         if !versions(older).iter().any(|each| each["name"] == version && each["served"] == true) {
-            verdict.add(Class::Unsafe, About::ServedVersion, &subject, format!("{version} is not served any more; its clients fail"));
+            verdict.add(Class::Unsafe, About::ServedVersion, &subject, format!("{version} is no longer served; its clients fail"));
         }
     }
     let webhook = |crd: &Value| (crd["spec"]["conversion"]["strategy"] == "Webhook").then(|| crd["spec"]["conversion"]["webhook"].clone());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::digest::Digest;
+use crate::signature::Rejection;
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,8 +153,9 @@ pub enum Error {
         subject: String,
         /// The file with the policy.
         policy: String,
-        /// The unmet requirement, in the words of container tools.
-        problem: String,
+        /// The unmet requirement.
+        #[source]
+        problem: Rejection,
     },
     /// The policy about signatures cannot be evaluated for the image.
     #[error("{subject}: Source image rejected: {source}")]

@@ -56,6 +56,6 @@ pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;
 pub use settings::Settings;
-pub use signature::SignatureFiles;
+pub use signature::{Rejection, SignatureFiles};
 pub use store::{BlobStore, BlobWriter};
 pub use unpack::{Layer, Modes, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

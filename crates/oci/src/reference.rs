@@ -5,6 +5,11 @@ use std::fmt;
 use crate::digest::{Digest, InvalidDigest};
 use crate::error::Error;
 
+/// Why a text is no image reference, in the usual words of the grammar.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidReference(String);
+
 const DEFAULT_REGISTRY: &str = "docker.io";
 /// Repositories of the default registry without a slash belong to this user.
 const OFFICIAL: &str = "library";
@@ -25,13 +30,13 @@ impl Reference {
     /// OLM1-GEN-12 wants it.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let refuse = |problem: &str| Error::InvalidReference { reference: text.to_owned(), problem: problem.to_owned() };
-        let reference = parse(text).map_err(|problem| refuse(&problem))?;
+        let reference = parse(text).map_err(|problem| refuse(&problem.0))?;
         if reference.to_string() == text { Ok(reference) } else { Err(refuse("repository name must be canonical")) }
     }
 
     /// Parses a reference as people type it: without a registry it means Docker Hub.
     pub fn parse_familiar(text: &str) -> Result<Self, Error> {
-        parse(text).map_err(|problem| Error::InvalidReference { reference: text.to_owned(), problem })
+        parse(text).map_err(|problem| Error::InvalidReference { reference: text.to_owned(), problem: problem.0 })
     }
 
     /// Host and port of the registry.
@@ -103,9 +108,9 @@ impl std::str::FromStr for Reference {
     }
 }
 
-fn parse(text: &str) -> Result<Reference, String> {
+fn parse(text: &str) -> Result<Reference, InvalidReference> {
     if text.len() == 64 && text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)) {
-        return Err(format!("invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"));
+        return Err(InvalidReference(format!("invalid repository name ({text}), cannot specify 64-byte hexadecimal strings")));
     }
     let (registry, rest) = split_registry(text);
     let (name, digest) = match rest.split_once('@') {
@@ -118,25 +123,25 @@ fn parse(text: &str) -> Result<Reference, String> {
         None => (name, None),
     };
     if repository.chars().any(char::is_uppercase) {
-        return Err(format!("invalid reference format: repository name ({repository}) must be lowercase"));
+        return Err(InvalidReference(format!("invalid reference format: repository name ({repository}) must be lowercase")));
     }
     let repository = if registry == DEFAULT_REGISTRY && !repository.contains('/') && !repository.is_empty() {
         format!("{OFFICIAL}/{repository}")
     } else {
         repository.to_owned()
     };
-    let invalid = || "invalid reference format".to_owned();
+    let invalid = || InvalidReference("invalid reference format".to_owned());
     if !valid_registry(registry) || !repository.split('/').all(valid_component) || !tag.is_none_or(valid_tag) {
         return Err(invalid());
     }
     if registry.len() + 1 + repository.len() > MAX_NAME {
-        return Err(format!("repository name must not be more than {MAX_NAME} characters"));
+        return Err(InvalidReference(format!("repository name must not be more than {MAX_NAME} characters")));
     }
     let digest = match digest {
         None => None,
         // A digest with too few digits does not even have the shape of a digest.
         Some(text) if text.split_once(':').is_none_or(|(_, hex)| hex.len() < 32) => return Err(invalid()),
-        Some(text) => Some(text.parse().map_err(|error: InvalidDigest| error.to_string())?),
+        Some(text) => Some(text.parse().map_err(|error: InvalidDigest| InvalidReference(error.to_string()))?),
     };
     Ok(Reference { registry: registry.to_owned(), repository, tag: tag.map(str::to_owned), digest })
 }

@@ -7,6 +7,11 @@ use crate::mirror::By;
 use crate::reference::Reference;
 use crate::short_names::ShortNames;
 
+/// The place of a mistake in the registries' settings, and the rule that it breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidSetting(pub(crate) String);
+
 /// Rules about registries; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registries {
@@ -58,6 +63,7 @@ impl Registries {
     /// Reads the text of a `registries.conf`; `subject` names it in errors.
     pub fn parse(subject: &str, text: &str) -> Result<Self, Error> {
         let refuse = |problem: String| Error::Configuration { subject: subject.to_owned(), problem };
+        let invalid = |problem: InvalidSetting| refuse(problem.to_string());
         if text.len() > MAX_FILE {
             return Err(Error::Limit { subject: subject.to_owned(), what: "size in bytes", limit: MAX_FILE as u64 });
         }
@@ -65,13 +71,13 @@ impl Registries {
         if document.get("registries").is_some() {
             return Err(refuse("version 1 format ([registries.search]) is not supported; use [[registry]] tables".to_owned()));
         }
-        let tables = tables(document.as_table(), "registry").map_err(&refuse)?;
+        let tables = tables(document.as_table(), "registry").map_err(invalid)?;
         if tables.len() > MAX_RULES {
             return Err(Error::Limit { subject: subject.to_owned(), what: "number of registries", limit: MAX_RULES as u64 });
         }
-        let rules: Vec<Rule> = tables.into_iter().map(Rule::read).collect::<Result<_, _>>().map_err(&refuse)?;
-        let short_names = ShortNames::read(document.as_table()).map_err(&refuse)?;
-        let helpers = texts(document.as_table(), "credential-helpers").map_err(&refuse)?.unwrap_or_default();
+        let rules: Vec<Rule> = tables.into_iter().map(Rule::read).collect::<Result<_, _>>().map_err(invalid)?;
+        let short_names = ShortNames::read(document.as_table()).map_err(invalid)?;
+        let helpers = texts(document.as_table(), "credential-helpers").map_err(invalid)?.unwrap_or_default();
         Ok(Self { rules, short_names, helpers })
     }
 
@@ -86,9 +92,9 @@ impl Registries {
     }
 
     /// Adds mirrors of a registry or a part of it. With `never`, the source itself is no longer asked.
-    pub(crate) fn add_mirrors(&mut self, source: &str, mirrors: &[&str], by: By, never: bool) -> Result<(), String> {
+    pub(crate) fn add_mirrors(&mut self, source: &str, mirrors: &[&str], by: By, never: bool) -> Result<(), InvalidSetting> {
         if let Some(place) = mirrors.iter().chain([&source]).find(|place| place.contains("://") || place.contains('@')) {
-            return Err(format!("{place}: a registry or repository has neither scheme nor digest"));
+            return Err(InvalidSetting(format!("{place}: a registry or repository has neither scheme nor digest")));
         }
         let pulls = match by {
             By::Digest => Pulls::DigestOnly,
@@ -96,7 +102,7 @@ impl Registries {
         };
         let known = self.rules.iter().position(|rule| rule.prefix == source);
         if known.is_none() && self.rules.len() >= MAX_RULES {
-            return Err(format!("{source}: there are rules for {MAX_RULES} registries already"));
+            return Err(InvalidSetting(format!("{source}: there are rules for {MAX_RULES} registries already")));
         }
         // Settings of a registry as a whole apply to its parts and to mirrors in it, too.
         let whole = |name: &str| self.rule_of(name).map_or((false, false), |rule| (rule.insecure, rule.blocked));
@@ -180,21 +186,22 @@ impl Rule {
         }
     }
 
-    fn read(table: &Table) -> Result<Self, String> {
+    fn read(table: &Table) -> Result<Self, InvalidSetting> {
         let (prefix, location) = (text(table, "prefix")?, text(table, "location")?);
-        let prefix = prefix.or_else(|| location.clone()).ok_or("a registry needs a location or a prefix")?;
+        let prefix =
+            prefix.or_else(|| location.clone()).ok_or_else(|| InvalidSetting("a registry needs a location or a prefix".to_owned()))?;
         if location.is_none() && prefix.starts_with("*.") && text(table, "prefix")?.is_none() {
-            return Err(format!("registry {prefix}: a wildcard needs to be the prefix"));
+            return Err(InvalidSetting(format!("registry {prefix}: a wildcard needs to be the prefix")));
         }
         for place in location.iter().chain([&prefix]) {
             if place.contains("://") {
-                return Err(format!("registry {place}: a location has no scheme; write the host and the path alone"));
+                return Err(InvalidSetting(format!("registry {place}: a location has no scheme; write the host and the path alone")));
             }
         }
         if let Some(rest) = prefix.strip_prefix('*')
             && (!rest.starts_with('.') || rest.contains(['*', '/', ':', '@']))
         {
-            return Err(format!("registry {prefix}: a wildcard stands for the first part of a host, as in *.example.com"));
+            return Err(InvalidSetting(format!("registry {prefix}: a wildcard stands for the first part of a host, as in *.example.com")));
         }
         let mirrors = tables(table, "mirror")?.into_iter().map(Mirror::read).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -239,48 +246,52 @@ impl Rule {
 }
 
 impl Mirror {
-    fn read(table: &Table) -> Result<Self, String> {
-        let location = text(table, "location")?.ok_or("a mirror needs a location")?;
+    fn read(table: &Table) -> Result<Self, InvalidSetting> {
+        let location = text(table, "location")?.ok_or_else(|| InvalidSetting("a mirror needs a location".to_owned()))?;
         let pulls = match text(table, "pull-from-mirror")?.as_deref() {
             None | Some("all" | "") => Pulls::All,
             Some("digest-only") => Pulls::DigestOnly,
             Some("tag-only") => Pulls::TagOnly,
-            Some(other) => return Err(format!("mirror {location}: pull-from-mirror is {other:?}, expected all, digest-only or tag-only")),
+            Some(other) => {
+                return Err(InvalidSetting(format!(
+                    "mirror {location}: pull-from-mirror is {other:?}, expected all, digest-only or tag-only"
+                )));
+            }
         };
         if location.contains("://") {
-            return Err(format!("mirror {location}: a location has no scheme; write the host and the path alone"));
+            return Err(InvalidSetting(format!("mirror {location}: a location has no scheme; write the host and the path alone")));
         }
         Ok(Self { location, insecure: flag(table, "insecure")?, pulls })
     }
 }
 
-pub(crate) fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
+pub(crate) fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, InvalidSetting> {
     match table.get(key) {
         None => Ok(Vec::new()),
         Some(Item::ArrayOfTables(list)) => Ok(list.iter().collect()),
-        Some(_) => Err(format!("{key}: expected [[{key}]] tables")),
+        Some(_) => Err(InvalidSetting(format!("{key}: expected [[{key}]] tables"))),
     }
 }
 
-pub(crate) fn text(table: &Table, key: &str) -> Result<Option<String>, String> {
+pub(crate) fn text(table: &Table, key: &str) -> Result<Option<String>, InvalidSetting> {
     match table.get(key) {
         None => Ok(None),
-        Some(item) => item.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| format!("{key}: expected text")),
+        Some(item) => item.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| InvalidSetting(format!("{key}: expected text"))),
     }
 }
 
 /// Returns a list of texts; `None` when it is absent.
-pub(crate) fn texts(table: &Table, key: &str) -> Result<Option<Vec<String>>, String> {
-    let refuse = || format!("{key}: expected a list of texts");
+pub(crate) fn texts(table: &Table, key: &str) -> Result<Option<Vec<String>>, InvalidSetting> {
+    let refuse = || InvalidSetting(format!("{key}: expected a list of texts"));
     let Some(item) = table.get(key) else { return Ok(None) };
     let list = item.as_array().ok_or_else(refuse)?;
     list.iter().map(|value| value.as_str().map(str::to_owned).ok_or_else(refuse)).collect::<Result<_, _>>().map(Some)
 }
 
-fn flag(table: &Table, key: &str) -> Result<bool, String> {
+fn flag(table: &Table, key: &str) -> Result<bool, InvalidSetting> {
     match table.get(key) {
         None => Ok(false),
-        Some(item) => item.as_bool().ok_or_else(|| format!("{key}: expected true or false")),
+        Some(item) => item.as_bool().ok_or_else(|| InvalidSetting(format!("{key}: expected true or false"))),
     }
 }
 
@@ -354,7 +365,7 @@ insecure = true
         assert_eq!(sources.iter().map(|source| source.insecure).collect::<Vec<_>>(), [false, true]);
         registries.rules.resize(MAX_RULES, Rule::plain("x.example"));
         let refused = registries.add_mirrors("y.example", &["m.example"], By::Tag, false).unwrap_err();
-        assert_eq!(refused, "y.example: there are rules for 10000 registries already");
+        assert_eq!(refused.to_string(), "y.example: there are rules for 10000 registries already");
     }
 
     #[test]

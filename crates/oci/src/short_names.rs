@@ -8,7 +8,7 @@ use toml_edit::Table;
 
 use crate::error::Error;
 use crate::reference::Reference;
-use crate::registries::{Registries, texts};
+use crate::registries::{InvalidSetting, Registries, texts};
 
 /// Meanings of short names; Docker Hub when nothing is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub(crate) struct ShortNames {
 }
 
 impl ShortNames {
-    pub(crate) fn read(table: &Table) -> Result<Self, String> {
+    pub(crate) fn read(table: &Table) -> Result<Self, InvalidSetting> {
         let mut aliases = BTreeMap::new();
         if let Some(item) = table.get("aliases") {
-            for (name, value) in item.as_table_like().ok_or("aliases: expected a table")?.iter() {
-                let value = value.as_str().ok_or_else(|| format!("aliases.{name}: expected text"))?;
+            for (name, value) in item.as_table_like().ok_or_else(|| InvalidSetting("aliases: expected a table".to_owned()))?.iter() {
+                let value = value.as_str().ok_or_else(|| InvalidSetting(format!("aliases.{name}: expected text")))?;
                 // An empty value removes an alias of an earlier file.
                 if !value.is_empty() {
-                    Reference::parse(value).map_err(|error| format!("aliases.{name}: {error}"))?;
+                    Reference::parse(value).map_err(|error| InvalidSetting(format!("aliases.{name}: {error}")))?;
                 }
                 aliases.insert(name.to_owned(), value.to_owned());
             }

@@ -33,6 +33,22 @@ pub(crate) use files::read_if_there;
 pub(crate) use places::{SignaturePlace, signature_place};
 pub(crate) use stored::{SIGSTORE_SIGNATURE, Signature};
 
+/// The place of a mistake in a policy or a signature's text, and the rule that it breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(String);
+
+/// Why a requirement of the policy is not met, in the sentences of container tools.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Rejection(String);
+
+impl From<Malformed> for Rejection {
+    fn from(malformed: Malformed) -> Self {
+        Self(malformed.0)
+    }
+}
+
 /// The most signatures of one image in one place.
 pub(crate) const MAX_SIGNATURES: usize = 128;
 /// The largest signature or payload, in bytes. Real ones have a few thousand; all signatures of an image are held in memory at once.

@@ -52,7 +52,7 @@ fn with_package(name: &str, package: &str) -> CatalogFact {
     ];
     let text = blobs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let content = Catalog::load(&MemorySource::of("catalog.json", text), &Limits::default()).unwrap();
-    CatalogFact { name: name.to_owned(), content: CatalogContent::Held(Arc::new(ModelSource::new(content))), ..catalog(name, STABLE) }
+    CatalogFact { name: name.to_owned(), content: CatalogContent::Served(Arc::new(ModelSource::new(content))), ..catalog(name, STABLE) }
 }
 
 /// The newest version also brings an object of this kind, which the cluster does not serve.
@@ -88,22 +88,22 @@ const SITUATIONS: [Situation; 39] = [
             .catalogs
             .push(CatalogFact { content: CatalogContent::Broken { reason: "no".to_owned(), last: None }, ..catalog("bad", STABLE) });
     }),
-    ("name misspelt", |scene| scene.wish("packageName", json!("widget"))),
-    ("name unknown", |scene| scene.wish("packageName", json!("strange"))),
-    ("version unknown", |scene| scene.wish("version", json!("9.x"))),
-    ("version is no range", |scene| scene.wish("version", json!("1.2.3.4"))),
-    ("older version", |scene| scene.wish("version", json!("1.0.0"))),
-    ("channel misspelt", |scene| scene.wish("channels", json!(["stabel"]))),
+    ("name misspelt", |scene| scene.request("packageName", json!("widget"))),
+    ("name unknown", |scene| scene.request("packageName", json!("strange"))),
+    ("version unknown", |scene| scene.request("version", json!("9.x"))),
+    ("version is no range", |scene| scene.request("version", json!("1.2.3.4"))),
+    ("older version", |scene| scene.request("version", json!("1.0.0"))),
+    ("channel misspelt", |scene| scene.request("channels", json!(["stabel"]))),
     ("channel gone", |scene| {
-        scene.wish("channels", json!(["stable"]));
+        scene.request("channels", json!(["stable"]));
         scene.catalogs = vec![catalog("main", "channel fast: 1.0.0 1.1.0<1.0.0 2.0.0<1.1.0")];
     }),
     ("channel with a quote", |scene| {
-        scene.wish("channels", json!(["nothing"]));
+        scene.request("channels", json!(["nothing"]));
         scene.catalogs = vec![catalog("main", "channel it's$(id): 1.0.0 1.1.0<1.0.0 2.0.0<1.1.0")];
     }),
-    ("selector", |scene| scene.wish("selector", json!({"matchLabels": {"tier": "gold"}}))),
-    ("selector is none", |scene| scene.wish("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]}))),
+    ("selector", |scene| scene.request("selector", json!({"matchLabels": {"tier": "gold"}}))),
+    ("selector is none", |scene| scene.request("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]}))),
     ("equal catalogs", |scene| scene.catalogs.push(catalog("other", STABLE))),
     ("no edge", |scene| scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0\nchannel old: 1.1.0")]),
     ("dependency away", |scene| scene.catalogs = vec![catalog("main", &format!("{STABLE}\nneeds 2.0.0 olm.package.required"))]),
@@ -297,7 +297,7 @@ fn obey(scene: &mut Scene, line: &str) -> bool {
             let theirs = |live: &Live| matches!(live, Live::Present(live) if live["metadata"]["ownerReferences"][0]["name"] == **name);
             scene.live.retain(|_, live| !theirs(live));
         }
-        [["mainstay", "install", package]] => scene.wish("packageName", json!(package)),
+        [["mainstay", "install", package]] => scene.request("packageName", json!(package)),
         [["mainstay", "install", _, "--catalog", _]] => scene.live.retain(|_, live| *live != Live::NotServed),
         [["echo", policy], ["kubectl", "apply", "--server-side", "-f", "-"]] => {
             let policy: Value = serde_json::from_str(policy).unwrap();
@@ -310,7 +310,7 @@ fn obey(scene: &mut Scene, line: &str) -> bool {
         }
         [["mainstay", "graph", package]] => {
             let has = |catalog: &CatalogFact| match &catalog.content {
-                CatalogContent::Held(source) => source.package(package).is_some(),
+                CatalogContent::Served(source) => source.package(package).is_some(),
                 _ => false,
             };
             assert!(scene.catalogs.iter().any(has), "{line}: no catalog has the package");

@@ -31,8 +31,8 @@ fn upgrade(old: impl FnOnce(&mut Value), new: impl FnOnce(&mut Value), objects: 
     scene.bundles.insert(image("1.0.0"), Ok(bundle("1.0.0", old)));
     scene.bundles.insert(image("1.1.0"), Ok(bundle("1.1.0", new)));
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
-    scene.wish("upgradeConstraintPolicy", json!("SelfCertified"));
+    scene.request("version", json!("1.1.0"));
+    scene.request("upgradeConstraintPolicy", json!("SelfCertified"));
     scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
     let (_, plan, snapshot) = scene.decide();
     let mut extra = Extra::default();
@@ -132,7 +132,7 @@ fn fields_that_are_lost() {
     assert_eq!(existing(colour, keeps, &objects).losing_count, 0);
 }
 
-/// MS-PLAN-01: a version that is gone, one that is only not served any more, and one that is stored instead: custom resources are held
+/// MS-PLAN-01: a version that is gone, one that is only no longer served, and one that is stored instead: custom resources are held
 /// against the version in which they will be read.
 #[test]
 fn versions_that_go() {

@@ -253,7 +253,7 @@ fn blame_stays_where_it_belongs() {
     let scene = planned(text);
     let told_ = told(&scene);
     assert!(told_.starts_with("Retrying: ") && told_.contains("gadgets") && told_.contains(">=5.0.0"), "{told_}");
-    // The neighbour whose wish is hopeless.
+    // The neighbour whose request is hopeless.
     let mut scene = planned("widgets 1.0.0\ngadgets 1.0.0");
     peer(&mut scene, "gadgets", None, &json!({"version": "9.x"}));
     peer(&mut scene, "nonsense", None, &json!({}));
@@ -270,7 +270,7 @@ fn blame_stays_where_it_belongs() {
 #[test]
 fn dependents_are_known() {
     let CatalogFact { name, labels, priority, content, .. } = catalog("main", PAIR);
-    let CatalogContent::Held(source) = &content else { panic!() };
+    let CatalogContent::Served(source) = &content else { panic!() };
     let catalogs = [CandidateCatalog { name: &name, labels: &labels, priority, state: CatalogState::Content(&**source) }];
     let choice = |package: &str, version: &str| {
         (
@@ -293,7 +293,7 @@ fn dependents_are_known() {
     let text = format!("{PAIR}\nboats 1.0.0 uses Sail\nsails 1.0.0 gives Sail");
     let mut scene = planned(&text);
     scene.extension["spec"]["source"]["catalog"]["packageName"] = json!("sails");
-    scene.wish("version", json!("9.x"));
+    scene.request("version", json!("9.x"));
     peer(&mut scene, "gadgets", Some("2.0.0"), &json!({}));
     peer(&mut scene, "boats", Some("1.0.0"), &json!({}));
     let needed = needed_by(&scene.decide().2);

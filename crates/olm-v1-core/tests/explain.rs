@@ -163,20 +163,20 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2023-11-14T22:13:20Z"})
 }
 
-/// MS-EXPL-02, OLM1-SEL-10, OLM1-UPG-04: no bundle: which part of the wish no catalog meets, what each had, and a change that was tried.
+/// MS-EXPL-02, OLM1-SEL-10, OLM1-UPG-04: no bundle: which part of the request no catalog meets, what each had, and a change that was tried.
 #[test]
 fn nothing_to_choose() {
     assert_snapshot!(table(&[
-        ("a name that is nearly right", told(|case| case.scene.wish("packageName", json!("widget")))),
-        ("a name that is like none", told(|case| case.scene.wish("packageName", json!("strange")))),
+        ("a name that is nearly right", told(|case| case.scene.request("packageName", json!("widget")))),
+        ("a name that is like none", told(|case| case.scene.request("packageName", json!("strange")))),
         ("no catalog at all", told(|case| case.scene.catalogs.clear())),
-        ("an unknown channel", told(|case| case.scene.wish("channels", json!(["stabel"])))),
-        ("an unknown version", told(|case| case.scene.wish("version", json!("9.x")))),
-        ("an unknown version after an install", with("1.1.0", |case| case.scene.wish("version", json!("9.x")))),
-        ("no way in the graph", with("2.0.0", |case| case.scene.wish("version", json!("1.0.0")))),
-        ("no range", told(|case| case.scene.wish("version", json!("1.2.3.4")))),
-        ("no selector", told(|case| case.scene.wish("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})))),
-        ("left out by the selector", told(|case| case.scene.wish("selector", json!({"matchLabels": {"tier": "gold"}})))),
+        ("an unknown channel", told(|case| case.scene.request("channels", json!(["stabel"])))),
+        ("an unknown version", told(|case| case.scene.request("version", json!("9.x")))),
+        ("an unknown version after an install", with("1.1.0", |case| case.scene.request("version", json!("9.x")))),
+        ("no way in the graph", with("2.0.0", |case| case.scene.request("version", json!("1.0.0")))),
+        ("no range", told(|case| case.scene.request("version", json!("1.2.3.4")))),
+        ("no selector", told(|case| case.scene.request("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})))),
+        ("left out by the selector", told(|case| case.scene.request("selector", json!({"matchLabels": {"tier": "gold"}})))),
         ("two equal catalogs", told(|case| case.scene.catalogs.push(catalog("other", STABLE)))),
     ]));
 }
@@ -472,15 +472,15 @@ fn absence_is_no_reason_to_remove() {
         ("package gone", "unknown-package", |case| case.scene.catalogs = vec![named("main", "widgetz")]),
         ("version gone", "no-update-edge", |case| case.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0")]),
         ("version gone and asked for", "unknown-version", |case| {
-            case.scene.wish("version", json!("1.1.0"));
+            case.scene.request("version", json!("1.1.0"));
             case.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0")];
         }),
         ("channel gone", "unknown-channel", |case| {
-            case.scene.wish("channels", json!(["stable"]));
+            case.scene.request("channels", json!(["stable"]));
             case.scene.catalogs = vec![catalog("main", "channel fast: 2.0.0")];
         }),
         ("its catalog is away, another one has other versions", "unknown-package", |case| {
-            case.scene.wish("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
+            case.scene.request("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
             case.scene.catalogs = vec![catalog("other", "channel stable: 2.0.0")];
         }),
     ];
@@ -519,7 +519,7 @@ fn absence_is_no_reason_to_remove() {
     assert!(case.explain().next.unwrap().commands.iter().any(|command| command == "mainstay install widgetz"));
     let mut case = Case::new();
     case.scene.have("1.0.0", State::Deployed);
-    case.scene.wish("version", json!("2.0.0"));
+    case.scene.request("version", json!("2.0.0"));
     assert!(!case.explain().proposals().is_empty());
 }
 
@@ -549,7 +549,7 @@ fn named(name: &str, package: &str) -> CatalogFact {
     ];
     let text = blobs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let content = Catalog::load(&MemorySource::of("catalog.json", text), &Limits::default()).unwrap();
-    CatalogFact { name: name.to_owned(), content: CatalogContent::Held(Arc::new(ModelSource::new(content))), ..catalog(name, STABLE) }
+    CatalogFact { name: name.to_owned(), content: CatalogContent::Served(Arc::new(ModelSource::new(content))), ..catalog(name, STABLE) }
 }
 
 /// MS-EXPL-04, OLM1-UPG-01, OLM1-UPG-11: healthy and idle, and still not the newest: the one thing that holds it back.
@@ -557,12 +557,12 @@ fn named(name: &str, package: &str) -> CatalogFact {
 fn why_not_upgraded() {
     assert_snapshot!(table(&[
         ("the newest", with("2.0.0", |_| {})),
-        ("pinned", with("1.1.0", |case| case.scene.wish("version", json!("1.1.0")))),
+        ("pinned", with("1.1.0", |case| case.scene.request("version", json!("1.1.0")))),
         (
             "another channel",
             with("1.1.0", |case| {
                 case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 1.1.0<1.0.0\nchannel fast: 1.1.0 2.0.0<1.1.0")];
-                case.scene.wish("channels", json!(["stable"]));
+                case.scene.request("channels", json!(["stable"]));
             })
         ),
         ("no update edge", with("1.0.0", |case| case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0<1.1.0")])),
@@ -570,7 +570,7 @@ fn why_not_upgraded() {
             "its catalog is left out",
             with("1.1.0", |case| {
                 case.scene.catalogs = vec![catalog("main", "channel stable: 1.1.0"), catalog("other", STABLE)];
-                case.scene.wish("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
+                case.scene.request("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
             })
         ),
         (
@@ -579,7 +579,7 @@ fn why_not_upgraded() {
                 case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0<1.1.0\nrange 2.0.0 >=1.1.0 <2.0.0")];
             })
         ),
-        ("pinned below the next step", with("1.0.0", |case| case.scene.wish("version", json!("1.0.0")))),
+        ("pinned below the next step", with("1.0.0", |case| case.scene.request("version", json!("1.0.0")))),
         (
             "the newest is deprecated",
             with("1.1.0", |case| {
@@ -608,7 +608,7 @@ fn why_not_upgraded() {
         (
             "made along with another one's change",
             with("1.1.0", |case| {
-                case.scene.wish("version", json!("1.1.0"));
+                case.scene.request("version", json!("1.1.0"));
                 case.scene.extension["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": "gears-7f3a"});
             })
         ),
@@ -638,7 +638,7 @@ fn waiting_for_people_and_controllers() {
         (
             "another problem than before",
             told(|case| {
-                case.scene.wish("version", json!("9.x"));
+                case.scene.request("version", json!("9.x"));
                 let note = "no bundles found for package \"widgets\" matching version \"9.x\"".to_owned();
                 let since = Timestamp::from_second(1_700_000_290).ok();
                 case.events = vec![EventFact { warning: true, reason: "Retrying".to_owned(), note, since, at: since }];
@@ -665,7 +665,7 @@ fn waiting_for_people_and_controllers() {
 /// MS-EXPL-02, OLM1-CAT-08, OLM1-CAT-09: a catalog by itself.
 #[test]
 fn catalogs() {
-    let tell = |catalog: &Value, content: Option<Result<(usize, usize), String>>, used_by: &[&str]| {
+    let tell = |catalog: &Value, content: Option<Result<(usize, usize), SharedError>>, used_by: &[&str]| {
         let facts = CatalogFacts {
             catalog: serde_json::from_value(catalog.clone()).unwrap(),
             content,
@@ -705,7 +705,7 @@ fn packages() {
             .catalogs
             .iter()
             .map(|fact| {
-                let CatalogContent::Held(source) = &fact.content else { panic!("no content") };
+                let CatalogContent::Served(source) = &fact.content else { panic!("no content") };
                 CandidateCatalog {
                     name: &fact.name,
                     labels: &fact.labels,
@@ -767,7 +767,7 @@ fn explanations_are_whole() {
 fn as_json() {
     let mut case = Case::new();
     case.scene.have("1.1.0", State::Deployed);
-    case.scene.wish("version", json!("9.x"));
+    case.scene.request("version", json!("9.x"));
     assert_snapshot!(format!("{:#}", serde_json::to_value(case.explain()).unwrap()));
 }
 
@@ -800,7 +800,7 @@ fn proposals_are_planned() {
     let narrower = Content { fields: vec![("size", Value::Null)], ..Content::default() };
     let mut held = Case::new();
     held.scene.have("1.1.0", State::Deployed);
-    held.scene.wish("version", json!("1.1.0"));
+    held.scene.request("version", json!("1.1.0"));
     assert_eq!(held.explain_weighed(), held.explain(), "what is doable needs no words");
     held.scene.offer("2.0.0", &narrower);
     let action = held.explain_weighed().newer.unwrap().action.unwrap();
@@ -816,7 +816,7 @@ fn proposals_are_planned() {
     // An unknown version: what was proposed first leads to the same refusal.
     let mut stuck = Case::new();
     stuck.scene.have("1.1.0", State::Deployed);
-    stuck.scene.wish("version", json!("9.x"));
+    stuck.scene.request("version", json!("9.x"));
     let before = stuck.explain_weighed().next.unwrap();
     assert!(before.remedy.is_some() && before.refused.is_none(), "{before:?}");
     stuck.scene.offer("2.0.0", &narrower);

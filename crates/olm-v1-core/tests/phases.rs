@@ -138,7 +138,7 @@ fn what_is_gone_is_deleted_last() {
     let more = vec![config("old", false), config("kept", true), config("taken", false), config("leaving", false), account];
     scene.offer("1.1.0", &Content { more, ..Content::default() });
     scene.have("1.1.0", State::Deployed);
-    scene.wish("version", json!("2.0.0"));
+    scene.request("version", json!("2.0.0"));
     scene.touch("ConfigMap", "taken", |live| {
         live["metadata"]["ownerReferences"][0] = json!({"kind": "X", "name": "x", "uid": "x", "controller": true});
     });

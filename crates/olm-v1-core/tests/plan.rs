@@ -109,7 +109,7 @@ fn namespaces_are_made_where_that_is_asked_for() {
             asking("Create", "", &|scene| scene.namespace = present(json!({"name": "work", "deletionTimestamp": "2026-01-01T00:00:00Z"})))
         ),
         ("nobody may look", asking("Create", "", &|scene| scene.namespace = Live::Unreadable("namespaces \"work\" is forbidden".into()))),
-        ("no bundle", asking("Create", "", &|scene| scene.wish("version", json!("9.x")))),
+        ("no bundle", asking("Create", "", &|scene| scene.request("version", json!("9.x")))),
         ("another value", asking("Yes", "", &|_| {})),
         ("an approval comes first", asking("Create", "", &|scene| scene.lifecycle.policies = vec![policy.clone()])),
         ("the controller's own account", asking("Create", &template, &own)),
@@ -158,19 +158,19 @@ fn objects_carry_labels_and_owner() {
     }
 }
 
-/// OLM1-SEL-01, OLM1-SEL-02, OLM1-SEL-09, OLM1-UPG-03, OLM1-UPG-04, OLM1-UPG-05, OLM1-CTRL-03, OLM1-CTRL-06: a wish that cannot be met
+/// OLM1-SEL-01, OLM1-SEL-02, OLM1-SEL-09, OLM1-UPG-03, OLM1-UPG-04, OLM1-UPG-05, OLM1-CTRL-03, OLM1-CTRL-06: a request that cannot be met
 /// changes nothing; what is installed is still shown, and deprecations keep what they said.
 #[test]
 fn refused_resolutions() {
     let known = json!([{"type": "BundleDeprecated", "status": "True", "reason": "Deprecated", "message": "\nold", "observedGeneration": 2,
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     assert_snapshot!(table(&[
-        ("nothing installed", case(|scene| scene.wish("version", json!("9.x")))),
+        ("nothing installed", case(|scene| scene.request("version", json!("9.x")))),
         (
             "an older one installed, deprecations known",
             case(|scene| {
                 scene.have("1.0.0", State::Deployed);
-                scene.wish("version", json!("9.x"));
+                scene.request("version", json!("9.x"));
                 scene.extension["status"] = json!({"conditions": known});
             })
         ),
@@ -178,8 +178,8 @@ fn refused_resolutions() {
             "installed is outside the range, no successor inside",
             case(|scene| {
                 scene.have("1.0.0", State::Deployed);
-                scene.wish("version", json!(">=2.0.0"));
-                scene.wish("channels", json!(["stable", "fast"]));
+                scene.request("version", json!(">=2.0.0"));
+                scene.request("channels", json!(["stable", "fast"]));
             })
         ),
         (
@@ -195,10 +195,10 @@ fn refused_resolutions() {
             case(|scene| scene.catalogs[0].content =
                 CatalogContent::Failed("error: received unexpected response status code 503".to_owned()))
         ),
-        ("no range", case(|scene| scene.wish("version", json!("one or two")))),
+        ("no range", case(|scene| scene.request("version", json!("one or two")))),
         (
             "no selector",
-            case(|scene| scene.wish("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]})))
+            case(|scene| scene.request("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]})))
         ),
     ]));
 }
@@ -221,8 +221,8 @@ fn selecting_catalogs() {
         |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
     assert_snapshot!(table(&[
         ("equal priorities", two(&|_| {})),
-        ("equal priorities, a range", two(&|scene| scene.wish("version", json!("1.x")))),
-        ("equal priorities, a range that one has", two(&|scene| scene.wish("version", json!("1.5.0")))),
+        ("equal priorities, a range", two(&|scene| scene.request("version", json!("1.x")))),
+        ("equal priorities, a range that one has", two(&|scene| scene.request("version", json!("1.5.0")))),
         ("a higher priority", two(&|scene| scene.catalogs[1].priority = 10)),
         ("a lower priority", two(&|scene| scene.catalogs[1].priority = -100)),
         ("one is switched off", two(&|scene| scene.catalogs[0].content = CatalogContent::Unavailable)),
@@ -231,26 +231,29 @@ fn selecting_catalogs() {
             "one is not served and not selected",
             two(&|scene| {
                 scene.catalogs[0].content = CatalogContent::NotServing;
-                scene.wish("selector", json!({"matchLabels": {label: "other"}}));
+                scene.request("selector", json!({"matchLabels": {label: "other"}}));
             })
         ),
-        ("by name", two(&|scene| scene.wish("selector", json!({"matchLabels": {label: "main"}})))),
-        ("by label", two(&|scene| scene.wish("selector", json!({"matchLabels": {"example.com/support": "production"}})))),
-        ("by several values", two(&|scene| scene.wish("selector", expression("example.com/support", "In", &["production", "supported"])))),
-        ("by exclusion of a name", two(&|scene| scene.wish("selector", expression(label, "NotIn", &["main"])))),
-        ("by exclusion of a label", two(&|scene| scene.wish("selector", expression("example.com/support", "DoesNotExist", &[])))),
+        ("by name", two(&|scene| scene.request("selector", json!({"matchLabels": {label: "main"}})))),
+        ("by label", two(&|scene| scene.request("selector", json!({"matchLabels": {"example.com/support": "production"}})))),
+        (
+            "by several values",
+            two(&|scene| scene.request("selector", expression("example.com/support", "In", &["production", "supported"])))
+        ),
+        ("by exclusion of a name", two(&|scene| scene.request("selector", expression(label, "NotIn", &["main"])))),
+        ("by exclusion of a label", two(&|scene| scene.request("selector", expression("example.com/support", "DoesNotExist", &[])))),
         (
             "both forms must hold",
             two(&|scene| {
                 let mut both = expression("example.com/support", "Exists", &[]);
                 both["matchLabels"] = json!({label: "main"});
-                scene.wish("selector", both);
+                scene.request("selector", both);
             })
         ),
         (
             "the empty selector takes all",
             two(&|scene| {
-                scene.wish("selector", json!({}));
+                scene.request("selector", json!({}));
                 scene.catalogs[0].priority = 1;
             })
         ),
@@ -534,7 +537,10 @@ fn crds_change_safely() {
                 scene.touch("CustomResourceDefinition", "widgets", |crd| crd["spec"]["scope"] = json!("Cluster"));
             })
         ),
-        ("a field is dropped, SelfCertified", upgrade(fields(&[]), &|scene| scene.wish("upgradeConstraintPolicy", json!("SelfCertified")))),
+        (
+            "a field is dropped, SelfCertified",
+            upgrade(fields(&[]), &|scene| scene.request("upgradeConstraintPolicy", json!("SelfCertified")))
+        ),
         (
             "a type changes and a field is required",
             upgrade(
@@ -584,7 +590,7 @@ fn an_upgrade_removes_what_is_gone() {
 }
 
 /// OLM1-INST-14, OLM1-UPG-05: what the installed revision leaves must be readable, since nothing looks for it once another one counts; what
-/// an attempt left is looked for again, and does not keep anybody from what is wished now.
+/// an attempt left is looked for again, and does not keep anybody from what is requested now.
 #[test]
 fn what_goes_must_be_readable() {
     let old = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}});
@@ -604,7 +610,7 @@ fn what_goes_must_be_readable() {
         scene.have("1.1.0", State::Deployed);
         scene.have("2.0.0", State::Pending);
         scene.history.as_mut().unwrap().revisions[1].state = State::Failed;
-        scene.wish("version", json!("1.1.0"));
+        scene.request("version", json!("1.1.0"));
         forbid(scene);
     });
     assert_eq!(attempt, "Upgrade 1.1.0 of main");
@@ -624,13 +630,13 @@ fn attempts_are_finished() {
             })
         ),
         (
-            "an upgrade failed, and another wish came since",
+            "an upgrade failed, and another request came since",
             case(|scene| {
                 scene.offer("2.0.0", &Content { more: vec![config("from-the-attempt")], ..Content::default() });
                 scene.have("1.1.0", State::Deployed);
                 scene.have("2.0.0", State::Pending);
                 scene.history.as_mut().unwrap().revisions[1].state = State::Failed;
-                scene.wish("version", json!("1.1.0"));
+                scene.request("version", json!("1.1.0"));
             })
         ),
     ]));
@@ -683,7 +689,7 @@ fn deprecations_are_shown() {
         case(|scene| {
             scene.catalogs = vec![catalog("main", &format!("channel stable: 2.0.0\nchannel fast: 2.0.0\n{lines}"))];
             if !channels.is_empty() {
-                scene.wish("channels", json!(channels));
+                scene.request("channels", json!(channels));
             }
         })
     };
@@ -696,9 +702,9 @@ fn deprecations_are_shown() {
     ]));
 }
 
-/// OLM1-UPG-01, OLM1-UPG-05, OLM1-UPG-06, OLM1-UPG-11, OLM1-UPG-12, OLM1-SEL-06: where a wish leads from what is installed.
+/// OLM1-UPG-01, OLM1-UPG-05, OLM1-UPG-06, OLM1-UPG-11, OLM1-UPG-12, OLM1-SEL-06: where a request leads from what is installed.
 #[test]
-fn wishes_and_where_they_lead() {
+fn requests_and_where_they_lead() {
     let from = |installed: Option<&str>, version: Option<&str>, policy: Option<&str>, text: &str| {
         short(|scene| {
             scene.offer("1.2.0", &Content::default());
@@ -709,10 +715,10 @@ fn wishes_and_where_they_lead() {
             }
             scene.catalogs = vec![catalog("main", text)];
             if let Some(version) = version {
-                scene.wish("version", json!(version));
+                scene.request("version", json!(version));
             }
             if let Some(policy) = policy {
-                scene.wish("upgradeConstraintPolicy", json!(policy));
+                scene.request("upgradeConstraintPolicy", json!(policy));
             }
         })
     };

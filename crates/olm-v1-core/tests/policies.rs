@@ -96,7 +96,7 @@ fn which_changes_wait() {
 #[test]
 fn an_approval_is_for_one_change() {
     let mut scene = with(&[json!({"approval": "Always"})]);
-    scene.wish("version", json!("1.0.0"));
+    scene.request("version", json!("1.0.0"));
     let first = gate(&scene);
     assert!(!first.open && !first.kept && first.name.starts_with("widgets-"), "{first:?}");
     let name = &first.name;
@@ -115,7 +115,7 @@ fn an_approval_is_for_one_change() {
     assert_eq!(told(&scene), "Install");
 
     // Another bundle is another change.
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     let second = gate(&scene);
     assert_ne!(second.spec.digest, first.spec.digest);
     assert!(!second.open);
@@ -124,7 +124,7 @@ fn an_approval_is_for_one_change() {
     assert_eq!(marks[0].message, format!("change plan {} took its place", second.name));
 
     // So is other content of the same bundle.
-    scene.wish("version", json!("1.0.0"));
+    scene.request("version", json!("1.0.0"));
     scene.offer("1.0.0", &greedy());
     assert!(!gate(&scene).open);
     assert_ne!(gate(&scene).spec.digest, first.spec.digest);
@@ -167,7 +167,7 @@ fn an_approval_is_bound_to_its_change() {
         ("uid", |scene| scene.extension["metadata"]["uid"] = json!("uid-2")),
         ("namespace", |scene| scene.extension["spec"]["namespace"] = json!("other")),
         ("service account", |scene| scene.extension["spec"]["serviceAccount"]["name"] = json!("other")),
-        ("target bundle", |scene| scene.wish("version", json!("1.1.0"))),
+        ("target bundle", |scene| scene.request("version", json!("1.1.0"))),
         ("content of the target bundle", |scene| scene.offer("2.0.0", &greedy())),
         ("the checks of CRDs", |scene| {
             scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
@@ -220,12 +220,12 @@ fn an_approval_is_bound_to_its_change() {
 fn a_step_of_a_path_is_done() {
     let mut scene = with(&[json!({"approval": "Always"})]);
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     let first = gate(&scene);
     keep(&mut scene, kept(&first, true));
     scene.have("1.1.0", State::Deployed);
-    scene.wish("upgradeConstraintPolicy", json!("SelfCertified"));
-    scene.wish("version", json!("1.0.0"));
+    scene.request("upgradeConstraintPolicy", json!("SelfCertified"));
+    scene.request("version", json!("1.0.0"));
     let next = gate(&scene);
     assert_ne!(next.name, first.name);
     let told = told(&scene);
@@ -237,7 +237,7 @@ fn a_step_of_a_path_is_done() {
 fn an_approval_is_used_up() {
     let mut scene = with(&[json!({"approval": "Always"})]);
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     let upgrade = gate(&scene);
     assert_eq!(upgrade.spec.from.as_ref().map(|from| from.name.as_str()), Some("widgets.v1.0.0"));
     keep(&mut scene, kept(&upgrade, true));
@@ -261,7 +261,7 @@ fn more_permissions_wait() {
     let mut scene = with(&[json!({"approval": "RightsIncrease"})]);
     assert_eq!(told(&scene), "Install", "a first install is no increase");
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     assert_eq!(told(&scene), "Upgrade");
     scene.offer("1.1.0", &greedy());
     let told = told(&scene);
@@ -277,7 +277,7 @@ fn more_permissions_wait() {
     assert!(excess(&summary), "{summary:?}");
     // Less is fine.
     scene.have("1.1.0", State::Deployed);
-    scene.wish("version", json!("2.0.0"));
+    scene.request("version", json!("2.0.0"));
     assert_eq!(self::told(&scene), "Upgrade");
 }
 
@@ -286,7 +286,7 @@ fn more_permissions_wait() {
 fn what_is_installed_is_repaired_meanwhile() {
     let mut scene = with(&[json!({"approval": "Always"})]);
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     let meanwhile = |scene: &Scene| -> Plan { *scene.decide().1.consent.meanwhile.unwrap() };
     let quiet = meanwhile(&scene);
     assert_eq!((quiet.action, quiet.steps.len()), (Action::Reassert, 0));
@@ -329,12 +329,12 @@ fn policies_come_and_go() {
 fn attempts_that_failed() {
     let mut scene = with(&[json!({"approval": "Always"})]);
     scene.have("1.0.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     let upgrade = gate(&scene);
     keep(&mut scene, kept(&upgrade, true));
     scene.have("1.1.0", State::Failed);
     assert_eq!(told(&scene), "Upgrade", "the same change, still approved");
-    scene.wish("version", json!("1.0.0"));
+    scene.request("version", json!("1.0.0"));
     assert!(told(&scene).starts_with("Upgrade\n"), "back to what is installed");
 }
 

@@ -101,8 +101,8 @@ fn config(name: &str, value: &str) -> Value {
 }
 
 fn only(version: &str, scene: &mut Scene) {
-    scene.wish("version", json!(version));
-    scene.wish("upgradeConstraintPolicy", json!("SelfCertified"));
+    scene.request("version", json!(version));
+    scene.request("upgradeConstraintPolicy", json!("SelfCertified"));
 }
 
 /// OLM1-API-02, MS-PLAN-01: a namespace that the controller makes is shown before everything else, with the labels that the bundle wants.
@@ -127,7 +127,7 @@ fn a_namespace_that_is_made_is_shown() {
 fn an_install() {
     let mut extra = Extra::default();
     extra.images.insert(image("2.0.0"), Ok(ImageSize { digest: "sha256:aa".to_owned(), size: 4711 }));
-    extra.images.insert("example.com/widgets:2.0.0".to_owned(), Err("the registry did not answer within 3 s".to_owned()));
+    extra.images.insert("example.com/widgets:2.0.0".to_owned(), Err("the registry did not answer within 3 s".into()));
     assert_snapshot!(case_with(&extra, |scene| {
         scene.offer("2.0.0", &Content { webhook: true, ..Content::default() });
     }));
@@ -254,7 +254,7 @@ fn crds_with_their_custom_resources() {
         ("another field", crds(&some, &harmless)),
         ("nobody may look", {
             let mut extra = Extra::default();
-            extra.instances.insert("widgets.example.com".to_owned(), Err("widgets.example.com is forbidden".to_owned()));
+            extra.instances.insert("widgets.example.com".to_owned(), Err("widgets.example.com is forbidden".into()));
             crds(&extra, &harmless)
         }),
         ("the CRD goes", crds(&some, &gone)),
@@ -311,8 +311,8 @@ fn warnings() {
             deprecated channel stable: use fast
             deprecated bundle widgets.v2.0.0: has a leak";
         scene.catalogs = vec![catalog("main", text)];
-        scene.wish("channels", json!(["stable"]));
-        scene.wish("version", json!("2.0.0"));
+        scene.request("channels", json!(["stable"]));
+        scene.request("version", json!("2.0.0"));
         scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
         let bundle = changed("2.0.0", |csv| {
             csv["spec"]["minKubeVersion"] = json!("1.33.0");
@@ -347,11 +347,11 @@ fn warnings() {
 /// MS-PLAN-01, MS-EXPL-01: what cannot be done says why, and hints that were tried; a package that nobody has is told apart.
 #[test]
 fn refusals() {
-    let step = step_with(&Extra::default(), |scene| scene.wish("version", json!("9.x")));
+    let step = step_with(&Extra::default(), |scene| scene.request("version", json!("9.x")));
     assert_eq!(step.kind, Kind::Refused);
     let problem = step.problem.clone().unwrap();
     assert!(!problem.unknown_package && !problem.hints.is_empty(), "{problem:?}");
-    let unknown = step_with(&Extra::default(), |scene| scene.wish("packageName", json!("nothing")));
+    let unknown = step_with(&Extra::default(), |scene| scene.request("packageName", json!("nothing")));
     assert!(unknown.problem.unwrap().unknown_package);
     assert_snapshot!(told(&step));
 }
@@ -405,7 +405,7 @@ fn provider(catalog: &str, package: &str, api: &Value) -> CatalogFact {
     ];
     let text: String = blobs.iter().map(ToString::to_string).collect();
     let content = Catalog::load(&MemorySource::of("catalog.json", text), &Limits::default()).unwrap();
-    let content = CatalogContent::Held(Arc::new(ModelSource::new(content)));
+    let content = CatalogContent::Served(Arc::new(ModelSource::new(content)));
     CatalogFact {
         name: catalog.to_owned(),
         labels: [("olm.operatorframework.io/metadata.name".to_owned(), catalog.to_owned())].into(),
@@ -420,14 +420,14 @@ fn provider(catalog: &str, package: &str, api: &Value) -> CatalogFact {
 fn what_is_refused_changes_nothing() {
     let change = |scene: &mut Scene| {
         scene.have("1.0.0", State::Deployed);
-        scene.wish("version", json!("9.x"));
+        scene.request("version", json!("9.x"));
     };
     let mut scene = Scene::new();
     change(&mut scene);
     let (_, plan, snapshot) = scene.decide();
     let permissions = |scene: &mut Scene| {
         change(scene);
-        scene.wish("version", json!("2.0.0"));
+        scene.request("version", json!("2.0.0"));
         scene.policy = scene::permissions(&json!([]));
     };
     for step in [step_with(&Extra::default(), change), step_with(&Extra::default(), permissions)] {

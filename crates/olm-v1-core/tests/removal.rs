@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::preview::CrdChange;
 use mainstay_lifecycle::removal::{Choices, Counted, Dependent, Facts, Owned, Removal, Stays, Tie, needed_by, plan};
 use mainstay_lifecycle::revision::{InstalledBundle, Record};
@@ -50,7 +51,7 @@ fn facts(objects: &[Owned]) -> Facts<'_> {
 fn installed() -> Vec<Owned> {
     let mut scene = Scene::new();
     scene.offer("1.0.0", &Content { webhook: true, ..Content::default() });
-    scene.wish("version", json!("1.0.0"));
+    scene.request("version", json!("1.0.0"));
     let (_, plan, _) = scene.decide();
     let mut objects: Vec<Owned> =
         plan.record.unwrap().objects.iter().cloned().map(|object| Owned { object, tie: Ok(Some(Tie::Reference)) }).collect();
@@ -61,7 +62,7 @@ fn installed() -> Vec<Owned> {
     objects
 }
 
-fn known(namespaces: &[&str]) -> BTreeMap<String, Result<Vec<String>, String>> {
+fn known(namespaces: &[&str]) -> BTreeMap<String, Result<Vec<String>, SharedError>> {
     BTreeMap::from([("widgets.example.com".to_owned(), Ok(namespaces.iter().map(|&name| name.to_owned()).collect()))])
 }
 
@@ -94,7 +95,7 @@ fn what_goes_and_what_stays() {
     assert_eq!(seen.operands, [counted("ConfigMap", "b", 1), counted("Deployment", "a", 2)]);
 
     // Unknown custom resources may exist.
-    let forbidden = BTreeMap::from([("widgets.example.com".to_owned(), Err("forbidden".to_owned()))]);
+    let forbidden = BTreeMap::from([("widgets.example.com".to_owned(), Err("forbidden".into()))]);
     for instances in [forbidden, BTreeMap::new()] {
         let blind = plan(&Facts { instances, ..facts.clone() }).preview;
         assert_eq!((blind.definitions[0].instances, blind.used().count()), (None, 1));
@@ -118,7 +119,7 @@ fn as_a_step() {
         .cloned()
         .map(|own| Owned { tie: own.tie.map(|tie| tie.map(|_| Tie::Through("ClusterExtensionRevision widgets-1".to_owned()))), ..own })
         .collect();
-    let unreadable: Vec<Owned> = objects.iter().cloned().map(|own| Owned { tie: Err("forbidden".to_owned()), ..own }).collect();
+    let unreadable: Vec<Owned> = objects.iter().cloned().map(|own| Owned { tie: Err("forbidden".into()), ..own }).collect();
     let needs = ["clusterextension harbor: harbor.v1.0.0 requires package widgets >=1.0.0".to_owned()];
     let neighbours = ["clusterextension gadgets is in it, or watches it".to_owned()];
     let base = facts(&objects);

@@ -100,7 +100,7 @@ fn definitions_that_differ_otherwise() {
     let (class, risks) = verdict(std::slice::from_ref(&two), &[one(&spec)], &items());
     assert_eq!(class, Class::Impossible);
     assert!(risks[0].ends_with("objects are stored as v2, which the older definition lacks; the API server refuses that"), "{risks:?}");
-    assert!(risks.iter().any(|risk| risk.ends_with("v2 is not served any more; its clients fail")), "{risks:?}");
+    assert!(risks.iter().any(|risk| risk.ends_with("v2 is no longer served; its clients fail")), "{risks:?}");
 
     let both = crd(&json!([version("v1", true, &spec), version("v2", false, &spec)]), &["v1"]);
     let (class, risks) = verdict(std::slice::from_ref(&two), std::slice::from_ref(&both), &items());
@@ -159,7 +159,7 @@ fn upgraded(seconds: i64, newer: &Content) -> Scene {
     scene.offer("1.1.0", newer);
     scene.have("1.0.0", State::Deployed);
     scene.have("1.1.0", State::Deployed);
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     scene.history.as_mut().unwrap().revisions[1].notes.healthy_by = Some(time(0));
     scene.now = Some(time(seconds));
     scene
@@ -231,10 +231,10 @@ fn unsafe_ways_are_not_gone() {
     let words = blocked(&plan.verdict);
     assert_eq!(plan.action, Action::Reassert, "drift is still repaired");
     assert!(words.contains("it is not rolled back to widgets.v1.0.0, which is unsafe") && words.ends_with("work/a"), "{words}");
-    scene.wish("version", json!("2.0.0"));
+    scene.request("version", json!("2.0.0"));
     assert_eq!(scene.short(), "Upgrade 2.0.0 of main", "another version is a way out");
 
-    scene.wish("version", json!("1.1.0"));
+    scene.request("version", json!("1.1.0"));
     scene.instances.insert("Widget".to_owned(), Instances::Known(vec![widget("a", &json!({"size": 1}))]));
     assert_eq!(blocked(&decide(&scene).verdict), WORDS);
 }
@@ -266,7 +266,7 @@ fn the_time_runs_whatever_else_waits() {
     let waiting = |seconds: i64| {
         let mut scene = upgraded(seconds, &Content::default());
         scene.offer("2.0.0", &Content::default());
-        scene.wish("version", json!("2.0.0"));
+        scene.request("version", json!("2.0.0"));
         let spec = serde_json::from_value(json!({"approval": "Always"})).unwrap();
         scene.lifecycle.policies = vec![PolicyFact { name: "all".to_owned(), spec }];
         scene

@@ -101,7 +101,7 @@ pub fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Transition> {
             "Serving" if was == Some(Status::False) && is == Status::True => tell(EventKind::Normal, "Available", &now.message),
             "Serving" if was == Some(Status::True) && is != Status::True => {
                 let wanted = now.reason == "UserSpecifiedUnavailable";
-                let note = if now.message.is_empty() { "the content is not served any more" } else { &now.message };
+                let note = if now.message.is_empty() { "the content is no longer served" } else { &now.message };
                 tell(if wanted { EventKind::Normal } else { EventKind::Warning }, &now.reason, note)
             }
             "Deprecated" if is == Status::True => tell(EventKind::Warning, "Deprecated", now.message.trim()),

@@ -16,14 +16,14 @@ use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
 use mainstay_catalog_store::{CatalogStore, DirectorySource, Links, StoredCatalog, bundle_files};
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::{SharedError, chain};
 use mainstay_image_source::registries::RegistrySettings;
 use mainstay_image_source::{ImageError, ImageSource, UnpackedImage};
 use mainstay_oci::{Credentials, Digest, Error, ErrorKind, Reference, UnpackOptions};
 use mainstay_olm_v1_core::extension::facts::{BundleImage, CertificateProblem, PullFailure, PullProblem};
 
 use crate::catalog::controller::CatalogImages;
-use crate::catalog_secrets::CatalogSecrets;
+use crate::catalog_secrets::{CatalogSecretError, CatalogSecrets};
 use crate::extension::observe::BundleSource;
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
@@ -37,6 +37,15 @@ pub struct Images {
     catalogs: Arc<CatalogStore>,
     secrets: Option<Arc<CatalogSecrets>>,
     parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
+}
+
+/// Why a catalog's pull secret cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum CredentialsError {
+    #[error(transparent)]
+    Secret(#[from] CatalogSecretError),
+    #[error("secret {0}: pull secrets of catalogs are not read here")]
+    NotReadHere(String),
 }
 
 impl Images {
@@ -60,11 +69,11 @@ impl Images {
     }
 
     /// Returns the credentials of a catalog's pull secret.
-    async fn credentials(&self, secret: Option<&str>) -> Result<Option<Credentials>, String> {
+    async fn credentials(&self, secret: Option<&str>) -> Result<Option<Credentials>, CredentialsError> {
         match (secret, &self.secrets) {
             (None, _) => Ok(None),
-            (Some(name), Some(secrets)) => secrets.credentials(name).await.map(Some).map_err(|error| chain(&error)),
-            (Some(name), None) => Err(format!("secret {name}: pull secrets of catalogs are not read here")),
+            (Some(name), Some(secrets)) => Ok(Some(secrets.credentials(name).await?)),
+            (Some(name), None) => Err(CredentialsError::NotReadHere(name.to_owned())),
         }
     }
 
@@ -127,12 +136,12 @@ impl Images {
 impl CatalogImages for Images {
     async fn unpack(&self, _name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure> {
         let reference = Reference::parse_familiar(reference).map_err(|error| catalog_failure(&error))?;
-        let unusable = |problem| PullFailure::other(format!("source catalog content: {problem}"));
+        let unusable = |error: CredentialsError| PullFailure::other(format!("source catalog content: {}", chain(&error)));
         let own = self.credentials(secret).await.map_err(unusable)?;
         self.catalog(&reference, own.as_ref()).await
     }
 
-    async fn forget(&self, _name: &str) -> Result<(), String> {
+    async fn forget(&self, _name: &str) -> Result<(), SharedError> {
         // The store keeps catalogs' content by digest and collects its own garbage; pulled layers are never kept.
         Ok(())
     }
@@ -145,11 +154,11 @@ impl BundleSource for Images {
         let own = match self.credentials(image.pull_secret.as_deref()).await {
             Ok(own) => own,
             // An image pulled earlier for this extension is used without its registry.
-            Err(problem) if self.source.has_unpacked(extension, &reference) => {
-                tracing::debug!(extension, problem, "the catalog's pull secret cannot be used, and is not needed");
+            Err(error) if self.source.has_unpacked(extension, &reference) => {
+                tracing::debug!(extension, error = chain(&error), "the catalog's pull secret cannot be used, and is not needed");
                 None
             }
-            Err(message) => return Err(PullFailure::other(message)),
+            Err(error) => return Err(PullFailure::other(chain(&error))),
         };
         let own = own.as_ref();
         if let Some(digest) = reference.digest()
@@ -171,10 +180,10 @@ impl BundleSource for Images {
         Ok(bundle)
     }
 
-    async fn forget(&self, extension: &str) -> Result<(), String> {
+    async fn forget(&self, extension: &str) -> Result<(), SharedError> {
         let (source, extension) = (self.source.clone(), extension.to_owned());
-        let forget = move || source.remove_unpacked(&extension).map_err(|error| chain(&error));
-        tokio::task::spawn_blocking(forget).await.map_err(|error| error.to_string())?
+        let forget = move || source.remove_unpacked(&extension).map_err(SharedError::new);
+        tokio::task::spawn_blocking(forget).await.map_err(SharedError::new)?
     }
 }
 

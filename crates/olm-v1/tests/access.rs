@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support;
-use crate::support::bench::{Bench, ask, wish};
+use crate::support::bench::{Bench, ask, cluster_extension};
 use crate::support::{Api, extension, namespace, place};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -371,7 +371,7 @@ async fn the_namespace_is_never_made() {
     let bench = Bench::start().await;
     let image = bench.bundle("widgets", "1.0.0", files("1.0.0", &Content::default())).await;
     bench.catalog("test", "widgets", &[("1.0.0", &image)]).await;
-    let mut object = wish("widgets", "widgets", None);
+    let mut object = cluster_extension("widgets", "widgets", None);
     object["spec"]["namespace"] = json!("later");
     bench.api.apply(object).await;
     let missing = "service account \"installer\" not found in namespace \"later\": unable to authenticate with the Kubernetes cluster.";
@@ -409,7 +409,7 @@ async fn plain_objects_are_enough() {
 
     let (code, list) = bench.ask(&[], "GET", EXTENSIONS, None).await;
     assert_eq!((code, list["kind"].as_str(), list["items"].as_array().map(Vec::len)), (200, Some("ClusterExtensionList"), Some(0)));
-    let (code, _) = bench.ask(&[], "POST", EXTENSIONS, Some(&wish("widgets", "widgets", Some("1.0.0")))).await;
+    let (code, _) = bench.ask(&[], "POST", EXTENSIONS, Some(&cluster_extension("widgets", "widgets", Some("1.0.0")))).await;
     assert_eq!(code, 201);
     bench.installed("widgets", "1.0.0").await;
 

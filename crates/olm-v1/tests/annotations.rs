@@ -12,7 +12,7 @@ use mainstay_testing::widgets::{self, Content};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{
     SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry,
 };
@@ -100,7 +100,7 @@ async fn a_namespace_is_made() {
 async fn an_unsafe_change_is_told_and_done() {
     let bench = world().await;
     bench.install("1.0.0").await;
-    bench.api.apply(wish("widgets", "widgets", Some("2.0.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("2.0.0"))).await;
     bench.progressing("widgets", "Retrying", "existingFieldRemoval").await;
     annotate(&bench, &extension("widgets"), CRD_UPGRADE_SAFETY, &json!("Warn:widgets.v1.0.0")).await;
     bench.progressing("widgets", "Retrying", "existingFieldRemoval").await;
@@ -150,7 +150,7 @@ async fn objects_stay() {
     assert_eq!(bench.api.get(&deployment()).await.unwrap()["metadata"]["uid"], before["metadata"]["uid"]);
 
     // Taken up again; its records are new ones.
-    bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("1.0.0"))).await;
     let again = bench.installed("widgets", "1.0.0").await;
     let taken = bench.api.until(&deployment(), |object| object["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]).await;
     assert_eq!(taken["metadata"]["uid"], before["metadata"]["uid"]);

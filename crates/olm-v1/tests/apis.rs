@@ -9,6 +9,7 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use mainstay_bundle::Bundle;
+use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1_core::extension::facts::{BundleImage, Fact, PullFailure};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
@@ -23,7 +24,7 @@ impl BundleSource for Nothing {
         Err(PullFailure { terminal: true, ..PullFailure::other(image.reference.clone()) })
     }
 
-    async fn forget(&self, _extension: &str) -> Result<(), String> {
+    async fn forget(&self, _extension: &str) -> Result<(), SharedError> {
         Ok(())
     }
 }

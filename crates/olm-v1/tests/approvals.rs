@@ -5,7 +5,7 @@ use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::ClientConfig;
 use serde_json::{Value, json};
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{catalog, catalog_image, catalog_object, condition, extension, place};
 
 fn change_plan(name: &str) -> ObjectRef {
@@ -113,7 +113,7 @@ async fn changes_wait_for_their_own_approval() {
     let bench = Bench::start().await;
     bench.api.apply(policy("ask", &json!({"packages": ["wid*"], "approval": "Always"}))).await;
     serve(&bench, &[("widgets", "1.0.0", None, None), ("widgets", "1.1.0", Some("1.0.0"), None), ("gadgets", "1.0.0", None, None)]).await;
-    bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("1.0.0"))).await;
     let first = waits_for(&bench, "widgets", "install widgets.v1.0.0").await;
     let plan = until_phase(&bench, &first, "Pending").await;
     let live = bench.api.get(&extension("widgets")).await.unwrap();
@@ -154,7 +154,7 @@ async fn changes_wait_for_their_own_approval() {
 
     // Repairs do not wait, and the upgrade has a plan of its own.
     let deployment = place("apps/v1", "Deployment", "work", "widgets");
-    bench.api.apply(wish("widgets", "widgets", Some("1.1.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("1.1.0"))).await;
     let second = waits_for(&bench, "widgets", "change from widgets.v1.0.0 to widgets.v1.1.0").await;
     assert_ne!(first, second);
     bench.api.delete(&deployment).await;
@@ -167,7 +167,7 @@ async fn changes_wait_for_their_own_approval() {
 
     // Without the policy the next change is not asked about, and what still waits is superseded.
     bench.api.apply(policy("ask", &json!({"packages": ["*"], "approval": "Always"}))).await;
-    bench.api.apply(wish("gadgets", "gadgets", None)).await;
+    bench.api.apply(cluster_extension("gadgets", "gadgets", None)).await;
     let third = waits_for(&bench, "gadgets", "install gadgets.v1.0.0").await;
     until_phase(&bench, &third, "Pending").await;
     bench.api.delete(&place("lifecycle.mainstay.dev/v1alpha1", "LifecyclePolicy", "", "ask")).await;
@@ -183,7 +183,7 @@ async fn dependencies_come_with_one_approval() {
     let bench = Bench::start().await;
     let gadgets = ("gadgets", "1.0.0", None, Some(("gears", ">=1.0.0")));
     serve(&bench, &[("gears", "1.0.0", None, None), gadgets, ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0")))]).await;
-    bench.api.apply(wish("widgets", "widgets", None)).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", None)).await;
     let (_, refusal) = bench.progressing("widgets", "Retrying", "").await;
     assert_eq!(
         refusal,
@@ -196,7 +196,7 @@ async fn dependencies_come_with_one_approval() {
     bench.api.apply(policy("strict", &json!({"packages": ["g*"], "approval": "Always"}))).await;
     // What `mainstay approve` does: make what is missing, then approve.
     for package in ["gears", "gadgets"] {
-        let mut dependency = wish(package, package, Some("1.0.0"));
+        let mut dependency = cluster_extension(package, package, Some("1.0.0"));
         dependency["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
         bench.api.apply(dependency).await;
     }
@@ -208,7 +208,7 @@ async fn dependencies_come_with_one_approval() {
     // Both need the other's next version.
     bench.api.delete(&place("lifecycle.mainstay.dev/v1alpha1", "LifecyclePolicy", "", "strict")).await;
     bench.api.apply(policy("together", &json!({"resolveDependencies": "Plan", "approval": "Automatic"}))).await;
-    bench.api.apply(wish("gadgets", "gadgets", Some(">=1.0.0"))).await;
+    bench.api.apply(cluster_extension("gadgets", "gadgets", Some(">=1.0.0"))).await;
     serve(
         &bench,
         &[

@@ -6,7 +6,7 @@ use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 
 use crate::support;
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{condition, extension, extension_object, place};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -57,7 +57,7 @@ async fn what_no_catalog_has() {
         assert_eq!(condition(&found, "Progressing")["status"], "True", "{wanted}");
         runs_on(&bench, &before, &text).await;
     }
-    bench.api.apply(wish("others", "nothing-of-the-kind", None)).await;
+    bench.api.apply(cluster_extension("others", "nothing-of-the-kind", None)).await;
     let (found, said) = bench.progressing("others", "Retrying", "").await;
     assert_eq!(said, "no bundles found for package \"nothing-of-the-kind\"");
     assert_eq!(condition(&found, "Installed")["status"], "False");
@@ -163,7 +163,7 @@ async fn permissions_that_only_the_api_misses() {
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "some"},
             "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
         .await;
-    bench.api.apply(wish("widgets", "widgets", None)).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", None)).await;
     let (found, said) = bench.progressing("widgets", "Retrying", "is attempting to grant RBAC permissions not currently held").await;
     assert!(said.contains("{APIGroups:[\"example.com\"], Resources:[\"widgets\"], Verbs:[\"get\" \"list\" \"watch\"]}"), "{said}");
     assert_eq!(condition(&found, "Installed")["status"], "False");
@@ -211,7 +211,7 @@ async fn objects_that_are_taken() {
     for (name, files, text) in cases {
         let image = bench.bundle(name, "1.0.0", files).await;
         bench.catalog(name, name, &[("1.0.0", &image)]).await;
-        bench.api.apply(wish(name, name, None)).await;
+        bench.api.apply(cluster_extension(name, name, None)).await;
         let (found, said) = bench.progressing(name, "Retrying", text).await;
         assert_eq!(condition(&found, "Installed")["status"], "False", "{said}");
         runs_on(&bench, &before, &said).await;
@@ -244,7 +244,7 @@ async fn texts_that_are_too_long() {
 }
 
 /// OLM1-CTRL-03, OLM1-CTRL-04, OLM1-CTRL-11, OLM1-INST-14: a bundle whose Deployment the API refuses: its words, the bundle, a failed
-/// attempt in the record, the installed version untouched; a wish for what is installed, or for a better version, ends it.
+/// attempt in the record, the installed version untouched; a request for what is installed, or for a better version, ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_that_the_api_refuses() {
     let broken = files("1.1.0", &Content::default());

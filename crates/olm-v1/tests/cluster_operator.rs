@@ -136,7 +136,7 @@ fn the_condition() {
     let [zebra, ant] = old;
     let both = format!("{found}\nAdditionally the following errors were encountered while getting extension metadata: {words}");
     assert_eq!(told(&[zebra, odd, ant]), Some(("IncompatibleOperatorsInstalled".to_owned(), both)));
-    let lost = Deployed { extension: "lost".to_owned(), bundle: Err("install record x: no data".to_owned()) };
+    let lost = Deployed { extension: "lost".to_owned(), bundle: Err("install record x: no data".into()) };
     assert_eq!(told(&[lost]).unwrap().1, "ClusterExtension \"lost\": install record x: no data");
     let fine = compat::condition(None, Timestamp::UNIX_EPOCH);
     assert_eq!((fine.kind.as_str(), fine.status, fine.reason.as_str()), ("InstalledOLMOperatorsUpgradeable", Status::True, "AsExpected"));
@@ -260,7 +260,7 @@ fn the_proxy_is_copied() {
     assert_eq!(moved["spec"]["template"]["spec"]["initContainers"][0]["env"], json!([{"name": "HTTPS_PROXY", "value": "http://p:2"}]));
     let ended = plan(&copied, json!({})).unwrap().unwrap();
     assert_eq!(ended["spec"]["template"]["spec"]["containers"][0]["env"], json!([{"name": "OTHER", "value": "x"}]));
-    assert_eq!(deployments::told(&copied, &ended), "the cluster's proxy is not copied any more");
+    assert_eq!(deployments::told(&copied, &ended), "the cluster's proxy is no longer copied");
     let gates = deployments::plan(&deployment, Component::OperatorController, None, Some(&[].into())).unwrap().unwrap();
     let words = "the feature gates are WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
     assert_eq!(deployments::told(&deployment, &gates), words);

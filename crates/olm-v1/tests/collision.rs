@@ -13,7 +13,7 @@ use mainstay_runtime::Cluster;
 use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{operator_controller, place};
 
 /// Who makes an object just before the controller makes one of some resource.
@@ -61,7 +61,7 @@ async fn what_a_stranger_makes_meanwhile_stays_his() {
     his["metadata"]["namespace"] = json!("work");
     // The record is written before everything else.
     *stranger.makes.lock().unwrap() = Some(("/secrets", bench.api.admin.clone(), his.clone()));
-    bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("1.0.0"))).await;
     let refusal = "ConfigMap 'settings' already exists in namespace 'work' and cannot be managed by operator-controller";
     bench.progressing("widgets", "Retrying", refusal).await;
     let settings = place("v1", "ConfigMap", "work", "settings");
@@ -72,7 +72,7 @@ async fn what_a_stranger_makes_meanwhile_stays_his() {
     bench.api.delete(&settings).await;
     bench.installed("widgets", "1.0.0").await;
     assert_eq!(bench.api.get(&settings).await.unwrap()["data"], json!({"a": "1", "b": "2"}));
-    bench.api.apply(wish("widgets", "widgets", Some("1.1.0"))).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", Some("1.1.0"))).await;
     bench.installed("widgets", "1.1.0").await;
     assert_eq!(bench.api.get(&settings).await.unwrap()["data"], json!({"a": "1"}));
 

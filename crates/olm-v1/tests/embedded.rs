@@ -6,7 +6,7 @@ use mainstay_oci::ClientConfig;
 use mainstay_testing::widgets::{Content, files};
 use serde_json::json;
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{catalog, catalog_image, catalog_object, catalog_text, condition, extension, place};
 
 /// OLM1-CTRL-01..03, OLM1-CTRL-07..12, OLM1-CAT-05..08, OLM1-CAT-16, OLM1-INST-13, OLM1-INST-14, OLM1-PERM-01, OLM1-PERM-02,
@@ -31,7 +31,7 @@ async fn an_extension_lives_from_install_to_removal() {
     serde_json::from_value::<ClusterCatalog>(served).unwrap();
 
     // Without an account nothing is installed, and the condition says so.
-    api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+    api.apply(cluster_extension("widgets", "widgets", Some("1.0.0"))).await;
     let waiting = api.until(&extension("widgets"), |object| condition(object, "Installed")["status"] == "Unknown").await;
     assert_eq!(
         condition(&waiting, "Installed")["message"],
@@ -73,7 +73,7 @@ async fn an_extension_lives_from_install_to_removal() {
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one", "namespace": "work"}, "spec": {"size": 3}}),
     )
     .await;
-    api.apply(wish("widgets", "widgets", Some(">=1.0.0"))).await;
+    api.apply(cluster_extension("widgets", "widgets", Some(">=1.0.0"))).await;
     let upgraded = api.until(&extension("widgets"), |object| object["status"]["install"]["bundle"]["version"] == "1.1.0").await;
     assert_eq!(condition(&upgraded, "Progressing")["reason"], "Succeeded");
     let live = api.get(&deployment).await.unwrap();
@@ -83,13 +83,13 @@ async fn an_extension_lives_from_install_to_removal() {
     assert_eq!(widget["spec"]["size"], 3);
 
     // A second extension of the same package finds the CRD taken.
-    api.apply(wish("widgets-again", "widgets", None)).await;
+    api.apply(cluster_extension("widgets-again", "widgets", None)).await;
     let blocked = api.until(&extension("widgets-again"), |object| condition(object, "Progressing")["reason"] == "Retrying").await;
     let message = condition(&blocked, "Progressing")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("already exists in namespace '' and cannot be managed by operator-controller"), "{message}");
 
     // A version that is not there leaves the old one installed.
-    api.apply(wish("widgets", "widgets", Some("9.x"))).await;
+    api.apply(cluster_extension("widgets", "widgets", Some("9.x"))).await;
     let stuck = api.until(&extension("widgets"), |object| condition(object, "Progressing")["reason"] == "Retrying").await;
     assert_eq!(
         condition(&stuck, "Progressing")["message"],

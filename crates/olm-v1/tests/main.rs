@@ -12,7 +12,7 @@ mod collision;
 mod crashes;
 mod embedded;
 mod endpoint;
-mod held;
+mod enforcement;
 mod jobs;
 mod mirrors;
 mod permissions;

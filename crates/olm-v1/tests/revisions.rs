@@ -118,7 +118,7 @@ impl World {
         (self.stop, self.running) = controllers(&self.api, &self.wire);
     }
 
-    async fn wish(&self, version: Option<&str>, annotations: &Value) {
+    async fn request(&self, version: Option<&str>, annotations: &Value) {
         let mut object = extension_object("widgets", "widgets", "work");
         object["metadata"]["annotations"] = annotations.clone();
         if let Some(version) = version {
@@ -174,7 +174,7 @@ fn deployment() -> ObjectRef {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_waits_for_its_deployment() {
     let mut world = World::start(&[("1.0.0", Content { webhook: true, ..Content::default() })]).await;
-    world.wish(None, &json!({})).await;
+    world.request(None, &json!({})).await;
     world.api.until(&deployment(), |live| !live.is_null()).await;
     let said = world.said("Retrying").await;
     assert!(said.starts_with("Deployment work/widgets is not healthy yet: "), "{said}");
@@ -217,10 +217,10 @@ async fn an_unhealthy_upgrade_is_rolled_back() {
     let newer = Content { more: vec![config], fields: vec![("colour", json!({"type": "string"}))], ..Content::default() };
     let world = World::start(&[("1.0.0", Content::default()), ("1.1.0", newer)]).await;
     let asked = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
-    world.wish(Some("1.0.0"), &asked).await;
+    world.request(Some("1.0.0"), &asked).await;
     world.installed("1.0.0").await;
     world.api.make_available(&deployment()).await;
-    world.wish(Some("1.1.0"), &asked).await;
+    world.request(Some("1.1.0"), &asked).await;
     let said = world.said("Blocked").await;
     assert!(
         said.starts_with("widgets.v1.1.0 did not become healthy within 1s: Deployment work/widgets: generation 2 is not observed yet"),
@@ -240,12 +240,12 @@ async fn an_unhealthy_upgrade_is_rolled_back() {
     assert_eq!(states, [(1, State::Superseded, "1.0.0"), (2, State::Failed, "1.1.0"), (3, State::Deployed, "1.0.0")]);
     assert_eq!(history.revisions[1].notes.why.as_deref(), Some(said.as_str()));
 
-    // Drift is repaired, the newer bundle stays away; then the wish changes, and it is tried again.
+    // Drift is repaired, the newer bundle stays away; then the request changes, and it is tried again.
     let drift = Patch::Merge(json!({"spec": {"replicas": 3}}));
     world.api.admin.patch(&deployment(), "", &drift).await.unwrap();
     world.api.until(&deployment(), |live| live["spec"]["replicas"] == 1).await;
     assert_eq!(world.history().await.revisions.len(), 3);
-    world.wish(Some(">=1.1.0"), &json!({})).await;
+    world.request(Some(">=1.1.0"), &json!({})).await;
     world.installed("1.1.0").await;
     world.end().await;
 }
@@ -260,10 +260,10 @@ async fn a_rollback_that_is_killed_is_finished() {
     let asked = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
     let mut kills = 0;
     for at in [0, 1, 6, 9, 10, 11] {
-        world.wish(Some("1.0.0"), &json!({})).await;
+        world.request(Some("1.0.0"), &json!({})).await;
         world.installed("1.0.0").await;
         world.api.make_available(&deployment()).await;
-        world.wish(Some("1.1.0"), &asked).await;
+        world.request(Some("1.1.0"), &asked).await;
         world.api.until(&extension("widgets"), |object| object["status"]["install"]["bundle"]["version"] == "1.1.0").await;
         world.wire.arm(at);
         tokio::select! {
@@ -292,9 +292,9 @@ async fn twelve_upgrades_leave_ten_records() {
     let versions: Vec<String> = (0..13).map(|minor| format!("1.{minor}.0")).collect();
     let bundles: Vec<(&str, Content)> = versions.iter().map(|version| (version.as_str(), Content::default())).collect();
     let world = World::start(&bundles).await;
-    world.wish(Some("1.0.0"), &json!({})).await;
+    world.request(Some("1.0.0"), &json!({})).await;
     world.installed("1.0.0").await;
-    world.wish(None, &json!({})).await;
+    world.request(None, &json!({})).await;
     world.installed("1.12.0").await;
     let history = world.history().await;
     let numbers: Vec<u32> = history.revisions.iter().map(|revision| revision.number).collect();
@@ -324,7 +324,7 @@ async fn what_old_attempts_left_is_cleared() {
         if minor == 11 {
             world.restart().await;
         }
-        world.wish(Some(version), &json!({})).await;
+        world.request(Some(version), &json!({})).await;
         let said = world.said("Retrying").await;
         assert!(said.contains("is not healthy yet") && said.ends_with(&format!("with version {version:?}")), "{said}");
         assert!(world.api.get(&own(minor)).await.is_some());

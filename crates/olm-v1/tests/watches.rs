@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mainstay_objects::{ObjectRef, Patch};
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{operator_controller, place};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -89,7 +89,7 @@ async fn install(bench: &Bench, name: &str) {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "work"}]});
     bench.api.apply(binding).await;
-    let mut object = wish(name, name, Some("1.0.0"));
+    let mut object = cluster_extension(name, name, Some("1.0.0"));
     object["spec"]["serviceAccount"]["name"] = json!(name);
     bench.api.apply(object).await;
     bench.installed(name, "1.0.0").await;

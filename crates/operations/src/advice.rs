@@ -131,7 +131,7 @@ fn earlier(change: &Change, history: &History) -> Option<(String, String)> {
 /// Words an action for a change: a command and its effect. `None` if the change cannot say it, or if it would undo what is asked for.
 fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, String)> {
     let remedy = action.remedy.as_ref()?;
-    if matches!((change, remedy), (Change::Upgrade { .. }, Remedy::Wish(_))) && action.leads_to.is_none() {
+    if matches!((change, remedy), (Change::Upgrade { .. }, Remedy::Request(_))) && action.leads_to.is_none() {
         // The extension stays without any command.
         return None;
     }
@@ -154,7 +154,7 @@ fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, Strin
 /// Describes the effect of a remedy; it follows the command.
 fn does(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::Wish(_) | Remedy::Package(_) => "asks for something else".to_owned(),
+        Remedy::Request(_) | Remedy::Package(_) => "asks for something else".to_owned(),
         Remedy::AcceptedCrds => {
             "goes on all the same; its plan names the custom resources that would lose data, and it asks first".to_owned()
         }
@@ -179,7 +179,7 @@ fn does(remedy: &Remedy) -> String {
 fn concerns_extension(remedy: &Remedy) -> bool {
     match remedy {
         // Another flag of install stands for dependencies.
-        Remedy::Wish(_)
+        Remedy::Request(_)
         | Remedy::AcceptedCrds
         | Remedy::Watch(_)
         | Remedy::Account(_)
@@ -193,7 +193,7 @@ fn concerns_extension(remedy: &Remedy) -> bool {
 /// Words the same change, with the remedy in it, as a command.
 fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
     match (change, remedy) {
-        (Change::Install(request), Remedy::Wish(patch)) => {
+        (Change::Install(request), Remedy::Request(patch)) => {
             let mut request = request.clone();
             for (key, value) in patch.as_object()? {
                 match key.as_str() {
@@ -217,7 +217,7 @@ fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
         (Change::Upgrade { name, version, channels, .. }, Remedy::AcceptedCrds) => {
             Some(format!("{} --crd-safety warn", upgrade(name, version.as_deref(), channels)))
         }
-        (Change::Upgrade { name, version, channels, .. }, Remedy::Wish(patch)) => {
+        (Change::Upgrade { name, version, channels, .. }, Remedy::Request(patch)) => {
             let (mut version, mut channels) = (version.clone(), channels.clone());
             for (key, value) in patch.as_object()? {
                 match key.as_str() {

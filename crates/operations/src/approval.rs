@@ -12,7 +12,7 @@ use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::approval::{self, approved};
 use mainstay_objects::{Expect, ObjectRef, Patch, Step};
 use mainstay_olm_v1_core::extension::approval::dependency_ref;
-use mainstay_olm_v1_core::extension::permissions::{Installer, manifests, needed};
+use mainstay_olm_v1_core::extension::permissions::{Installer, default_account, manifests, needed};
 use mainstay_olm_v1_core::extension::{self, KIND};
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ async fn prepared(
     let name = &bundle.package;
     let objects = bundles::rendered(&content, &namespace, None, settings.gates.certificates())?;
     let grants = needed(&objects, name);
-    let account = format!("{name}-installer");
+    let account = default_account(name);
     let installer = Installer { extension: name.clone(), service_account: account.clone(), namespace: namespace.clone() };
     let extension = json!({
         "apiVersion": API_VERSION, "kind": "ClusterExtension",

@@ -125,7 +125,7 @@ impl CatalogSnapshot {
     /// Returns the catalogs as the planner reads them.
     pub fn facts(&self) -> Vec<CatalogFact> {
         let content = |catalog: &ServedCatalog| match &catalog.content {
-            Ok(content) => CatalogContent::Held(Arc::new(Shared(content.index.clone()))),
+            Ok(content) => CatalogContent::Served(Arc::new(Shared(content.index.clone()))),
             Err(Unavailable::Off) => CatalogContent::Unavailable,
             Err(Unavailable::NotServing(_)) => CatalogContent::NotServing,
             Err(Unavailable::Broken(_)) => CatalogContent::Broken { reason: not_served(&catalog.name), last: None },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
-use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_diagnostics::{Failure, FailureKind, SharedError};
 use mainstay_lifecycle::preview::{CustomResources, ImageSize, NOT_ASKED, Served};
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::Observer;
@@ -33,11 +33,11 @@ pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bo
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
         if !extra.instances.contains_key(name) {
             progress.doing(&format!("look at the custom resources of {name}"));
-            extra.instances.insert(name.to_owned(), instances(session, crd).await.map_err(|failure| failure.to_line()));
+            extra.instances.insert(name.to_owned(), instances(session, crd).await.map_err(SharedError::from));
         }
     }
     if !sizes {
-        let quiet = |reference: String| (reference, Err(NOT_ASKED.to_owned()));
+        let quiet = |reference: String| (reference, Err(SharedError::from(NOT_ASKED)));
         for (reference, size) in wanted.images.into_iter().map(quiet) {
             extra.images.entry(reference).or_insert(size);
         }
@@ -51,8 +51,8 @@ pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bo
     let ask = |reference: String| async move {
         let answer = tokio::time::timeout(PATIENCE, size(client, &reference)).await;
         let answer = match answer {
-            Ok(answer) => answer.map_err(|failure| failure.to_line()),
-            Err(_) => Err(format!("the registry did not answer within {} s", PATIENCE.as_secs())),
+            Ok(answer) => answer.map_err(SharedError::from),
+            Err(_) => Err(format!("the registry did not answer within {} s", PATIENCE.as_secs()).into()),
         };
         (reference, answer)
     };

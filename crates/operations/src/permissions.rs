@@ -10,7 +10,7 @@ use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::revision::{History, Revision};
 use mainstay_olm_v1::manifests::token_access;
 use mainstay_olm_v1_core::extension::account_name;
-use mainstay_olm_v1_core::extension::permissions::{Installer, manifests, needed};
+use mainstay_olm_v1_core::extension::permissions::{Installer, default_account, manifests, needed};
 use mainstay_olm_v1_core::extension::request::request;
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl PermissionsRequest {
         let account = extension.map(account_name).filter(|name| !name.is_empty());
         Installer {
             extension: self.package.clone(),
-            service_account: account.map_or_else(|| format!("{}-installer", self.package), str::to_owned),
+            service_account: account.map_or_else(|| default_account(&self.package), str::to_owned),
             namespace: extension
                 .map(|extension| extension.spec.namespace.clone())
                 .or_else(|| self.namespace.clone())

@@ -74,7 +74,7 @@ pub fn read(root: &Command, program: &str, words: &[OsString], groups: &dyn Fn(&
     let refuse = |message: String, notices: Vec<String>| Outcome::Refused(Refusal { message, usage: usage.to_text(), notices });
     let set = match Set::read(&usage.flags(), &found.rest) {
         Ok(set) => set,
-        Err(message) => return refuse(message, Vec::new()),
+        Err(invalid) => return refuse(invalid.to_string(), Vec::new()),
     };
     if set.help {
         return Outcome::Help(usage.help());

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::server_log::{Level, ServerLog, TerminationLog};
+use mainstay_terminal::errors::InvalidArgument;
 
 /// Limit for answers in flight after the stop was requested.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -93,7 +94,7 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     if arguments.cache_only {
         return Ok(());
     }
-    let port = port(&arguments.port).map_err(|text| Failure::new(Exit::Failed, subject, text))?;
+    let port = port(&arguments.port).map_err(|invalid| Failure::new(Exit::Failed, subject, invalid.to_string()))?;
     let log = log.with(&[("port", &arguments.port)]);
     block_on(answer(catalog, port, Until::Signal, &log))?;
     drop(temporary);
@@ -145,10 +146,10 @@ fn open(arguments: &Arguments, directory: &Path, integrity: Integrity, log: &Ser
 }
 
 /// A port by number.
-pub(super) fn port(text: &str) -> Result<u16, String> {
+pub(super) fn port(text: &str) -> Result<u16, InvalidArgument> {
     match text.parse::<u64>() {
-        Ok(port) => u16::try_from(port).map_err(|_| format!("failed to listen: listen tcp: address {text}: invalid port")),
-        Err(_) => Err(format!("failed to listen: listen tcp: lookup tcp/{text}: unknown port")),
+        Ok(port) => u16::try_from(port).map_err(|_| InvalidArgument(format!("failed to listen: listen tcp: address {text}: invalid port"))),
+        Err(_) => Err(InvalidArgument(format!("failed to listen: listen tcp: lookup tcp/{text}: unknown port"))),
     }
 }
 

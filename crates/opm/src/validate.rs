@@ -10,6 +10,11 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use serde_json::{Value, json};
 
+/// Why a directory cannot be read, in the words of upstream's program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct NoDirectory(String);
+
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(
@@ -64,21 +69,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn open(arguments: &Arguments) -> Result<DirectorySource, String> {
+fn open(arguments: &Arguments) -> Result<DirectorySource, NoDirectory> {
     let shown = arguments.directory.display();
     let metadata = std::fs::metadata(&arguments.directory).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("stat {shown}: no such file or directory"),
-        _ => format!("stat {shown}: {error}"),
+        std::io::ErrorKind::NotFound => NoDirectory(format!("stat {shown}: no such file or directory")),
+        _ => NoDirectory(format!("stat {shown}: {error}")),
     })?;
     if !metadata.is_dir() {
-        return Err(format!("{:?} is not a directory", shown.to_string()));
+        return Err(NoDirectory(format!("{:?} is not a directory", shown.to_string())));
     }
-    DirectorySource::of_user(&arguments.directory).map_err(|error| error.to_string())
+    DirectorySource::of_user(&arguments.directory).map_err(|error| NoDirectory(error.to_string()))
 }
 
 /// The reason of a negative answer.
 enum Trouble {
-    NoDirectory(String),
+    NoDirectory(NoDirectory),
     Invalid(Invalid),
 }
 
@@ -86,7 +91,7 @@ impl Trouble {
     /// The message: in opm's words, or with the place of a blob that cannot be loaded.
     fn message(&self, extent: Extent) -> String {
         match self {
-            Self::NoDirectory(reason) => reason.clone(),
+            Self::NoDirectory(reason) => reason.to_string(),
             Self::Invalid(invalid @ Invalid::Load(error)) if extent == Extent::Opm => {
                 error.upstream().unwrap_or_else(|| invalid.to_string())
             }

@@ -14,6 +14,11 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+/// The place where the embedded facts do not have their documented form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidTable(String);
+
 const FACTS: &str = include_str!("../facts/messages.txt");
 const META: &str = "meta.v1";
 /// The declaration of recursive schemas, whose variants have a JSON form of their own.
@@ -92,12 +97,12 @@ pub(crate) fn table() -> &'static Table {
 }
 
 impl Table {
-    fn read(text: &'static str) -> Result<Self, String> {
+    fn read(text: &'static str) -> Result<Self, InvalidTable> {
         let (mut by_name, mut packages, mut lines) = (HashMap::new(), HashMap::new(), Vec::new());
         let mut package = "";
         for line in text.lines() {
             if let Some(head) = line.strip_prefix('@') {
-                let (name, api_version) = head.split_once(' ').ok_or_else(|| format!("{line:?}: no apiVersion"))?;
+                let (name, api_version) = head.split_once(' ').ok_or_else(|| InvalidTable(format!("{line:?}: no apiVersion")))?;
                 package = name;
                 packages.insert(api_version, name);
             } else {
@@ -110,16 +115,16 @@ impl Table {
         for (package, name, entries) in lines {
             let mut fields = Vec::new();
             for entry in entries.split_terminator(' ') {
-                fields.push(Field::read(entry, package, &by_name).ok_or_else(|| format!("{package}.{name}: {entry:?}"))?);
+                fields.push(Field::read(entry, package, &by_name).ok_or_else(|| InvalidTable(format!("{package}.{name}: {entry:?}")))?);
             }
             fields.sort_by_key(|field| field.number);
             // Decoding marks the fields that it saw in so many bits.
             if fields.len() > 128 {
-                return Err(format!("{package}.{name}: more than 128 fields"));
+                return Err(InvalidTable(format!("{package}.{name}: more than 128 fields")));
             }
             messages.push(Message { name, fields });
         }
-        let schema = *by_name.get(SCHEMA).ok_or_else(|| format!("no message {SCHEMA}"))?;
+        let schema = *by_name.get(SCHEMA).ok_or_else(|| InvalidTable(format!("no message {SCHEMA}")))?;
         Ok(Self { messages, by_name, packages, schema })
     }
 

@@ -30,12 +30,12 @@ fn world() -> World {
         }
     }
     for package in 0..PACKAGES {
-        writeln!(text, "wish w{package} p{package}").unwrap();
+        writeln!(text, "root w{package} p{package}").unwrap();
     }
     World::read(&text)
 }
 
-/// MS-EXPL-01, MS-EXPL-05: a dense net of contradictions is answered, each wish by itself, and every time in the same way.
+/// MS-EXPL-01, MS-EXPL-05: a dense net of contradictions is answered, each root by itself, and every time in the same way.
 #[test]
 fn a_dense_net_of_contradictions_is_explained() {
     let world = world();
@@ -48,13 +48,13 @@ fn a_dense_net_of_contradictions_is_explained() {
     assert_eq!(format!("{components:?}"), format!("{:?}", solve(&world.problem(&catalogs))));
 }
 
-/// MS-EXPL-05: whoever asks about one wish is told about that one; what is chosen is the same.
+/// MS-EXPL-05: whoever asks about one root is told about that one; what is chosen is the same.
 #[test]
-fn one_wish_is_asked_about() {
+fn one_root_is_asked_about() {
     let world = world();
     let catalogs = world.candidates();
     let all = solve(&world.problem(&catalogs));
-    let about = &world.wishes[PACKAGES / 2].subject;
+    let about = &world.roots[PACKAGES / 2].subject;
     let one = solve(&Problem { about: Some(about), ..world.problem(&catalogs) });
     let bare = |components: &[Component]| {
         let of = |component: &Component| (component.subjects.clone(), component.outcome.as_ref().ok().map(|found| format!("{found:?}")));
@@ -87,7 +87,7 @@ fn pigeons(holes: usize) -> World {
             writeln!(text, "hole{hole} {}.0.0 @stable", pigeon + 1).unwrap();
         }
     }
-    text.push_str("add-missing\nwish first root\nwish second healthy\nwish third also\n");
+    text.push_str("add-missing\nroot first root\nroot second healthy\nroot third also\n");
     World::read(&text)
 }
 

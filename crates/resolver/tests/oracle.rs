@@ -19,32 +19,32 @@ fn read(bundle: &str) -> (usize, usize) {
 /// What was found, in the terms of the slow search; and what was added, by package.
 fn found(sampled: &Sampled, world: &World) -> (Outcome, BTreeMap<usize, usize>) {
     let catalogs = world.candidates();
-    let wish = |subject: &String| world.wishes.iter().position(|wish| wish.subject == *subject).unwrap();
+    let root = |subject: &String| world.roots.iter().position(|root| root.subject == *subject).unwrap();
     let (mut outcome, mut added) =
         (Outcome { unmet: BTreeSet::new(), chosen: BTreeMap::new(), additions: 0 }, BTreeMap::<usize, usize>::new());
     for component in solve(&world.problem(&catalogs)) {
         match component.outcome {
             Ok(solution) => {
-                outcome.chosen.extend(solution.chosen.iter().map(|(subject, chosen)| (wish(subject), read(&chosen.choice.bundle).1)));
+                outcome.chosen.extend(solution.chosen.iter().map(|(subject, chosen)| (root(subject), read(&chosen.choice.bundle).1)));
                 added.extend(solution.added.iter().map(|added| read(&added.choice.bundle)));
                 assert!(solution.added.iter().all(|added| !added.because.is_empty()));
             }
             Err(conflict) => {
-                outcome.unmet.extend(component.subjects.iter().map(wish));
+                outcome.unmet.extend(component.subjects.iter().map(root));
                 assert!(!conflict.facts.is_empty() && !conflict.to_string().is_empty());
             }
         }
     }
-    assert_eq!(outcome.chosen.len() + outcome.unmet.len(), sampled.wishes.len());
+    assert_eq!(outcome.chosen.len() + outcome.unmet.len(), sampled.roots.len());
     outcome.additions = added.len();
     (outcome, added)
 }
 
 impl Sampled {
     /// The same with a hint followed.
-    fn changed(&self, wish: usize, changes: &[Change]) -> Self {
+    fn changed(&self, root: usize, changes: &[Change]) -> Self {
         let mut changed = self.clone();
-        let wanted = &mut changed.wishes[wish];
+        let wanted = &mut changed.roots[root];
         for change in changes {
             match change {
                 Change::AnyVersion => wanted.range = None,
@@ -63,7 +63,7 @@ impl Sampled {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// MS-EXPL-01, MS-EXPL-05, OLM0-RES-05, OLM0-RES-07, OLM0-RES-19, OLM1-OWN-02: the same wishes are met as in the slow search, with the same
+    /// MS-EXPL-01, MS-EXPL-05, OLM0-RES-05, OLM0-RES-07, OLM0-RES-19, OLM1-OWN-02: the same roots are met as in the slow search, with the same
     /// bundles and as few additions; asked again, the answer is the same.
     #[test]
     fn agrees_with_the_slow_search(sampled in sampled()) {
@@ -82,17 +82,17 @@ proptest! {
         let before = sampled.outcome();
         for component in solve(&world.problem(&catalogs)) {
             let Err(conflict) = &component.outcome else { continue };
-            let wish = |subject: &String| world.wishes.iter().position(|wish| wish.subject == *subject).unwrap();
-            let blamed = wish(&component.subjects[0]);
+            let root = |subject: &String| world.roots.iter().position(|root| root.subject == *subject).unwrap();
+            let blamed = root(&component.subjects[0]);
             for hint in &conflict.hints {
-                let changed = wish(&hint.subject);
+                let changed = root(&hint.subject);
                 let after = sampled.changed(changed, &hint.changes).outcome();
                 prop_assert!(!after.unmet.contains(&blamed), "{hint} does not help");
                 prop_assert!(after.unmet.is_subset(&before.unmet), "{hint} harms others");
                 let leads_to: Vec<(usize, usize)> = hint.leads_to.iter().map(|choice| read(&choice.bundle)).collect();
-                for wish in [blamed, changed] {
-                    if let Some(number) = after.chosen.get(&wish) {
-                        prop_assert!(leads_to.contains(&(sampled.wishes[wish].package, *number)), "{hint} leads elsewhere: {after:?}");
+                for root in [blamed, changed] {
+                    if let Some(number) = after.chosen.get(&root) {
+                        prop_assert!(leads_to.contains(&(sampled.roots[root].package, *number)), "{hint} leads elsewhere: {after:?}");
                     }
                 }
             }

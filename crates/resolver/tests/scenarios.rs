@@ -464,7 +464,7 @@ proptest! {
                     Change::AnyCatalog => changed.selector = None,
                     Change::Catalog(name) => changed.selector = Some(LabelSelector::label(NAME_LABEL, name)),
                     Change::Package(name) => changed.package.clone_from(name),
-                    Change::AddMissing => unreachable!("only where wishes are solved together"),
+                    Change::AddMissing => unreachable!("only where roots are solved together"),
                 }
             }
             let choice = resolve(&changed, &catalogs).expect("a hint leads to a bundle").choice;

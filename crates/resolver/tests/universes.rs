@@ -16,8 +16,8 @@ fn answer(world: &World) -> String {
     let catalogs = world.candidates();
     let problem = world.problem(&catalogs);
     let components = solve(&problem);
-    if let [wish] = problem.wishes {
-        agrees_with_resolve(&resolve(&wish.request, &catalogs), &components[0]);
+    if let [root] = problem.roots {
+        agrees_with_resolve(&resolve(&root.request, &catalogs), &components[0]);
     }
     let mut text = String::new();
     for component in &components {
@@ -54,7 +54,7 @@ fn answer(world: &World) -> String {
         }
     }
     for at in &world.why {
-        for obstacle in why_not_newer(&world.wishes[*at].request, &catalogs) {
+        for obstacle in why_not_newer(&world.roots[*at].request, &catalogs) {
             let newer = obstacle.newer.map_or("catalog".to_owned(), |choice| choice.to_string());
             let changes: Vec<String> = obstacle.changes.iter().map(ToString::to_string).collect();
             writeln!(text, "why not {newer}: {:?}: {}", obstacle.kind, obstacle.text).unwrap();
@@ -69,7 +69,7 @@ fn answer(world: &World) -> String {
     text
 }
 
-/// One wish alone is answered as `resolve` answers it, unless something is needed.
+/// One root alone is answered as `resolve` answers it, unless something is needed.
 fn agrees_with_resolve(alone: &Result<mainstay_resolver::Resolution, Box<mainstay_resolver::Refusal>>, component: &Component) {
     match (alone, &component.outcome) {
         (Ok(resolution), Ok(solution)) => {

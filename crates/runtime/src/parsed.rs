@@ -12,7 +12,19 @@ pub struct View<T> {
     /// The readable objects, in the order of the cache.
     pub found: Vec<Arc<T>>,
     /// The problems of the other objects.
-    pub unreadable: Vec<String>,
+    pub unreadable: Vec<Arc<Unreadable>>,
+}
+
+/// An object that its parser did not take.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind} {name}: {source}")]
+pub struct Unreadable {
+    /// Its kind, in lower case.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The parser's error.
+    pub source: serde_json::Error,
 }
 
 impl<T> Default for View<T> {
@@ -29,7 +41,7 @@ pub struct Parsed<T> {
 
 struct ParsedState<T> {
     objects: Vec<Arc<DynamicObject>>,
-    parsed: Vec<Result<Arc<T>, String>>,
+    parsed: Vec<Result<Arc<T>, Arc<Unreadable>>>,
     view: Arc<View<T>>,
 }
 
@@ -70,9 +82,10 @@ impl<T> Parsed<T> {
         view
     }
 
-    fn parse(&self, object: &DynamicObject) -> Result<Arc<T>, String> {
+    fn parse(&self, object: &DynamicObject) -> Result<Arc<T>, Arc<Unreadable>> {
         let kind = || object.types.as_ref().map_or_else(String::new, |types| types.kind.to_lowercase());
-        (self.parse)(object).map(Arc::new).map_err(|error| format!("{} {}: {error}", kind(), object.name_any()))
+        let unreadable = |source| Unreadable { kind: kind(), name: object.name_any(), source };
+        (self.parse)(object).map(Arc::new).map_err(|error| Arc::new(unreadable(error)))
     }
 }
 
@@ -125,6 +138,6 @@ mod tests {
         all.push(object("z", 1, "none"));
         let third = numbers.read(all);
         assert_eq!((count(), third.found.len()), (1002, 999));
-        assert!(third.unreadable[0].starts_with("number z: "), "{:?}", third.unreadable);
+        assert!(third.unreadable[0].to_string().starts_with("number z: "), "{:?}", third.unreadable);
     }
 }

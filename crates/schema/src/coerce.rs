@@ -5,17 +5,22 @@ use serde_json::{Number, Value};
 use crate::field::Path;
 use crate::metadata;
 
+/// Why a member is no ObjectMeta, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidMetadata(String);
+
 /// Prunes `metadata` to ObjectMeta's fields and returns the paths of what was removed.
 ///
 /// Fields of the wrong type are an error in Go's words when an object comes in (`drop_malformed` false), and are dropped when one that was
 /// stored before is read.
-pub fn metadata(object: &mut Value, drop_malformed: bool) -> Result<Vec<Path>, String> {
+pub fn metadata(object: &mut Value, drop_malformed: bool) -> Result<Vec<Path>, InvalidMetadata> {
     let mut unknown = Vec::new();
     if let Some(member) = object.get_mut("metadata") {
         if drop_malformed {
             metadata::drop_malformed(member);
         } else if let Some(problem) = metadata::malformed(member) {
-            return Err(problem);
+            return Err(InvalidMetadata(problem));
         }
         metadata::prune(member, &Path::new("metadata"), &mut unknown);
     }

@@ -13,13 +13,18 @@ use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use regex_syntax::utf8::Utf8Sequences;
 
+/// Why an expression cannot be compiled, in Go's words: ``error parsing regexp: missing closing ): `(` ``.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidPattern(String);
+
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub struct Pattern(Arc<Regex>);
 
 impl Pattern {
     /// Compiles an expression, or finds it among those compiled before. The error is Go's: ``error parsing regexp: missing closing ): `(` ``.
-    pub fn compile(expression: &str) -> Result<Self, String> {
+    pub fn compile(expression: &str) -> Result<Self, InvalidPattern> {
         if let Ok(mut cache) = CACHE.lock()
             && let Some(known) = cache.get(expression)
         {
@@ -34,7 +39,7 @@ impl Pattern {
 
     /// The cost of compiling an expression, in byte sequences that its compiled form tells apart, without compiling it. Errors are those of
     /// [`Pattern::compile`]: what passes here is compiled.
-    pub fn check(expression: &str) -> Result<u64, String> {
+    pub fn check(expression: &str) -> Result<u64, InvalidPattern> {
         parse(expression).map(|(_, cost)| cost).map_err(|problem| refused(&problem))
     }
 
@@ -63,7 +68,7 @@ static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Default::default);
 /// The result of compiling an expression, and the memory that it takes.
 #[derive(Clone)]
 struct Compiled {
-    result: Result<Pattern, String>,
+    result: Result<Pattern, InvalidPattern>,
     bytes: usize,
 }
 
@@ -76,7 +81,7 @@ struct Cache {
 }
 
 impl Cache {
-    fn get(&mut self, expression: &str) -> Option<Result<Pattern, String>> {
+    fn get(&mut self, expression: &str) -> Option<Result<Pattern, InvalidPattern>> {
         if let Some(found) = self.newer.get(expression) {
             return Some(found.result.clone());
         }
@@ -101,12 +106,12 @@ impl Cache {
 }
 
 /// The expression in the words of crate `regex`, and its cost.
-fn parse(expression: &str) -> Result<(String, u64), String> {
+fn parse(expression: &str) -> Result<(String, u64), InvalidPattern> {
     let translated = (Translator { rest: expression, whole: expression, out: String::new() }).run()?;
     // Errors that the translator did not foresee; the last line of the report says what is wrong.
     let parsed = regex_syntax::parse(&translated).map_err(|error| {
         let text = error.to_string();
-        format!("{}: `{expression}`", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
+        InvalidPattern(format!("{}: `{expression}`", text.lines().last().unwrap_or_default().trim_start_matches("error: ")))
     })?;
     match cost(&parsed) {
         cost if cost > COST => Err(too_large(expression)),
@@ -114,12 +119,12 @@ fn parse(expression: &str) -> Result<(String, u64), String> {
     }
 }
 
-fn refused(problem: &str) -> String {
-    format!("error parsing regexp: {problem}")
+fn refused(problem: &InvalidPattern) -> InvalidPattern {
+    InvalidPattern(format!("error parsing regexp: {problem}"))
 }
 
-fn too_large(expression: &str) -> String {
-    format!("expression too large: `{expression}`")
+fn too_large(expression: &str) -> InvalidPattern {
+    InvalidPattern(format!("expression too large: `{expression}`"))
 }
 
 /// Byte sequences that the compiled form tells apart: repetitions are written out, and a set of letters is as many as its ranges have in UTF-8. The
@@ -142,9 +147,9 @@ fn cost(parsed: &Hir) -> u64 {
 }
 
 fn compile(expression: &str) -> Compiled {
-    let fail = |problem: String| {
+    let fail = |problem: InvalidPattern| {
         let problem = refused(&problem);
-        Compiled { bytes: problem.len(), result: Err(problem) }
+        Compiled { bytes: problem.0.len(), result: Err(problem) }
     };
     let (translated, cost) = match parse(expression) {
         Ok(parsed) => parsed,
@@ -159,7 +164,7 @@ fn compile(expression: &str) -> Compiled {
                 return Compiled { bytes: 2 * size.min(bytes) + STATES + translated.len(), result: Ok(Pattern(Arc::new(regex))) };
             }
             Err(regex::Error::CompiledTooBig(_)) => {}
-            Err(error) => return fail(format!("{error}: `{expression}`")),
+            Err(error) => return fail(InvalidPattern(format!("{error}: `{expression}`"))),
         }
     }
     fail(too_large(expression))
@@ -173,7 +178,7 @@ struct Translator<'a> {
 }
 
 impl Translator<'_> {
-    fn run(mut self) -> Result<String, String> {
+    fn run(mut self) -> Result<String, InvalidPattern> {
         let mut depth = 0_usize;
         // True if something stands before that a repetition can apply to.
         let mut repeatable = false;
@@ -201,7 +206,7 @@ impl Translator<'_> {
                 }
                 ')' => {
                     if depth == 0 {
-                        return Err(format!("unexpected ): `{}`", self.whole));
+                        return Err(InvalidPattern(format!("unexpected ): `{}`", self.whole)));
                     }
                     depth -= 1;
                     repeatable = true;
@@ -209,7 +214,7 @@ impl Translator<'_> {
                 }
                 '*' | '+' | '?' => {
                     if !repeatable {
-                        return Err(format!("missing argument to repetition operator: `{letter}`"));
+                        return Err(InvalidPattern(format!("missing argument to repetition operator: `{letter}`")));
                     }
                     self.repetition(1)?;
                     continue;
@@ -222,10 +227,10 @@ impl Translator<'_> {
                     Some((length, least, most)) => {
                         let text = &self.rest[..length];
                         if least > 1000 || most.is_some_and(|most| most > 1000 || most < least) {
-                            return Err(format!("invalid repeat count: `{text}`"));
+                            return Err(InvalidPattern(format!("invalid repeat count: `{text}`")));
                         }
                         if !repeatable {
-                            return Err(format!("missing argument to repetition operator: `{text}`"));
+                            return Err(InvalidPattern(format!("missing argument to repetition operator: `{text}`")));
                         }
                         self.repetition(length)?;
                         continue;
@@ -243,13 +248,13 @@ impl Translator<'_> {
             self.rest = &self.rest[letter.len_utf8()..];
         }
         if depth > 0 {
-            return Err(format!("missing closing ): `{}`", self.whole));
+            return Err(InvalidPattern(format!("missing closing ): `{}`", self.whole)));
         }
         Ok(self.out)
     }
 
     /// Copies a repetition of `length` bytes and the `?` that makes it lazy.
-    fn repetition(&mut self, length: usize) -> Result<(), String> {
+    fn repetition(&mut self, length: usize) -> Result<(), InvalidPattern> {
         let begin = self.rest;
         self.take(length);
         if self.rest.starts_with('?') {
@@ -260,7 +265,7 @@ impl Translator<'_> {
             None => Ok(()),
             Some(next) => {
                 let both = begin.len() - self.rest.len() + next;
-                Err(format!("invalid nested repetition operator: `{}`", &begin[..both]))
+                Err(InvalidPattern(format!("invalid nested repetition operator: `{}`", &begin[..both])))
             }
         }
     }
@@ -272,11 +277,11 @@ impl Translator<'_> {
     }
 
     /// `(?:`, `(?i)`, `(?P<name>`, `(?<name>`. Returns true if the group is closed already.
-    fn group(&mut self) -> Result<bool, String> {
+    fn group(&mut self) -> Result<bool, InvalidPattern> {
         let rest = self.rest;
         let unsupported = |length: usize| {
             let end = rest.char_indices().nth(length).map_or(rest.len(), |(index, _)| index);
-            Err(format!("invalid or unsupported Perl syntax: `{}`", &rest[..end]))
+            Err(InvalidPattern(format!("invalid or unsupported Perl syntax: `{}`", &rest[..end])))
         };
         for opening in ["(?P<", "(?<"] {
             if let Some(name) = rest.strip_prefix(opening) {
@@ -284,11 +289,11 @@ impl Translator<'_> {
                     return unsupported(4);
                 }
                 let Some(end) = name.find('>') else {
-                    return Err(format!("invalid named capture: `{rest}`"));
+                    return Err(InvalidPattern(format!("invalid named capture: `{rest}`")));
                 };
                 let valid = !name[..end].is_empty() && name[..end].chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
                 if !valid {
-                    return Err(format!("invalid named capture: `{}`", &rest[..=opening.len() + end]));
+                    return Err(InvalidPattern(format!("invalid named capture: `{}`", &rest[..=opening.len() + end])));
                 }
                 let _ = write!(self.out, "(?P<{}>", &name[..end]);
                 self.rest = &name[end + 1..];
@@ -308,15 +313,15 @@ impl Translator<'_> {
                 _ => return unsupported(count),
             }
         }
-        Err(format!("missing closing ): `{}`", self.whole))
+        Err(InvalidPattern(format!("missing closing ): `{}`", self.whole)))
     }
 
     /// A backslash and what follows. Returns true if a repetition can apply to it.
-    fn escape(&mut self, in_class: bool) -> Result<bool, String> {
+    fn escape(&mut self, in_class: bool) -> Result<bool, InvalidPattern> {
         let mut letters = self.rest.chars();
         letters.next();
         let Some(letter) = letters.next() else {
-            return Err("trailing backslash at end of expression: ``".to_owned());
+            return Err(InvalidPattern("trailing backslash at end of expression: ``".to_owned()));
         };
         let rest = letters.as_str();
         let perl = match (letter, in_class) {
@@ -342,7 +347,7 @@ impl Translator<'_> {
                 let name_end =
                     if rest.starts_with('{') { rest.find('}').map(|end| end + 1) } else { rest.chars().next().map(char::len_utf8) };
                 let Some(end) = name_end else {
-                    return Err(format!("invalid character class range: `\\{letter}{rest}`"));
+                    return Err(InvalidPattern(format!("invalid character class range: `\\{letter}{rest}`")));
                 };
                 let length = self.rest.len() - rest.len() + end;
                 self.take(length);
@@ -354,7 +359,7 @@ impl Translator<'_> {
                 let valid = digits.is_some_and(|digits| u32::from_str_radix(digits, 16).ok().and_then(char::from_u32).is_some());
                 let Some(end) = end.filter(|_| valid) else {
                     let shown: String = self.rest.chars().take(4).collect();
-                    return Err(format!("invalid escape sequence: `{shown}`"));
+                    return Err(InvalidPattern(format!("invalid escape sequence: `{shown}`")));
                 };
                 let length = self.rest.len() - rest.len() + end;
                 self.take(length);
@@ -373,7 +378,7 @@ impl Translator<'_> {
                 self.rest = rest;
                 return Ok(true);
             }
-            (other, _) => return Err(format!("invalid escape sequence: `\\{other}`")),
+            (other, _) => return Err(InvalidPattern(format!("invalid escape sequence: `\\{other}`"))),
         };
         if let Some(text) = perl {
             self.out.push_str(text);
@@ -386,7 +391,7 @@ impl Translator<'_> {
     }
 
     /// A set in brackets.
-    fn class(&mut self) -> Result<(), String> {
+    fn class(&mut self) -> Result<(), InvalidPattern> {
         let begin = self.rest;
         self.take(1);
         if self.rest.starts_with('^') {
@@ -395,7 +400,7 @@ impl Translator<'_> {
         let mut first = true;
         loop {
             let Some(letter) = self.rest.chars().next() else {
-                return Err(format!("missing closing ]: `{begin}`"));
+                return Err(InvalidPattern(format!("missing closing ]: `{begin}`")));
             };
             match letter {
                 ']' if !first => {
@@ -479,7 +484,7 @@ mod tests {
             assert!(kept(&cache) <= 2 * CACHE_BYTES, "{}", kept(&cache));
         }
         let error = Pattern::compile("(x{1000}){1000}").unwrap_err();
-        assert!(error.contains("expression too large") || error.contains("repeat"), "{error}");
+        assert!(error.to_string().contains("expression too large") || error.to_string().contains("repeat"), "{error}");
     }
 
     /// KAPI-CRD-02: what passes the check is compiled within the size that is counted for it; what is too large is known without compiling it.
@@ -553,7 +558,7 @@ mod tests {
             ("\\1", "invalid escape sequence: `\\1`"),
             ("a\\", "trailing backslash at end of expression: ``"),
         ] {
-            assert_eq!(Pattern::compile(pattern).unwrap_err(), format!("error parsing regexp: {text}"), "{pattern}");
+            assert_eq!(Pattern::compile(pattern).unwrap_err().to_string(), format!("error parsing regexp: {text}"), "{pattern}");
         }
     }
 }

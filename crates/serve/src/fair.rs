@@ -67,7 +67,7 @@ pub struct Share {
 #[derive(Debug)]
 pub enum Asked {
     /// Granted at once.
-    Given(Share),
+    Granted(Share),
     /// Queued; granted when its turn comes.
     Wait(oneshot::Receiver<Share>),
     /// Refused: too many requests wait already.
@@ -99,7 +99,7 @@ impl Fair {
             let none_wait = state.waiting == 0;
             if none_wait && self.fits(state, user, amount) {
                 state.take(user, amount);
-                return Asked::Given(self.give(user, amount));
+                return Asked::Granted(self.give(user, amount));
             }
             let queue = &mut state.user(user).queue;
             if queue.len() >= self.rules.waiting_each || state.waiting >= self.rules.waiting {
@@ -113,7 +113,7 @@ impl Fair {
             state.waiting += 1;
             self.serve(state);
             match given.try_recv() {
-                Ok(share) => Asked::Given(share),
+                Ok(share) => Asked::Granted(share),
                 Err(_) => Asked::Wait(given),
             }
         })
@@ -122,7 +122,7 @@ impl Fair {
     /// Requests an amount, and waits for it for up to `patience`.
     pub async fn take(self: &Arc<Self>, user: &Arc<str>, amount: usize, patience: Duration) -> Result<Share, Full> {
         match self.ask(user, amount) {
-            Asked::Given(share) => Ok(share),
+            Asked::Granted(share) => Ok(share),
             Asked::Wait(given) => match tokio::time::timeout(patience, given).await {
                 Ok(Ok(share)) => Ok(share),
                 _ => Err(Full),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn given(asked: Asked) -> Share {
-        let Asked::Given(share) = asked else { panic!("{asked:?}") };
+        let Asked::Granted(share) = asked else { panic!("{asked:?}") };
         share
     }
 
@@ -331,7 +331,7 @@ mod tests {
         for _ in 0..20_000 {
             match random(4) {
                 0 | 1 => match fair.ask(&users[random(8)], 1 + random(12)) {
-                    Asked::Given(share) => held.push(share),
+                    Asked::Granted(share) => held.push(share),
                     Asked::Wait(given) => waiting.push(given),
                     Asked::Full => {}
                 },

@@ -88,7 +88,7 @@ impl<F: Future> Future for InSteps<'_, F> {
                 None => this.steps.0.ask(&user, 1),
             };
             match asked {
-                Asked::Given(share) => turn = Some(share),
+                Asked::Granted(share) => turn = Some(share),
                 Asked::Wait(mut wait) => match Pin::new(&mut wait).poll(cx) {
                     // The sender lives as long as the turns, which outlive this wait.
                     Poll::Ready(share) => turn = share.ok(),
@@ -190,7 +190,7 @@ mod tests {
             }
         };
         // The only turn is held meanwhile, so that everybody waits.
-        let Asked::Given(held) = steps.0.ask(&"holder".into(), 1) else { unreachable!() };
+        let Asked::Granted(held) = steps.0.ask(&"holder".into(), 1) else { unreachable!() };
         connection("admin", 4 << 10).await;
         assert_eq!(read.swap(0, Ordering::Relaxed), 1);
         let many: Vec<_> = (0..100).map(|_| tokio::spawn(connection("many", 256 << 10))).collect();

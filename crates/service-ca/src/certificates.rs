@@ -14,6 +14,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::Error;
 
+/// Why a text holds no certificates that could be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidCertificates(String);
+
 /// The most certificates of a bundle or chain; a text with more is not read.
 pub const MOST: usize = 16;
 /// The time by which the validity of certificates is backdated, because clocks differ.
@@ -76,33 +81,34 @@ impl PartialEq for Authority {
 
 impl Certificate {
     /// Reads all certificates of a PEM text. More than [`MOST`] are an error.
-    pub fn read_all(pem: &[u8]) -> Result<Vec<Self>, String> {
+    pub fn read_all(pem: &[u8]) -> Result<Vec<Self>, InvalidCertificates> {
         let mut all = Vec::new();
         for each in Pem::iter_from_buffer(pem) {
-            let each = each.map_err(|error| format!("it is no PEM: {error}"))?;
+            let each = each.map_err(|error| InvalidCertificates(format!("it is no PEM: {error}")))?;
             if each.label != "CERTIFICATE" {
-                return Err(format!("it holds a {}", each.label));
+                return Err(InvalidCertificates(format!("it holds a {}", each.label)));
             }
             if all.len() == MOST {
-                return Err(format!("it holds more than {MOST} certificates"));
+                return Err(InvalidCertificates(format!("it holds more than {MOST} certificates")));
             }
             all.push(Self::from_der(each.contents)?);
         }
         Ok(all)
     }
 
-    fn from_der(der: Vec<u8>) -> Result<Self, String> {
-        let (rest, parsed) = X509Certificate::from_der(&der).map_err(|error| format!("a certificate cannot be read: {error}"))?;
+    fn from_der(der: Vec<u8>) -> Result<Self, InvalidCertificates> {
+        let (rest, parsed) =
+            X509Certificate::from_der(&der).map_err(|error| InvalidCertificates(format!("a certificate cannot be read: {error}")))?;
         if !rest.is_empty() {
-            return Err("a certificate is followed by something else".to_owned());
+            return Err(InvalidCertificates("a certificate is followed by something else".to_owned()));
         }
-        let time = |seconds| Timestamp::from_second(seconds).map_err(|error| error.to_string());
+        let time = |seconds| Timestamp::from_second(seconds).map_err(|error| InvalidCertificates(error.to_string()));
         let common_name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok()).unwrap_or_default().to_owned();
         let (from, until) = (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
         let names = match parsed.subject_alternative_name() {
             Ok(Some(extension)) => extension.value.general_names.iter().filter_map(dns_name).collect(),
             Ok(None) => BTreeSet::new(),
-            Err(error) => return Err(format!("the names of a certificate cannot be read: {error}")),
+            Err(error) => return Err(InvalidCertificates(format!("the names of a certificate cannot be read: {error}"))),
         };
         let public_key = parsed.public_key().subject_public_key.data.to_vec();
         Ok(Self { der, common_name, from, until, names, public_key })
@@ -191,7 +197,8 @@ impl Authority {
     /// Reads a CA from its stored parts.
     pub fn read(certificate: &[u8], key: &str, intermediate: Option<&[u8]>, bundle: Option<&[u8]>) -> Result<Self, Error> {
         let broken = |problem: String| Error::Authority { problem };
-        let one = |pem: &[u8]| match Certificate::read_all(pem).map_err(broken)?.as_slice() {
+        let unreadable = |error: InvalidCertificates| broken(error.to_string());
+        let one = |pem: &[u8]| match Certificate::read_all(pem).map_err(unreadable)?.as_slice() {
             [one] => Ok(one.clone()),
             other => Err(broken(format!("one certificate is expected where there are {}", other.len()))),
         };
@@ -203,7 +210,7 @@ impl Authority {
             return Err(broken("key and certificate do not belong together".to_owned()));
         }
         let intermediate = intermediate.map(one).transpose()?;
-        let mut bundle = bundle.map(Certificate::read_all).transpose().map_err(broken)?.unwrap_or_default();
+        let mut bundle = bundle.map(Certificate::read_all).transpose().map_err(unreadable)?.unwrap_or_default();
         if !bundle.contains(&certificate) {
             bundle.insert(0, certificate.clone());
             bundle.truncate(MOST);

@@ -14,6 +14,11 @@ use crate::error::Error;
 use crate::listing::{Listed, list};
 use crate::tables::{BundleRow, Tables, TypedRow};
 
+/// Why a row of the database makes no part of a bundle, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidRow(String);
+
 /// Purpose of a conversion. Upstream reads databases in two ways, of which one loses more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -138,7 +143,7 @@ impl Manifests {
         Err(Error::content("no csv in bundle"))
     }
 
-    fn related_images(&self) -> Result<Vec<RelatedImage>, String> {
+    fn related_images(&self) -> Result<Vec<RelatedImage>, InvalidRow> {
         #[derive(Deserialize, Default)]
         #[serde(default)]
         struct Csv {
@@ -157,7 +162,7 @@ impl Manifests {
             image: Option<String>,
         }
         let Some(csv) = self.csv.and_then(|index| self.objects.get(index)) else { return Ok(Vec::new()) };
-        let csv: Csv = serde_json::from_str(csv.get()).map_err(|error| format!("unmarshal csv: {error}"))?;
+        let csv: Csv = serde_json::from_str(csv.get()).map_err(|error| InvalidRow(format!("unmarshal csv: {error}")))?;
         let images = csv.spec.and_then(|spec| spec.related_images).unwrap_or_default();
         let image = |image: Image| RelatedImage { name: image.name.unwrap_or_default(), image: image.image.unwrap_or_default() };
         Ok(images.into_iter().map(image).collect())
@@ -184,7 +189,7 @@ fn compact(text: &str) -> String {
     out
 }
 
-fn properties(declared: &[TypedRow], required: &[TypedRow], package: &str, version: &str) -> Result<Vec<Property>, String> {
+fn properties(declared: &[TypedRow], required: &[TypedRow], package: &str, version: &str) -> Result<Vec<Property>, InvalidRow> {
     let (mut provided_apis, mut required_apis) = (BTreeSet::new(), BTreeSet::new());
     let mut properties = Vec::new();
     let mut seen = BTreeSet::new();
@@ -230,7 +235,7 @@ fn constraint(row: &TypedRow) -> Option<Property> {
     Some(Property { kind: row.kind.clone(), value: RawValue::from_string(compact(&row.value)).ok()? })
 }
 
-fn gvk(index: usize, row: &TypedRow) -> Result<(String, String, String), String> {
+fn gvk(index: usize, row: &TypedRow) -> Result<(String, String, String), InvalidRow> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Gvk {
@@ -242,8 +247,8 @@ fn gvk(index: usize, row: &TypedRow) -> Result<(String, String, String), String>
     Ok((gvk.group.unwrap_or_default(), gvk.kind.unwrap_or_default(), gvk.version.unwrap_or_default()))
 }
 
-fn parse_error(index: usize, row: &TypedRow, error: &serde_json::Error) -> String {
-    format!("parse property[{index}] of type {:?}: {error}", row.kind)
+fn parse_error(index: usize, row: &TypedRow, error: &serde_json::Error) -> InvalidRow {
+    InvalidRow(format!("parse property[{index}] of type {:?}: {error}", row.kind))
 }
 
 fn property(kind: &str, value: &Value) -> Property {

@@ -12,6 +12,11 @@
 
 use crate::Revision;
 
+/// The place where a frame's records contradict it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidFrame(String);
+
 /// Bytes of a frame's head.
 pub(crate) const FRAME_HEAD: usize = 32;
 /// Frames begin at multiples of this.
@@ -187,22 +192,24 @@ impl Frame {
 }
 
 /// The records of a frame's body with their revisions and their offsets in the frame.
-pub(crate) fn records<'a>(head: &Head, body: &'a [u8]) -> Result<Vec<(Revision, Record<'a>, u32, u32)>, String> {
+pub(crate) fn records<'a>(head: &Head, body: &'a [u8]) -> Result<Vec<(Revision, Record<'a>, u32, u32)>, InvalidFrame> {
     let mut found = Vec::with_capacity((head.count as usize).min(body.len() / RECORD_HEAD + 1));
     let mut at = 0;
     for number in 0..u64::from(head.count) {
         let mut revision = head.first + number;
         if matches!(head.kind, Kind::State | Kind::File) {
-            let bytes = body.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or("a record is cut off")?;
+            let bytes =
+                body.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or_else(|| InvalidFrame("a record is cut off".to_owned()))?;
             revision = u64::from_le_bytes(*bytes);
             at += 8;
         }
         let rest = body.get(at..).unwrap_or_default();
-        let (record, length) = Record::decode(revision, rest).map_err(|problem| format!("the record of revision {revision} {problem}"))?;
+        let (record, length) =
+            Record::decode(revision, rest).map_err(|problem| InvalidFrame(format!("the record of revision {revision} {problem}")))?;
         found.push((revision, record, (FRAME_HEAD + at) as u32, length as u32));
         at += length;
     }
-    if at == body.len() { Ok(found) } else { Err("a frame is longer than its records".into()) }
+    if at == body.len() { Ok(found) } else { Err(InvalidFrame("a frame is longer than its records".into())) }
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {

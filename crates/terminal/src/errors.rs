@@ -48,6 +48,11 @@ impl From<Exit> for FailureKind {
     }
 }
 
+/// Why a word of the command line is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidArgument(pub String);
+
 /// The reason why a command ends without its result: a failure of an operation, with its presentation on this command line.
 #[derive(Debug)]
 pub struct Failure {

@@ -11,7 +11,18 @@ use crate::screen::{self, Kind};
 
 mod jsonpath;
 
-pub use jsonpath::JsonPath;
+pub use jsonpath::{InvalidJsonPath, JsonPath};
+
+/// Why a text is no format of output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFormat {
+    /// It names none of the formats that there are.
+    #[error("expected {0}")]
+    Unknown(&'static str),
+    /// It names a path that cannot be read.
+    #[error(transparent)]
+    JsonPath(#[from] InvalidJsonPath),
+}
 
 /// The format of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,9 +43,9 @@ pub enum Format {
 }
 
 impl FromStr for Format {
-    type Err = String;
+    type Err = InvalidFormat;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidFormat> {
         match text {
             "table" => Ok(Self::Table),
             "wide" => Ok(Self::Wide),
@@ -42,20 +53,20 @@ impl FromStr for Format {
             "yaml" => Ok(Self::Yaml),
             "name" => Ok(Self::Name),
             other => match other.strip_prefix("jsonpath=") {
-                Some(path) => JsonPath::parse(path).map(Self::JsonPath),
-                None => Err("expected table, wide, json, yaml, name or jsonpath=PATH".to_owned()),
+                Some(path) => Ok(Self::JsonPath(JsonPath::parse(path)?)),
+                None => Err(InvalidFormat::Unknown("table, wide, json, yaml, name or jsonpath=PATH")),
             },
         }
     }
 }
 
 /// Returns a parser that accepts only the formats that a command's help names, so that every accepted format is written.
-pub fn among(named: &'static str) -> impl Fn(&str) -> Result<Format, String> + Clone + Send + Sync + 'static {
+pub fn among(named: &'static str) -> impl Fn(&str) -> Result<Format, InvalidFormat> + Clone + Send + Sync + 'static {
     move |text| {
         let format = text.parse()?;
         let name = text.split('=').next().unwrap_or(text);
         let known = named.split([' ', ',', '=']).any(|word| word == name);
-        if known { Ok(format) } else { Err(format!("expected {named}")) }
+        if known { Ok(format) } else { Err(InvalidFormat::Unknown(named)) }
     }
 }
 

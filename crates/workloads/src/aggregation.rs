@@ -66,10 +66,10 @@ pub async fn run(world: World) {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(role) = self.roles.get(key).filter(|role| !role.deleting()) else { return Ok(Outcome::Done) };
-        let Some(rules) = rules(&role, self.roles.all().iter().map(AsRef::as_ref)).map_err(|problem| Error::Object {
+        let Some(rules) = rules(&role, self.roles.all().iter().map(AsRef::as_ref)).map_err(|error| Error::Object {
             kind: "ClusterRole".into(),
             key: key.clone(),
-            problem,
+            problem: error.to_string(),
         })?
         else {
             return Ok(Outcome::Done);
@@ -96,8 +96,16 @@ fn is_part(selectors: &[Value], labels: &Value) -> bool {
     selectors.iter().any(|selector| mainstay_rbac::selector_matches(selector, Some(labels)))
 }
 
+/// Why the rules of an aggregated role are unknown.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum UnreadableRules {
+    Union(#[from] mainstay_rbac::Error),
+    Json(#[from] serde_json::Error),
+}
+
 /// Returns the rules that an aggregated role should have; `None` if it is not aggregated.
-fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>) -> std::result::Result<Option<Value>, String> {
+fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>) -> std::result::Result<Option<Value>, UnreadableRules> {
     let Some(selectors) = selectors(role) else { return Ok(None) };
     let value = |role: &DynamicObject| {
         let mut value = json!({"metadata": {"name": role.name(), "labels": role.labels()}});
@@ -109,8 +117,8 @@ fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>)
         value
     };
     let parts: Vec<Value> = all.filter(|other| is_part(selectors, &json!(other.labels()))).map(value).collect();
-    let union = mainstay_rbac::aggregated_rules(&value(role), &parts).map_err(|error| error.to_string())?;
-    union.map(|rules| serde_json::to_value(rules).map_err(|error| error.to_string())).transpose()
+    let union = mainstay_rbac::aggregated_rules(&value(role), &parts)?;
+    Ok(union.map(serde_json::to_value).transpose()?)
 }
 
 /// Compares rules; absent and empty ones are equal.

@@ -52,7 +52,7 @@ pub use crate::certificates::issue::Authority;
 use crate::discovery::Discovery;
 pub use crate::node::behaviour::{ImageFault, Script, duration};
 use crate::node::images::Images;
-pub use crate::node::images::Registries;
+pub use crate::node::images::{PullError, Registries};
 use crate::replicaset::Flavour;
 use crate::scheduler::Followed;
 use crate::volumes::Storage;

@@ -24,7 +24,7 @@ fn world() -> Option<(Cluster, Registry)> {
 }
 
 /// An extension without its account.
-fn wish(name: &str, namespace: &str, package: &str, version: &str) -> String {
+fn extension(name: &str, namespace: &str, package: &str, version: &str) -> String {
     let catalog = json!({"packageName": package, "version": version});
     json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
         "spec": {"namespace": namespace, "serviceAccount": {"name": format!("{name}-installer")}, "source": {"sourceType": "Catalog", "catalog": catalog}}})
@@ -82,7 +82,7 @@ fn an_unknown_package() {
 #[test]
 fn a_missing_account_and_missing_permissions() {
     let Some((cluster, _registry)) = world() else { return };
-    cluster.apply(&wish("gadget", "tools", "gadget", "1.1.0"));
+    cluster.apply(&extension("gadget", "tools", "gadget", "1.1.0"));
     until_said(&cluster, "clusterextension", "gadget", "Installed", "not found in namespace");
     let told = answer(&cluster, "gadget");
     assert_eq!(told["situation"], "account-missing", "{told:#}");

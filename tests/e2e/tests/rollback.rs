@@ -71,8 +71,8 @@ fn back_to_the_version_before() {
     let done = cluster.mainstay(&["rollback", "gadget", "--yes"]).exits(0);
     assert!(done.contains("gadget.v1.1.0 rolled back to gadget.v1.0.0") && done.contains("to follow the catalog again"), "{done}");
     let live = until_installed(&cluster, "gadget", "1.0.0");
-    let wish = &live["spec"]["source"]["catalog"];
-    assert_eq!((&wish["version"], &wish["upgradeConstraintPolicy"]), (&json!("1.0.0"), &json!("SelfCertified")));
+    let source = &live["spec"]["source"]["catalog"];
+    assert_eq!((&source["version"], &source["upgradeConstraintPolicy"]), (&json!("1.0.0"), &json!("SelfCertified")));
     assert_eq!(live["spec"]["install"], Value::Null, "the preflight is on again");
     assert_eq!(cluster.get(&["gadget", "mine"]).unwrap()["spec"], json!({"size": 3}));
 

@@ -1,6 +1,6 @@
 //! Catalog templates, and catalogs that become ones.
 
-use mainstay_catalog::template::{Destination, Kind, Rendered, Template, convert};
+use mainstay_catalog::template::{Destination, Kind, RenderError, Rendered, Template, convert};
 use mainstay_catalog::{Bundle, Format, Limits, MemorySource, Property, render};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub fn templates(data: &[u8]) {
 }
 
 /// What a reference `package:version` renders to.
-fn bundle(reference: &str) -> Result<Rendered, String> {
+fn bundle(reference: &str) -> Result<Rendered, RenderError> {
     let (package, version) = reference.split_once(':').ok_or("no such image")?;
     let property = Property::new("olm.package", &json!({"packageName": package, "version": version})).map_err(|error| error.to_string())?;
     let bundle = Bundle {

@@ -15,6 +15,7 @@ use rustls::pki_types::CertificateDer;
 use super::front_proxy::FrontProxy;
 use super::impersonate::complete_groups;
 use super::static_tokens::StaticTokens;
+use super::tokens::InvalidToken;
 use super::tokens::{TokenObjects, Tokens};
 use super::x509::ClientAuthority;
 use crate::error::ApiError;
@@ -127,7 +128,7 @@ impl Authenticator {
         let header = request.headers.get(header::AUTHORIZATION).map(|value| bearer(value.as_bytes()).ok_or("it is no bearer token"));
         let header = header.map(|found| found.map(str::to_owned));
         for shown in header.into_iter().chain(crate::websocket::token(request.headers)) {
-            match shown.map_err(str::to_owned).and_then(|token| self.token_user(&token, &[], now)) {
+            match shown.map_err(|why| InvalidToken(why.to_owned())).and_then(|token| self.token_user(&token, &[], now)) {
                 Ok((user, _)) => return Ok(user),
                 Err(why) => {
                     tracing::debug!(%why, "bearer token refused");
@@ -142,21 +143,25 @@ impl Authenticator {
     }
 
     /// The user of a bearer token and the audiences it is good for (ours where none are given); the text says why it is refused.
-    pub fn token_user(&self, token: &str, audiences: &[String], now: Timestamp) -> Result<(UserInfo, Vec<String>), String> {
+    pub fn token_user(&self, token: &str, audiences: &[String], now: Timestamp) -> Result<(UserInfo, Vec<String>), InvalidToken> {
         let ours = self.tokens.audiences();
-        let implicit = || -> Result<Vec<String>, String> {
+        let implicit = || -> Result<Vec<String>, InvalidToken> {
             if audiences.is_empty() {
                 return Ok(ours.to_vec());
             }
             let common: Vec<String> = audiences.iter().filter(|a| ours.contains(a)).cloned().collect();
-            if common.is_empty() { Err("invalid bearer token: it is not meant for these audiences".to_owned()) } else { Ok(common) }
+            if common.is_empty() {
+                Err(InvalidToken("invalid bearer token: it is not meant for these audiences".to_owned()))
+            } else {
+                Ok(common)
+            }
         };
         let internal = self.internal.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned();
         if let Some(user) = internal.or_else(|| self.fixed.find(token).cloned()) {
             return Ok((completed(user), implicit()?));
         }
         if !self.tokens.claims_to_be_ours(token) {
-            return Err("invalid bearer token".to_owned());
+            return Err(InvalidToken("invalid bearer token".to_owned()));
         }
         let (user, audiences) = self.tokens.identify(token, audiences, &*self.objects, now)?;
         Ok((completed(user), audiences))

@@ -20,6 +20,11 @@ use x509_parser::prelude::X509Certificate;
 use super::jws::SigningKey;
 use super::kubeconfig::write_private;
 
+/// Why a text is no certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidCertificate(String);
+
 /// Days of validity below which a certificate is renewed on start.
 pub const RENEW_BELOW_DAYS: i64 = 30;
 const CA_DAYS: i64 = 3650;
@@ -253,7 +258,8 @@ fn read_optional(path: &Path) -> Result<Option<String>, PkiError> {
 fn authority(dir: &Path, name: &str, common_name: &str, now: Timestamp) -> Result<Pair, PkiError> {
     let files = Files::new(dir, name);
     if let Some(pair) = files.read()? {
-        let expires = expiry(&pair.certificate).map_err(|detail| PkiError::Unusable { path: files.certificate.clone(), detail })?;
+        let expires =
+            expiry(&pair.certificate).map_err(|error| PkiError::Unusable { path: files.certificate.clone(), detail: error.to_string() })?;
         if expires <= now {
             return Err(PkiError::CaExpired { path: files.certificate, expired: expires });
         }
@@ -346,15 +352,15 @@ fn names_of(certificate: &X509Certificate<'_>) -> BTreeSet<String> {
     names.collect()
 }
 
-fn parse_pem(text: &str) -> Result<Pem, String> {
-    x509_parser::pem::parse_x509_pem(text.as_bytes()).map(|(_, pem)| pem).map_err(|e| e.to_string())
+fn parse_pem(text: &str) -> Result<Pem, InvalidCertificate> {
+    x509_parser::pem::parse_x509_pem(text.as_bytes()).map(|(_, pem)| pem).map_err(|e| InvalidCertificate(e.to_string()))
 }
 
 /// The end of a PEM certificate.
-pub fn expiry(certificate: &str) -> Result<Timestamp, String> {
+pub fn expiry(certificate: &str) -> Result<Timestamp, InvalidCertificate> {
     let pem = parse_pem(certificate)?;
-    let parsed = pem.parse_x509().map_err(|e| e.to_string())?;
-    Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|e| e.to_string())
+    let parsed = pem.parse_x509().map_err(|e| InvalidCertificate(e.to_string()))?;
+    Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|e| InvalidCertificate(e.to_string()))
 }
 
 fn signing_key(dir: &Path) -> Result<SigningKey, PkiError> {

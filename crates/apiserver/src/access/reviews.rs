@@ -86,7 +86,7 @@ pub fn review_token(authenticator: &Authenticator, review: &Value, now: Timestam
         .collect();
     let status = match authenticator.token_user(token, &audiences, now) {
         Ok((user, audiences)) => json!({ "authenticated": true, "user": user, "audiences": audiences }),
-        Err(error) => json!({ "user": {}, "error": error }),
+        Err(error) => json!({ "user": {}, "error": error.to_string() }),
     };
     Ok(with_status(review, status))
 }

@@ -8,6 +8,11 @@ use super::jws::{self, SigningKey};
 use super::known::Known;
 use super::x509::CREDENTIAL_ID;
 
+/// Why a bearer token is refused, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidToken(pub(super) String);
+
 /// The issuer of our tokens, and their audience unless another is asked for.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The time for which an account or bound object vouches for tokens after its deletion began.
@@ -153,40 +158,48 @@ impl Tokens {
         audiences: &[String],
         objects: &dyn TokenObjects,
         now: Timestamp,
-    ) -> Result<(UserInfo, Vec<String>), String> {
+    ) -> Result<(UserInfo, Vec<String>), InvalidToken> {
         let claims = self.known.or_verify([token.as_bytes()], || {
-            let claims = self.key.verify(token).ok_or("invalid bearer token")?;
-            serde_json::from_value(claims).map(std::sync::Arc::new).map_err(|e| format!("invalid bearer token: {e}"))
+            let claims = self.key.verify(token).ok_or_else(|| InvalidToken("invalid bearer token".to_owned()))?;
+            serde_json::from_value(claims).map(std::sync::Arc::new).map_err(|e| InvalidToken(format!("invalid bearer token: {e}")))
         })?;
         if claims.iss != self.issuer {
-            return Err("invalid bearer token: it has another issuer".to_owned());
+            return Err(InvalidToken("invalid bearer token: it has another issuer".to_owned()));
         }
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let good_for: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
         if good_for.is_empty() {
-            return Err(format!("[invalid bearer token, token audiences {:?} is invalid for the target audiences {wanted:?}]", claims.aud));
+            return Err(InvalidToken(format!(
+                "[invalid bearer token, token audiences {:?} is invalid for the target audiences {wanted:?}]",
+                claims.aud
+            )));
         }
         let seconds = now.as_second();
         if seconds >= claims.exp {
-            return Err("[invalid bearer token, service account token has expired]".to_owned());
+            return Err(InvalidToken("[invalid bearer token, service account token has expired]".to_owned()));
         }
         if seconds < claims.nbf {
-            return Err("[invalid bearer token, service account token is not valid yet]".to_owned());
+            return Err(InvalidToken("[invalid bearer token, service account token is not valid yet]".to_owned()));
         }
         let kubernetes = &claims.kubernetes;
         let (namespace, account) = (kubernetes.namespace.as_str(), kubernetes.serviceaccount.name.as_str());
         if claims.sub != mainstay_rbac::service_account_username(namespace, account) {
-            return Err("invalid bearer token: its subject is not its service account".to_owned());
+            return Err(InvalidToken("invalid bearer token: its subject is not its service account".to_owned()));
         }
         let check = |what: &str, claimed: &BoundObject, live: Option<LiveObject>| match live {
-            None => Err(format!("[invalid bearer token, service account token has been invalidated: {what} {:?} not found]", claimed.name)),
-            Some(live) if live.uid != claimed.uid => {
-                Err(format!("[invalid bearer token, {what} UID ({}) does not match claim ({})]", live.uid, claimed.uid))
-            }
-            Some(live) if live.deletion_timestamp.is_some_and(|at| at.as_second() + DELETION_LEEWAY_SECONDS < seconds) => Err(format!(
-                "[invalid bearer token, service account token has been invalidated: {what} {:?} is being deleted]",
+            None => Err(InvalidToken(format!(
+                "[invalid bearer token, service account token has been invalidated: {what} {:?} not found]",
                 claimed.name
-            )),
+            ))),
+            Some(live) if live.uid != claimed.uid => {
+                Err(InvalidToken(format!("[invalid bearer token, {what} UID ({}) does not match claim ({})]", live.uid, claimed.uid)))
+            }
+            Some(live) if live.deletion_timestamp.is_some_and(|at| at.as_second() + DELETION_LEEWAY_SECONDS < seconds) => {
+                Err(InvalidToken(format!(
+                    "[invalid bearer token, service account token has been invalidated: {what} {:?} is being deleted]",
+                    claimed.name
+                )))
+            }
             Some(_) => Ok(()),
         };
         check("service account", &kubernetes.serviceaccount, objects.service_account(namespace, account))?;

@@ -15,6 +15,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::known::Known;
 use super::pki::PkiError;
 
+/// Why a client certificate is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidClientCertificate(String);
+
 /// The extra fact that names the credential of a request.
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
@@ -49,25 +54,27 @@ impl ClientAuthority {
 
     /// The user behind a chain (leaf first): common name and organizations of a certificate that a CA of ours signed for clients and
     /// that is valid now. The text says why it is refused.
-    pub fn identify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<UserInfo, String> {
+    pub fn identify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<UserInfo, InvalidClientCertificate> {
         let known = self.known.or_verify(chain.iter().map(|certificate| &**certificate), || self.verify(chain, now))?;
         if (known.from..=known.until).contains(&now.as_second()) {
             Ok(known.user)
         } else {
-            Err("the certificate is not valid now".to_owned())
+            Err(InvalidClientCertificate("the certificate is not valid now".to_owned()))
         }
     }
 
-    fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<Certified, String> {
-        let Some((leaf, intermediates)) = chain.split_first() else { return Err("no certificate was shown".to_owned()) };
-        let seconds = u64::try_from(now.as_second()).map_err(|e| e.to_string())?;
+    fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<Certified, InvalidClientCertificate> {
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return Err(InvalidClientCertificate("no certificate was shown".to_owned()));
+        };
+        let seconds = u64::try_from(now.as_second()).map_err(|e| InvalidClientCertificate(e.to_string()))?;
         let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        self.verifier.verify_client_cert(leaf, intermediates, at).map_err(|e| e.to_string())?;
-        let (_, parsed) = X509Certificate::from_der(leaf).map_err(|e| e.to_string())?;
+        self.verifier.verify_client_cert(leaf, intermediates, at).map_err(|e| InvalidClientCertificate(e.to_string()))?;
+        let (_, parsed) = X509Certificate::from_der(leaf).map_err(|e| InvalidClientCertificate(e.to_string()))?;
         // The last common name wins where there are several, as in Go's parser.
         let name = parsed.subject().iter_common_name().last().and_then(|n| n.as_str().ok()).unwrap_or_default();
         if name.is_empty() {
-            return Err("the certificate has no common name".to_owned());
+            return Err(InvalidClientCertificate("the certificate has no common name".to_owned()));
         }
         let mut user = UserInfo { name: name.to_owned(), ..UserInfo::default() };
         user.groups = parsed.subject().iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
@@ -76,7 +83,7 @@ impl ClientAuthority {
         user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hex}")]);
         let (mut from, mut until) = (i64::MIN, i64::MAX);
         for certificate in chain {
-            let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| e.to_string())?;
+            let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| InvalidClientCertificate(e.to_string()))?;
             from = from.max(parsed.validity().not_before.timestamp());
             until = until.min(parsed.validity().not_after.timestamp());
         }

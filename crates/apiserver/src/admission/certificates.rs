@@ -13,6 +13,11 @@ use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::request::RequestInfo;
 
+/// Why a certificate request cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidRequest(String);
+
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -97,10 +102,11 @@ impl AdmissionStep for CertificateSubjectRestriction {
 }
 
 /// The organizations that a certificate is asked for; the request is PEM in base64.
-fn organizations(request: &str) -> Result<Vec<String>, String> {
-    let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
-    let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
-    let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+fn organizations(request: &str) -> Result<Vec<String>, InvalidRequest> {
+    let pem = STANDARD.decode(request).map_err(|error| InvalidRequest(error.to_string()))?;
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
+        .map_err(|_| InvalidRequest("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
+    let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| InvalidRequest(error.to_string()))?;
     let subject = &parsed.certification_request_info.subject;
     Ok(subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect())
 }
@@ -120,6 +126,6 @@ mod tests {
         params.distinguished_name.push(DnType::CommonName, "me");
         let request = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
         assert_eq!(organizations(&STANDARD.encode(request)).unwrap(), ["system:masters"]);
-        assert_eq!(organizations("AAAA").unwrap_err(), "PEM block type must be CERTIFICATE REQUEST");
+        assert_eq!(organizations("AAAA").unwrap_err().to_string(), "PEM block type must be CERTIFICATE REQUEST");
     }
 }

@@ -16,13 +16,15 @@ use super::review::{View, admission_request};
 use super::step::Request;
 use crate::request::RequestInfo;
 
-/// The message when the budget of an object is spent.
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+/// Why an expression has no value, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ExpressionError(pub(super) String);
 
 /// An expression of a configuration, compiled.
 pub(super) struct Expression {
     pub(super) text: String,
-    program: Result<Program, String>,
+    program: Result<Program, ExpressionError>,
 }
 
 /// The type that an expression must have.
@@ -33,40 +35,35 @@ pub(super) enum Wanted {
     TextOrNull,
 }
 
-/// No further expression is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// No further expression is run: the budget of the object is spent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("validation failed due to running out of cost budget, no further validation rules will be run")]
 pub(super) struct OutOfBudget;
-
-impl fmt::Display for OutOfBudget {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(OUT_OF_BUDGET)
-    }
-}
 
 impl Expression {
     pub(super) fn compile(text: &str, env: &Env, wanted: Wanted) -> Self {
-        let words = |error: CompileError| error.to_string();
+        let words = |error: CompileError| ExpressionError(error.to_string());
         let program = Program::compile(text, env).map_err(words).and_then(|program| {
             let (fits, names) = match (wanted, program.kind()) {
                 (Wanted::Bool, kind) => (matches!(kind, Type::Bool), "bool"),
                 (Wanted::Text, kind) => (matches!(kind, Type::String), "string"),
                 (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of [string null_type]"),
             };
-            if fits { Ok(program) } else { Err(format!("must evaluate to {names} but got {}", program.kind())) }
+            if fits { Ok(program) } else { Err(ExpressionError(format!("must evaluate to {names} but got {}", program.kind()))) }
         });
         Self { text: text.to_owned(), program }
     }
 
     /// Its value, or why there is none; what it took is taken from the budget.
-    pub(super) fn evaluate(&self, bindings: &Bindings, budget: &mut u64) -> Result<Result<Cel, String>, OutOfBudget> {
+    pub(super) fn evaluate(&self, bindings: &Bindings, budget: &mut u64) -> Result<Result<Cel, ExpressionError>, OutOfBudget> {
         let program = match &self.program {
             Ok(program) => program,
-            Err(error) => return Ok(Err(format!("compilation error: {error}"))),
+            Err(error) => return Ok(Err(ExpressionError(format!("compilation error: {error}")))),
         };
         let run = program.run(&bindings.activation);
         let composed = bindings.composed.as_ref().map_or(0, |composed| composed.take_cost());
         *budget = budget.checked_sub(composed).and_then(|rest| rest.checked_sub(run.cost)).ok_or(OutOfBudget)?;
-        Ok(run.result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.text)))
+        Ok(run.result.map_err(|error| ExpressionError(format!("expression '{}' resulted in error: {error}", self.text))))
     }
 }
 
@@ -171,7 +168,7 @@ impl MatchConditions {
     }
 
     /// One that does not hold decides; failures count only when none does.
-    pub(super) fn hold(&self, bindings: &Bindings) -> Result<bool, String> {
+    pub(super) fn hold(&self, bindings: &Bindings) -> Result<bool, ExpressionError> {
         let mut budget = MATCH_CONDITIONS_BUDGET;
         let mut failures = Vec::new();
         let mut results = Vec::with_capacity(self.conditions.len());
@@ -179,7 +176,7 @@ impl MatchConditions {
             match condition.evaluate(bindings, &mut budget) {
                 Ok(result) => results.push(result),
                 Err(_) if self.ignores_failures => return Ok(false),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(ExpressionError(error.to_string())),
             }
         }
         for result in results {
@@ -193,7 +190,10 @@ impl MatchConditions {
             [] => Ok(true),
             _ if self.ignores_failures => Ok(false),
             [only] => Err(only.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+            many => {
+                let many: Vec<String> = many.iter().map(ToString::to_string).collect();
+                Err(ExpressionError(format!("[{}]", many.join(", "))))
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ struct Waiting {
 
 enum Refusal {
     /// It does not fit: the words after `is forbidden: `.
-    Forbidden(String),
+    Forbidden(quota::Refusal),
     /// It cannot be known whether it fits.
     Failed(ApiError),
 }
@@ -96,7 +96,7 @@ impl AdmissionStep for ResourceQuota {
                 request.charges.keep(charges);
                 Ok(())
             }
-            Ok(Err(Refusal::Forbidden(why))) => Err(request.forbidden(why)),
+            Ok(Err(Refusal::Forbidden(why))) => Err(request.forbidden(why.to_string())),
             Ok(Err(Refusal::Failed(error))) => Err(error),
             Err(_) => Err(ApiError::internal("resource quota evaluation ended abnormally")),
         }

@@ -7,6 +7,11 @@ use serde_json::{Map, Value};
 use super::step::{AdmissionStep, Request};
 use crate::error::Result;
 
+/// The label that a Pod and its RuntimeClass ask for with different values, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Conflict(String);
+
 /// The step.
 pub struct RuntimeClass;
 
@@ -25,7 +30,7 @@ impl AdmissionStep for RuntimeClass {
             pod["spec"]["overhead"] = overhead.clone();
         }
         if let Some(scheduling) = class.get("scheduling").filter(|scheduling| scheduling.is_object()) {
-            select(pod, scheduling).map_err(|conflict| request.forbidden(conflict))?;
+            select(pod, scheduling).map_err(|conflict| request.forbidden(conflict.to_string()))?;
             tolerate(pod, scheduling);
         }
         Ok(())
@@ -57,14 +62,16 @@ fn overhead(class: &Value) -> Option<&Value> {
     class.get("overhead").filter(|overhead| overhead.is_object()).map(|overhead| overhead.get("podFixed").unwrap_or(&Value::Null))
 }
 
-fn select(pod: &mut Value, scheduling: &Value) -> Result<(), String> {
+fn select(pod: &mut Value, scheduling: &Value) -> Result<(), Conflict> {
     let Some(wanted) = scheduling.get("nodeSelector").and_then(Value::as_object) else { return Ok(()) };
     let mut selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
     for (key, value) in wanted {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if let Some(own) = selector.get(key).filter(|own| *own != value) {
             let (class, pod) = (text(value), text(own));
-            return Err(format!("conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}"));
+            return Err(Conflict(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}"
+            )));
         }
         selector.insert(key.clone(), value.clone());
     }

@@ -19,6 +19,11 @@ use crate::error::Result;
 use crate::object_store::ObjectStore;
 use crate::remote::{Address, ClientConfig, Facts, Failure, Remotes, Target, Trust};
 
+/// Why an aggregated API does not count as available, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct NoAnswer(String);
+
 /// The pause before an API server that answers is asked again.
 const EVERY: Duration = Duration::from_secs(30);
 /// The first and the longest pause before one that does not answer is asked again.
@@ -170,7 +175,7 @@ async fn check(parts: &Availability, remote: &RemoteApi) -> Verdict {
     for address in addresses.iter().take(ATTEMPTS) {
         match probe(parts, address, &path).await {
             Ok(()) => return Verdict { status: true, reason: "Passed", message: "all checks passed".to_owned() },
-            Err(message) => last = message,
+            Err(failure) => last = failure.to_string(),
         }
     }
     failed(last)
@@ -178,20 +183,20 @@ async fn check(parts: &Availability, remote: &RemoteApi) -> Verdict {
 
 /// Asks for what every aggregated API server must serve. Who answers is not verified here, as upstream: this only says that
 /// somebody does.
-async fn probe(parts: &Availability, address: &Address, path: &str) -> Result<(), String> {
+async fn probe(parts: &Availability, address: &Address, path: &str) -> Result<(), NoAnswer> {
     let url = format!("https://{address}{path}");
     let config = ClientConfig { target: Target::Url(format!("https://{address}")), trust: Trust::Any };
-    let request = aggregator_request(&url, "application/json").map_err(|error| error.to_string())?;
+    let request = aggregator_request(&url, "application/json").map_err(|error| NoAnswer(error.to_string()))?;
     match parts.remotes.fetch(&config, request, PATIENCE).await {
         Ok((parts, _)) if (200..300).contains(&parts.status.as_u16()) => Ok(()),
         Ok((parts, _)) => {
             let bad = format!("bad status from {url}: {}", parts.status.as_u16());
-            Err(format!("failing or missing response from {url}: {bad}"))
+            Err(NoAnswer(format!("failing or missing response from {url}: {bad}")))
         }
-        Err(Failure::Timeout) => Err(format!(
+        Err(Failure::Timeout) => Err(NoAnswer(format!(
             "failing or missing response from {url}: Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        )),
-        Err(failure) => Err(format!("failing or missing response from {url}: Get \"{url}\": {failure}")),
+        ))),
+        Err(failure) => Err(NoAnswer(format!("failing or missing response from {url}: Get \"{url}\": {failure}"))),
     }
 }
 

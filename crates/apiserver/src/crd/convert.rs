@@ -21,6 +21,11 @@ use crate::error::{ApiError, Result};
 use crate::object::{self, meta};
 use crate::remote::{CallError, ClientConfig, Remotes};
 
+/// Why what a conversion webhook answered does not count, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Unconverted(String);
+
 /// The time that a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The most objects and bytes of one review.
@@ -91,8 +96,8 @@ impl Converter {
         });
         let config = self.config.as_ref().map_err(|error| failed(error.to_string()))?;
         let answer = self.remotes.call(config, &request, TIMEOUT).await.map_err(|error| failed(error.to_string()))?;
-        let converted = accept(version, &uid, answer).map_err(failed)?;
-        checked(&kind, &originals, converted, desired).map_err(ApiError::untyped)
+        let converted = accept(version, &uid, answer).map_err(|why| failed(why.to_string()))?;
+        checked(&kind, &originals, converted, desired).map_err(|why| ApiError::untyped(why.to_string()))
     }
 
     /// The same entries in this version.
@@ -160,26 +165,29 @@ fn described(object: &Value) -> String {
 }
 
 /// The converted objects of an answer; else why they do not count.
-fn accept(version: &str, uid: &str, mut answer: Value) -> Result<Vec<Value>, String> {
+fn accept(version: &str, uid: &str, mut answer: Value) -> Result<Vec<Value>, Unconverted> {
     // The beta never looked at these.
     let strict = version == "v1";
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (api_version, kind) = (text(&answer["apiVersion"]), text(&answer["kind"]));
     if strict && (api_version != "apiextensions.k8s.io/v1" || kind != "ConversionReview") {
-        return Err(format!("expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {api_version}, Kind={kind}"));
+        return Err(Unconverted(format!(
+            "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {api_version}, Kind={kind}"
+        )));
     }
     let response = &mut answer["response"];
     if !response.is_object() {
-        return Err("no response provided".to_owned());
+        return Err(Unconverted("no response provided".to_owned()));
     }
     let given = text(&response["uid"]);
     if strict && given != uid {
-        return Err(format!("expected response.uid={uid:?}, got {given:?}"));
+        return Err(Unconverted(format!("expected response.uid={uid:?}, got {given:?}")));
     }
     let status = text(&response["result"]["status"]);
     if status != "Success" {
         let message = text(&response["result"]["message"]);
-        return Err(if message.is_empty() { format!("response.result.status was '{status}', not 'Success'") } else { message });
+        let message = if message.is_empty() { format!("response.result.status was '{status}', not 'Success'") } else { message };
+        return Err(Unconverted(message));
     }
     match response["convertedObjects"].take() {
         Value::Array(objects) => Ok(objects),
@@ -188,9 +196,13 @@ fn accept(version: &str, uid: &str, mut answer: Value) -> Result<Vec<Value>, Str
 }
 
 /// Checks what a webhook made of the originals and puts their metadata back, except labels and annotations.
-fn checked(kind: &str, originals: &[Value], mut converted: Vec<Value>, desired: &str) -> Result<Vec<Value>, String> {
+fn checked(kind: &str, originals: &[Value], mut converted: Vec<Value>, desired: &str) -> Result<Vec<Value>, Unconverted> {
     if converted.len() != originals.len() {
-        return Err(format!("conversion webhook for {kind} returned {} objects, expected {}", converted.len(), originals.len()));
+        return Err(Unconverted(format!(
+            "conversion webhook for {kind} returned {} objects, expected {}",
+            converted.len(),
+            originals.len()
+        )));
     }
     let many = originals.len() > 1;
     for (index, (original, converted)) in originals.iter().zip(&mut converted).enumerate() {
@@ -198,34 +210,36 @@ fn checked(kind: &str, originals: &[Value], mut converted: Vec<Value>, desired: 
         let object = if many { format!("invalid converted object at index {index}") } else { "invalid object at index 0".to_owned() };
         let (version, own_kind) = (text(converted, "apiVersion"), text(converted, "kind"));
         if version != desired {
-            return Err(format!(
+            return Err(Unconverted(format!(
                 "conversion webhook for {kind} returned {object}: invalid groupVersion (expected {desired}, received {version})"
-            ));
+            )));
         }
         let expected = text(original, "kind");
         if own_kind != expected {
-            return Err(format!(
+            return Err(Unconverted(format!(
                 "conversion webhook for {kind} returned {object}: invalid kind (expected {expected}, received {own_kind})"
-            ));
+            )));
         }
         let object = if many { object.as_str() } else { "invalid object" };
         for (field, named) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
             let (before, after) = (meta(original, field), meta(converted, field));
             if before != after {
-                return Err(format!("conversion webhook for {kind} returned {object}: must have the same {named}: {before} != {after}"));
+                return Err(Unconverted(format!(
+                    "conversion webhook for {kind} returned {object}: must have the same {named}: {before} != {after}"
+                )));
             }
         }
         let place = if many { format!("invalid metadata in object at index {index}") } else { "invalid metadata".to_owned() };
-        restore(original, converted).map_err(|why| format!("conversion webhook for {kind} returned {place}: {why}"))?;
+        restore(original, converted).map_err(|why| Unconverted(format!("conversion webhook for {kind} returned {place}: {why}")))?;
     }
     Ok(converted)
 }
 
-fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
+fn restore(original: &Value, converted: &mut Value) -> Result<(), Unconverted> {
     let answered = match converted.get_mut("metadata").map(Value::take) {
-        None => return Err("missing metadata in converted object".to_owned()),
+        None => return Err(Unconverted("missing metadata in converted object".to_owned())),
         Some(Value::Object(metadata)) => metadata,
-        Some(other) => return Err(format!("invalid metadata of type {} in converted object", type_name(&other))),
+        Some(other) => return Err(Unconverted(format!("invalid metadata of type {} in converted object", type_name(&other)))),
     };
     let mut metadata = original["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
@@ -235,14 +249,17 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
             }
             Some(Value::Object(wanted)) => {
                 if let Some((key, other)) = wanted.iter().find(|(_, value)| !value.is_string()) {
-                    return Err(format!("metadata.{field}[{key}] must be a string, but is {} in converted object", type_name(other)));
+                    return Err(Unconverted(format!(
+                        "metadata.{field}[{key}] must be a string, but is {} in converted object",
+                        type_name(other)
+                    )));
                 }
                 if metadata.get(field).and_then(Value::as_object) != Some(wanted) {
                     valid(field, wanted)?;
                 }
                 metadata.insert(field.to_owned(), Value::Object(wanted.clone()));
             }
-            Some(other) => return Err(format!("invalid metadata.{field} of type {} in converted object", type_name(other))),
+            Some(other) => return Err(Unconverted(format!("invalid metadata.{field} of type {} in converted object", type_name(other)))),
         }
     }
     converted["metadata"] = Value::Object(metadata);
@@ -250,14 +267,14 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
 }
 
 /// Refuses invalid new labels or annotations.
-fn valid(field: &str, wanted: &Map<String, Value>) -> Result<(), String> {
+fn valid(field: &str, wanted: &Map<String, Value>) -> Result<(), Unconverted> {
     let probe = json!({"metadata": {"name": "x", field: wanted}});
     let errors = mainstay_kinds::validate_metadata(&probe, false);
     let texts: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.body())).collect();
     match texts.as_slice() {
         [] => Ok(()),
-        [one] => Err(one.clone()),
-        many => Err(format!("[{}]", many.join(", "))),
+        [one] => Err(Unconverted(one.clone())),
+        many => Err(Unconverted(format!("[{}]", many.join(", ")))),
     }
 }
 
@@ -296,7 +313,7 @@ mod tests {
             (change("/response/result", json!({"status": "Failed"})), "response.result.status was 'Failed', not 'Success'"),
             (change("/response/result", json!({"status": "Failed", "message": "too old"})), "too old"),
         ] {
-            assert_eq!(accept("v1", "7", answer).unwrap_err(), words);
+            assert_eq!(accept("v1", "7", answer).unwrap_err().to_string(), words);
         }
         assert!(accept("v1beta1", "7", change("/response/uid", json!("8"))).is_ok());
     }
@@ -319,11 +336,11 @@ mod tests {
             ),
             (object("v2", json!({"labels": []})), "invalid metadata: invalid metadata.labels of type []interface {} in converted object"),
         ] {
-            assert_eq!(check(converted).unwrap_err(), format!("{prefix} {words}"));
+            assert_eq!(check(converted).unwrap_err().to_string(), format!("{prefix} {words}"));
         }
-        assert!(check(object("v2", json!({"labels": {"-": "x"}}))).unwrap_err().contains("metadata.labels"));
+        assert!(check(object("v2", json!({"labels": {"-": "x"}}))).unwrap_err().to_string().contains("metadata.labels"));
         assert_eq!(
-            checked("K", &[json!({}), json!({})], vec![], "v").unwrap_err(),
+            checked("K", &[json!({}), json!({})], vec![], "v").unwrap_err().to_string(),
             "conversion webhook for K returned 0 objects, expected 2"
         );
     }

@@ -15,6 +15,7 @@ use mainstay_merge::typed::{Duplicates, Node};
 use mainstay_schema::SchemaRef;
 use serde_json::Value;
 
+use crate::error::ApiError;
 use crate::served::Served;
 use crate::{stored, strategy};
 
@@ -28,7 +29,7 @@ pub struct Forms<'a> {
 /// The questions to the CRD's webhook, and its answers.
 #[derive(Default)]
 struct Webhook {
-    said: HashMap<Question, Result<Value, String>>,
+    said: HashMap<Question, Result<Value, ApiError>>,
     asked: BTreeMap<Question, Value>,
 }
 
@@ -54,9 +55,9 @@ impl<'a> Forms<'a> {
             objects.push(object);
         }
         for (api_version, (texts, objects)) in versions {
-            let answers: Vec<Result<Value, String>> = match converter.convert(objects, &api_version).await {
+            let answers: Vec<Result<Value, ApiError>> = match converter.convert(objects, &api_version).await {
                 Ok(converted) => converted.into_iter().map(Ok).collect(),
-                Err(error) => texts.iter().map(|_| Err(error.message.clone())).collect(),
+                Err(error) => texts.iter().map(|_| Err(error.clone())).collect(),
             };
             let mut webhook = self.webhook();
             webhook.said.extend(texts.into_iter().map(|text| (api_version.clone(), text)).zip(answers));
@@ -104,7 +105,7 @@ impl<'a> Forms<'a> {
         let question = (api_version, object.to_string());
         let mut webhook = self.webhook();
         if let Some(said) = webhook.said.get(&question) {
-            return said.clone().map_err(NotConverted::Failed);
+            return said.clone().map_err(|error| NotConverted::Failed(error.message));
         }
         webhook.asked.insert(question, object.clone());
         Err(NotConverted::Pending)

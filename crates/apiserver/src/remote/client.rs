@@ -213,7 +213,7 @@ impl Remotes {
             ServerName::try_from(key.server_name.clone()).map_err(|_| Failure::Tls(format!("{:?} is no host name", key.server_name)))?;
         let identity = if key.kind == ConnectionKind::Anonymous { None } else { self.front_proxy.get() };
         let protocols: &[&[u8]] = if key.kind == ConnectionKind::FrontProxyUpgrade { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
-        let tls = tls::settings(&key.trust, identity, protocols).map_err(Failure::Tls)?;
+        let tls = tls::settings(&key.trust, identity, protocols).map_err(|error| Failure::Tls(error.to_string()))?;
         let connector = Connector { address: key.address.clone(), server_name, tls: TlsConnector::from(tls) };
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

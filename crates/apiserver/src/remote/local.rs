@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::resolve::Address;
+use super::resolve::InvalidAddress;
 
 /// A Service whose every port is one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,17 +18,17 @@ pub struct LocalService {
 }
 
 impl FromStr for LocalService {
-    type Err = String;
+    type Err = InvalidAddress;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?} is not of the form NAMESPACE/SERVICE=HOST:PORT");
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let expected = || InvalidAddress(format!("{text:?} is not of the form NAMESPACE/SERVICE=HOST:PORT"));
         let (service, address) = text.split_once('=').ok_or_else(expected)?;
         let (namespace, name) = service.split_once('/').ok_or_else(expected)?;
         for (what, value) in [("namespace", namespace), ("Service name", name)] {
             if !is_label(value) {
-                return Err(format!(
+                return Err(InvalidAddress(format!(
                     "{value:?} is no {what}: lower case letters, digits and '-', at most 63, beginning and ending with a letter or digit"
-                ));
+                )));
             }
         }
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), address: address.parse()? })
@@ -70,7 +71,7 @@ mod tests {
             ("ops/webhook=https://x:9443", "is not of the form HOST:PORT"),
         ] {
             let refusal = bad.parse::<LocalService>().unwrap_err();
-            assert!(refusal.contains(why), "{bad}: {refusal}");
+            assert!(refusal.to_string().contains(why), "{bad}: {refusal}");
         }
     }
 }

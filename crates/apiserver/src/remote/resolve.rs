@@ -5,6 +5,11 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
+/// Why a text is no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidAddress(pub(super) String);
+
 /// A host, by name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
@@ -21,10 +26,10 @@ impl fmt::Display for Address {
 }
 
 impl FromStr for Address {
-    type Err = String;
+    type Err = InvalidAddress;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?} is not of the form HOST:PORT");
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let expected = || InvalidAddress(format!("{text:?} is not of the form HOST:PORT"));
         let (host, port) = text.rsplit_once(':').ok_or_else(expected)?;
         let host = match host.strip_prefix('[').map(|host| host.strip_suffix(']')) {
             Some(Some(inner)) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
@@ -33,9 +38,13 @@ impl FromStr for Address {
             None => host,
         };
         if host.is_empty() {
-            return Err(format!("{text:?}: the host is missing"));
+            return Err(InvalidAddress(format!("{text:?}: the host is missing")));
         }
-        let port = port.parse().ok().filter(|port: &u16| *port > 0).ok_or_else(|| format!("{port:?} is no port from 1 to 65535"))?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port: &u16| *port > 0)
+            .ok_or_else(|| InvalidAddress(format!("{port:?} is no port from 1 to 65535")))?;
         Ok(Self { host: host.to_owned(), port })
     }
 }

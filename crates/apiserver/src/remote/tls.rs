@@ -15,6 +15,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::target::Trust;
 
+/// Why there are no TLS settings for a target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSettings(String);
+
 /// A client certificate and its key, both PEM: how the server shows who it is.
 #[derive(Clone)]
 pub struct Identity {
@@ -31,17 +36,21 @@ impl std::fmt::Debug for Identity {
 }
 
 /// TLS settings for one kind of target; the text says why there are none.
-pub fn settings(trust: &Trust, identity: Option<&Identity>, protocols: &[&[u8]]) -> Result<Arc<rustls::ClientConfig>, String> {
+pub fn settings(trust: &Trust, identity: Option<&Identity>, protocols: &[&[u8]]) -> Result<Arc<rustls::ClientConfig>, InvalidSettings> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(Verifier::new(trust, &provider)?);
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(|e| e.to_string())?;
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| InvalidSettings(e.to_string()))?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
             let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<Vec<_>, _>>();
-            let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|e| e.to_string())?;
-            builder.with_client_auth_cert(chain.map_err(|e| e.to_string())?, key).map_err(|e| e.to_string())?
+            let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|e| InvalidSettings(e.to_string()))?;
+            builder
+                .with_client_auth_cert(chain.map_err(|e| InvalidSettings(e.to_string()))?, key)
+                .map_err(|e| InvalidSettings(e.to_string()))?
         }
     };
     config.alpn_protocols = protocols.iter().map(|one| one.to_vec()).collect();
@@ -59,14 +68,14 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn new(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+    fn new(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Self, InvalidSettings> {
         let (roots, listed) = match trust {
             Trust::Any => (None, Vec::new()),
             Trust::System => (Some(system_roots()), Vec::new()),
             Trust::Bundle(pem) => {
                 let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
                 if listed.is_empty() {
-                    return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
+                    return Err(InvalidSettings("unable to load root certificates: unable to parse bytes as PEM block".to_owned()));
                 }
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(listed.iter().cloned());
@@ -74,9 +83,11 @@ impl Verifier {
             }
         };
         let chains = match roots {
-            Some(roots) if !roots.is_empty() => {
-                Some(WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build().map_err(|error| error.to_string())?)
-            }
+            Some(roots) if !roots.is_empty() => Some(
+                WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+                    .build()
+                    .map_err(|error| InvalidSettings(error.to_string()))?,
+            ),
             _ => None,
         };
         Ok(Self { provider: provider.clone(), chains, listed, anyone: *trust == Trust::Any })

@@ -7,7 +7,12 @@ use serde_json::Value;
 
 use super::query::Query;
 use crate::error::{ApiError, Cause, Result};
-use crate::selector::{FieldSelector, parse_labels};
+use crate::selector::{FieldSelector, InvalidSelector, parse_labels};
+
+/// Why a text is no resource version, in the words that Kubernetes answers with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidResourceVersion(String);
 
 /// The longest time that a request may take.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -66,11 +71,12 @@ impl ListOptions {
 
     /// Reads the parameters, without looking at what they mean together.
     pub fn decode(query: &Query, watch: bool) -> Result<Self> {
+        let refuse = |selector: InvalidSelector| ApiError::bad_request(selector.to_string());
         // In this order; the first that cannot be read is the answer.
         let (timeout, limit) = (number(query, "timeoutSeconds")?, number(query, "limit")?);
         Ok(Self {
-            labels: parse_labels(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
-            fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
+            labels: parse_labels(query.first("labelSelector").unwrap_or_default()).map_err(refuse)?,
+            fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(refuse)?,
             watch,
             allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
             timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
@@ -125,7 +131,7 @@ impl ListOptions {
             }
         }
         self.resource_version = resource_version(version).map_err(|why| {
-            if self.watch { ApiError::untyped(why) } else { ApiError::bad_request(format!("invalid resource version: {why}")) }
+            if self.watch { ApiError::untyped(why.to_string()) } else { ApiError::bad_request(format!("invalid resource version: {why}")) }
         })?;
         self.resource_version_match = match matching {
             "Exact" => Some(VersionMatch::Exact),
@@ -137,13 +143,12 @@ impl ListOptions {
 }
 
 /// Reads a `resourceVersion` parameter, or says what is wrong with it.
-pub fn resource_version(text: &str) -> Result<Option<u64>, String> {
+pub fn resource_version(text: &str) -> Result<Option<u64>, InvalidResourceVersion> {
     match text {
         "" => Ok(None),
-        _ => text
-            .parse()
-            .map(Some)
-            .map_err(|_| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")),
+        _ => text.parse().map(Some).map_err(|_| {
+            InvalidResourceVersion(format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+        }),
     }
 }
 

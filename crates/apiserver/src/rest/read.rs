@@ -25,7 +25,7 @@ use crate::stored::Loaded;
 pub async fn get(context: &Context, served: &Served) -> Result<Answer> {
     let info = &context.request.info;
     let version = context.request.query.first("resourceVersion").unwrap_or_default();
-    let wanted = crate::request::options::resource_version(version).map_err(ApiError::untyped)?;
+    let wanted = crate::request::options::resource_version(version).map_err(|why| ApiError::untyped(why.to_string()))?;
     if let Some(wanted) = wanted {
         not_in_the_future(context, wanted).await?;
     }

@@ -24,7 +24,7 @@ pub(super) fn changes(old: &Bundle, new: &Bundle) -> Vec<Change> {
                     let value = Some(rule_json(&rule));
                     let (lost, gained) = if sort == Sort::Added { (None, value) } else { (value, None) };
                     let change =
-                        Change::new(Section::Rights, sort, format!("account {shown}"), format!("{} {scope}", rule_in_words(&rule)));
+                        Change::new(Section::Permissions, sort, format!("account {shown}"), format!("{} {scope}", rule_in_words(&rule)));
                     changes.push(change.values(lost, gained));
                 }
             }

@@ -9,6 +9,11 @@ use jiff::tz::Offset;
 use mainstay_versions::Version;
 use serde_json::{Number, Value};
 
+/// Why a text is no version, not even read leniently.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidVersion(String);
+
 /// Any JSON, with its numbers written as Go does: 1.0 is 1.
 pub(super) fn raw(value: &Value) -> Value {
     match value {
@@ -117,7 +122,7 @@ pub(super) fn time(text: &str) -> Option<Time> {
 }
 
 /// Reads a version leniently: blanks and a `v` in front, leading zeros, and missing parts are allowed.
-pub(crate) fn tolerant_version(text: &str) -> Result<Version, String> {
+pub(crate) fn tolerant_version(text: &str) -> Result<Version, InvalidVersion> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
@@ -128,11 +133,11 @@ pub(crate) fn tolerant_version(text: &str) -> Result<Version, String> {
     }
     if parts.len() < 3 {
         if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-            return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
+            return Err(InvalidVersion("Short version cannot contain PreRelease/Build meta data".to_owned()));
         }
         parts.resize(3, "0".to_owned());
     }
-    Version::parse(&parts.join(".")).map_err(|error| error.to_string())
+    Version::parse(&parts.join(".")).map_err(|error| InvalidVersion(error.to_string()))
 }
 
 /// Returns whether the text consists of pre-release identifiers, separated by dots.

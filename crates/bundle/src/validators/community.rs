@@ -12,6 +12,11 @@ use super::removed_apis::removed_in_1_22;
 use super::{IndexFileError, Options, rules};
 use crate::go::tolerant_version;
 
+/// Why the index image does not let OpenShift's versions end in time, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct IndexImageError(String);
+
 const LABEL: &str = "com.redhat.openshift.versions";
 const REMOVED: &str = "This bundle is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22";
 const RANGE_HINT: &str = "annotation in `metadata/annotations.yaml` to ensure that the index image will be generated with its label. (e.g. LABEL com.redhat.openshift.versions='4.6-4.8')";
@@ -42,7 +47,7 @@ pub(super) fn validate(manifests: &Manifests, options: &Options<'_>) -> Vec<Find
         Some(path) => {
             if let Err(detail) = index_file(path, options.index_file.as_ref(), &words) {
                 let at = findings.iter().position(|finding| finding.level == Level::Warning).unwrap_or(findings.len());
-                findings.insert(at, about(&csv.csv, &rules::COMMUNITY, detail).at(&csv.file, ""));
+                findings.insert(at, about(&csv.csv, &rules::COMMUNITY, detail.to_string()).at(&csv.file, ""));
             }
         }
     }
@@ -106,60 +111,61 @@ fn text_properties(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Checks that the OpenShift versions in the Dockerfile's label end below the version that removed the APIs.
-fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, words: &str) -> Result<(), String> {
+fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, words: &str) -> Result<(), IndexImageError> {
     let inform = "Please, inform the path of";
     let key = "index image via the the optional key values and the key index-path. (e.g. index-path=./mypath/bundle.Dockerfile).";
     let content = match content {
         Some(Ok(content)) => content,
         Some(Err(IndexFileError::NotFound(problem))) => {
-            return Err(format!(
+            return Err(IndexImageError(format!(
                 "the index image in the path ({path}) was not found. {inform} the bundle operator {key} Error : {problem}"
-            ));
+            )));
         }
         Some(Err(IndexFileError::Directory)) => {
-            return Err(format!(
+            return Err(IndexImageError(format!(
                 "the index image in the path ({path}) is not file. {inform} its {key} The value informed is a diretory and not a file"
-            ));
+            )));
         }
         Some(Err(IndexFileError::Unreadable(problem))) => {
-            return Err(format!("unable to read the index image in the path ({path}). Error : {problem}"));
+            return Err(IndexImageError(format!("unable to read the index image in the path ({path}). Error : {problem}")));
         }
-        None => return Err(format!("unable to read the index image in the path ({path}). Error : it was not read")),
+        None => return Err(IndexImageError(format!("unable to read the index image in the path ({path}). Error : it was not read"))),
     };
     let guide = "this bundle is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22";
     let Some(line) = content.split('\n').find(|line| line.contains(LABEL)) else {
-        return Err(format!(
+        return Err(IndexImageError(format!(
             "{guide}. Migrate the APIs for {words} or provide compatible version(s) via the labels. (e.g. LABEL {LABEL}='4.6-4.8')"
-        ));
+        )));
     };
     let parts: Vec<&str> = line.split('=').collect();
     if parts.len() < 2 {
-        return Err(format!("invalid syntax ({line}) for ({LABEL})"));
+        return Err(IndexImageError(format!("invalid syntax ({line}) for ({LABEL})")));
     }
     let clean = |text: &str| text.replace(['\'', '"', 'v'], "");
-    let parse = |text: &str| tolerant_version(text).map_err(|_| format!("unable to parse the value ({text}) on ({LABEL})"));
+    let parse =
+        |text: &str| tolerant_version(text).map_err(|_| IndexImageError(format!("unable to parse the value ({text}) on ({LABEL})")));
     if let Some(exact) = parts.get(2).filter(|exact| !exact.is_empty()) {
         if at_least(&parse(&clean(exact))?, &UNSUPPORTED) {
-            return Err(format!(
+            return Err(IndexImageError(format!(
                 "{guide}. Migrate the API(s) for {words} or provide compatible version(s) by using the {LABEL} {}",
                 RANGE_HINT.replace("generated", "geneared")
-            ));
+            )));
         }
         return Ok(());
     }
     let range = clean(parts[1]);
     if range.len() <= 1 {
-        return Err(format!("unable to get the range informed on {LABEL}"));
+        return Err(IndexImageError(format!("unable to get the range informed on {LABEL}")));
     }
     let Some((_, end)) = range.split_once('-') else {
-        return Err(format!(
+        return Err(IndexImageError(format!(
             "{guide} The {range} allows to distribute it on >= 4.9. Migrate the API(s) for {words} or provide compatible version(s) by using the {LABEL} {RANGE_HINT}"
-        ));
+        )));
     };
     if at_least(&parse(end.split('-').next().unwrap_or_default())?, &UNSUPPORTED) {
-        return Err(format!(
+        return Err(IndexImageError(format!(
             "{guide}. Upgrade the APIs from for {words} or provide compatible distribution version(s) by using the {LABEL} {RANGE_HINT}"
-        ));
+        )));
     }
     Ok(())
 }

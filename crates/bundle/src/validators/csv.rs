@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{go, rules};
 use crate::csv::Csv;
+use crate::read::InvalidDocument;
 
 /// The text about a CSV without `spec.minKubeVersion`.
 pub(super) const NO_MIN_KUBE_VERSION: &str = "csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.";
@@ -97,14 +98,16 @@ fn examples(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
     };
     let place = format!("metadata.annotations[{key}]");
     if let Err(problem) = go::check_json(text) {
-        findings.push(Finding::error(&rules::CSV_EXAMPLE_SYNTAX, problem, "invalid example").at(file, &place));
+        findings.push(Finding::error(&rules::CSV_EXAMPLE_SYNTAX, problem.to_string(), "invalid example").at(file, &place));
         return;
     }
     let mut shown = BTreeSet::new();
     match example_objects(text) {
         Ok(objects) => shown.extend(objects),
         Err(problem) => {
-            findings.push(Finding::error(&rules::CSV_EXAMPLE_SYNTAX, problem, "error decoding example CustomResource").at(file, &place));
+            findings.push(
+                Finding::error(&rules::CSV_EXAMPLE_SYNTAX, problem.to_string(), "error decoding example CustomResource").at(file, &place),
+            );
             return;
         }
     }
@@ -131,7 +134,7 @@ fn examples(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
     }
 }
 
-fn example_objects(text: &str) -> Result<Vec<Api>, String> {
+fn example_objects(text: &str) -> Result<Vec<Api>, InvalidDocument> {
     let objects = match serde_json::from_str::<Value>(text) {
         // An empty text is not an example.
         Err(_) => return Ok(Vec::new()),
@@ -141,7 +144,9 @@ fn example_objects(text: &str) -> Result<Vec<Api>, String> {
             // An object is read as JSON directly, anything else as YAML first.
             let by_way = if other.is_object() { "" } else { "error unmarshaling JSON: while decoding JSON: " };
             let found = mainstay_golang::value::json_type(&other);
-            return Err(format!("{by_way}json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"));
+            return Err(InvalidDocument(format!(
+                "{by_way}json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"
+            )));
         }
     };
     let api = |object: Value| {

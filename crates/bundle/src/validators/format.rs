@@ -17,15 +17,15 @@ use crate::csv::Csv;
 use crate::go::{self, member};
 use crate::kinds;
 use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
-use crate::read::Tree;
+use crate::read::{InvalidDocument, Tree};
 
 /// The type of a bundle, by its manifests: `helm`, `registry+v1` or `plain`.
-pub fn media_type(manifests: &Manifests) -> Result<&'static str, String> {
+pub fn media_type(manifests: &Manifests) -> Result<&'static str, InvalidDocument> {
     kind_of_bundle(&manifests.tree, "manifests")
 }
 
 /// The type of the files below `manifests`; `shown` is the name of that folder in messages.
-pub(crate) fn kind_of_bundle(tree: &Tree, shown: &str) -> Result<&'static str, String> {
+pub(crate) fn kind_of_bundle(tree: &Tree, shown: &str) -> Result<&'static str, InvalidDocument> {
     let mut any = false;
     let mut csv = false;
     for (_, name, bytes) in tree.below("manifests").filter(|(_, name, _)| !name.contains('/')) {
@@ -37,7 +37,7 @@ pub(crate) fn kind_of_bundle(tree: &Tree, shown: &str) -> Result<&'static str, S
         csv |= tree.first_document(bytes).is_ok_and(|object| object["kind"] == "ClusterServiceVersion");
     }
     match (any, csv) {
-        (false, _) => Err(format!("The directory {shown} contains no yaml files")),
+        (false, _) => Err(InvalidDocument(format!("The directory {shown} contains no yaml files"))),
         (true, true) => Ok("registry+v1"),
         (true, false) => Ok("plain"),
     }
@@ -60,7 +60,7 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
         return findings;
     }
     let media_type = media_type(manifests).unwrap_or_else(|problem| {
-        findings.push(plain(&rules::FORMAT_MEDIA_TYPE, problem));
+        findings.push(plain(&rules::FORMAT_MEDIA_TYPE, problem.to_string()));
         ""
     });
     let (mut annotations, mut dependencies) = (None, None);
@@ -256,7 +256,7 @@ pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &O
         Ok("helm") => return findings,
         Ok(media_type) => media_type,
         Err(problem) => {
-            findings.push(plain(&rules::FORMAT_MEDIA_TYPE, problem));
+            findings.push(plain(&rules::FORMAT_MEDIA_TYPE, problem.to_string()));
             ""
         }
     };
@@ -275,7 +275,7 @@ pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &O
         let object = match tree.first_document(bytes).and_then(with_kind) {
             Ok(object) => object,
             Err(problem) => {
-                findings.push(plain(&rules::CONTENT_OBJECT, problem).at(path, ""));
+                findings.push(plain(&rules::CONTENT_OBJECT, problem.to_string()).at(path, ""));
                 continue;
             }
         };

@@ -2,8 +2,13 @@
 
 use mainstay_golang::quote_ascii;
 
+/// The byte at which Go's scanner stops reading a text as JSON, and the text up to there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidJson(String);
+
 /// Checks that a text is JSON or empty; the error has the byte at which Go's scanner stopped, and the text up to there.
-pub fn check_json(text: &str) -> Result<(), String> {
+pub fn check_json(text: &str) -> Result<(), InvalidJson> {
     let bytes = text.as_bytes();
     if bytes.is_empty() {
         return Ok(());
@@ -12,7 +17,7 @@ pub fn check_json(text: &str) -> Result<(), String> {
         Ok(()) => Ok(()),
         Err(offset) => {
             let read = String::from_utf8_lossy(&bytes[..offset.min(bytes.len())]);
-            Err(format!("invalid character at {offset}\n {read}<--(see the invalid character)"))
+            Err(InvalidJson(format!("invalid character at {offset}\n {read}<--(see the invalid character)")))
         }
     }
 }

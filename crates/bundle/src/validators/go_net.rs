@@ -2,9 +2,14 @@
 
 use mainstay_golang::quote;
 
+/// Why a text is no URL or mail address, in the words of Go's libraries.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(String);
+
 /// Checks that a text is a URL that can be requested; the words are those of Go's `url.ParseRequestURI`.
-pub fn check_url(text: &str) -> Result<(), String> {
-    url_problem(text).map_or(Ok(()), |problem| Err(format!("parse {}: {problem}", quote(text))))
+pub fn check_url(text: &str) -> Result<(), Malformed> {
+    url_problem(text).map_or(Ok(()), |problem| Err(Malformed(format!("parse {}: {problem}", quote(text)))))
 }
 
 fn url_problem(text: &str) -> Option<String> {
@@ -86,10 +91,10 @@ fn escape_problem(path: &str) -> Option<String> {
 }
 
 /// Checks that a text is a mail address; the words are those of Go's `mail.ParseAddress`.
-pub fn check_mail(text: &str) -> Result<(), String> {
+pub fn check_mail(text: &str) -> Result<(), Malformed> {
     let text = text.trim_start_matches([' ', '\t']);
     if text.is_empty() {
-        return Err("mail: no address".to_owned());
+        return Err(Malformed("mail: no address".to_owned()));
     }
     if let Ok(rest) = address(text) {
         return ended(rest);
@@ -98,18 +103,22 @@ pub fn check_mail(text: &str) -> Result<(), String> {
     let rest = rest.trim_start_matches([' ', '\t']);
     let Some(inner) = rest.strip_prefix('<') else {
         let plain = name.chars().all(|c| c == '.' || is_atom(c));
-        return Err(if plain { "mail: missing '@' or angle-addr" } else { "mail: no angle-addr" }.to_owned());
+        return Err(Malformed(if plain { "mail: missing '@' or angle-addr" } else { "mail: no angle-addr" }.to_owned()));
     };
     let rest = address(inner)?;
-    ended(rest.strip_prefix('>').ok_or("mail: unclosed angle-addr")?)
+    ended(rest.strip_prefix('>').ok_or_else(|| Malformed("mail: unclosed angle-addr".to_owned()))?)
 }
 
-fn ended(rest: &str) -> Result<(), String> {
+fn ended(rest: &str) -> Result<(), Malformed> {
     let mut rest = rest.trim_start_matches([' ', '\t']);
     if let Some(comment) = rest.strip_prefix('(') {
-        rest = comment.split_once(')').ok_or("mail: misformatted parenthetical comment")?.1.trim_start_matches([' ', '\t']);
+        rest = comment
+            .split_once(')')
+            .ok_or_else(|| Malformed("mail: misformatted parenthetical comment".to_owned()))?
+            .1
+            .trim_start_matches([' ', '\t']);
     }
-    if rest.is_empty() { Ok(()) } else { Err(format!("mail: expected single address, got {}", quote(rest))) }
+    if rest.is_empty() { Ok(()) } else { Err(Malformed(format!("mail: expected single address, got {}", quote(rest)))) }
 }
 
 fn is_atom(c: char) -> bool {
@@ -117,22 +126,22 @@ fn is_atom(c: char) -> bool {
 }
 
 /// Reads `local@domain` at the beginning, and returns the rest.
-fn address(text: &str) -> Result<&str, String> {
+fn address(text: &str) -> Result<&str, Malformed> {
     if text.is_empty() {
-        return Err("mail: no addr-spec".to_owned());
+        return Err(Malformed("mail: no addr-spec".to_owned()));
     }
     let rest = if text.starts_with('"') { quoted(text)?.1 } else { atom(text)?.1 };
-    let rest = rest.strip_prefix('@').ok_or("mail: missing @ in addr-spec")?.trim_start_matches([' ', '\t']);
+    let rest = rest.strip_prefix('@').ok_or_else(|| Malformed("mail: missing @ in addr-spec".to_owned()))?.trim_start_matches([' ', '\t']);
     if rest.is_empty() {
-        return Err("mail: no domain in addr-spec".to_owned());
+        return Err(Malformed("mail: no domain in addr-spec".to_owned()));
     }
     if let Some(literal) = rest.strip_prefix('[') {
-        return Ok(literal.split_once(']').ok_or("mail: unclosed domain-literal")?.1);
+        return Ok(literal.split_once(']').ok_or_else(|| Malformed("mail: unclosed domain-literal".to_owned()))?.1);
     }
     Ok(atom(rest)?.1)
 }
 
-fn atom(text: &str) -> Result<(&str, &str), String> {
+fn atom(text: &str) -> Result<(&str, &str), Malformed> {
     let end = text.find(|c: char| c != '.' && !is_atom(c)).unwrap_or(text.len());
     let (atom, rest) = text.split_at(end);
     let problem = if atom.is_empty() {
@@ -146,10 +155,10 @@ fn atom(text: &str) -> Result<(&str, &str), String> {
     } else {
         return Ok((atom, rest));
     };
-    Err(problem.to_owned())
+    Err(Malformed(problem.to_owned()))
 }
 
-fn quoted(text: &str) -> Result<(String, &str), String> {
+fn quoted(text: &str) -> Result<(String, &str), Malformed> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
         match c {
@@ -159,11 +168,11 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
             _ => {}
         }
     }
-    Err("mail: unclosed quoted-string".to_owned())
+    Err(Malformed("mail: unclosed quoted-string".to_owned()))
 }
 
 /// Words before an angle: a display name.
-fn phrase(text: &str) -> Result<(String, &str), String> {
+fn phrase(text: &str) -> Result<(String, &str), Malformed> {
     let mut words: Vec<String> = Vec::new();
     let mut rest = text;
     loop {
@@ -176,14 +185,14 @@ fn phrase(text: &str) -> Result<(String, &str), String> {
         } else {
             // A display name may have dots anywhere.
             let end = rest.find(|c: char| c != '.' && !is_atom(c)).unwrap_or(rest.len());
-            if end == 0 { Err("mail: invalid string".to_owned()) } else { Ok((rest[..end].to_owned(), &rest[end..])) }
+            if end == 0 { Err(Malformed("mail: invalid string".to_owned())) } else { Ok((rest[..end].to_owned(), &rest[end..])) }
         };
         match word {
             Ok((word, after)) => {
                 words.push(word);
                 rest = after;
             }
-            Err(problem) if words.is_empty() => return Err(format!("mail: missing word in phrase: {problem}")),
+            Err(problem) if words.is_empty() => return Err(Malformed(format!("mail: missing word in phrase: {problem}"))),
             Err(_) => break,
         }
     }
@@ -205,7 +214,7 @@ mod tests {
             ("https://a/%zz", "parse \"https://a/%zz\": invalid URL escape \"%zz\""),
             ("://a", "parse \"://a\": missing protocol scheme"),
         ] {
-            assert_eq!(check_url(bad), Err(problem.to_owned()));
+            assert_eq!(check_url(bad), Err(Malformed(problem.to_owned())));
         }
         for good in ["a@b.c", "Full Name <a@b.c>", "\"q x\" <a@b>", " a@b.c (home)"] {
             assert_eq!(check_mail(good), Ok(()), "{good}");
@@ -218,7 +227,7 @@ mod tests {
             ("@b", "mail: missing word in phrase: mail: invalid string"),
             ("N <a@b", "mail: unclosed angle-addr"),
         ] {
-            assert_eq!(check_mail(bad), Err(problem.to_owned()));
+            assert_eq!(check_mail(bad), Err(Malformed(problem.to_owned())));
         }
     }
 }

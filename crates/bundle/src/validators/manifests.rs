@@ -20,7 +20,7 @@ use crate::bundle::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::csv::Csv;
 use crate::error::ReadError;
 use crate::go;
-use crate::read::{Limits, Tree};
+use crate::read::{InvalidDocument, Limits, Tree};
 
 /// One object and the file it is in.
 #[derive(Debug, Clone)]
@@ -233,13 +233,16 @@ pub fn gzip_base64(bytes: &[u8]) -> String {
 }
 
 /// Returns the object if it has a kind; the words of the error are Kubernetes'.
-pub(crate) fn with_kind(object: Value) -> Result<Value, String> {
+pub(crate) fn with_kind(object: Value) -> Result<Value, InvalidDocument> {
     // An `apiVersion` of three parts is invalid, and Kubernetes then does not see the kind either.
     let readable = object["apiVersion"].as_str().is_none_or(|version| version.matches('/').count() < 2);
     match object["kind"].as_str() {
         Some(kind) if !kind.is_empty() && readable => Ok(object),
-        _ if object.is_null() => Err("EOF".to_owned()),
-        _ => Err(format!("error unmarshaling JSON: while decoding JSON: Object 'Kind' is missing in '{}'", go::to_string(&object))),
+        _ if object.is_null() => Err(InvalidDocument("EOF".to_owned())),
+        _ => Err(InvalidDocument(format!(
+            "error unmarshaling JSON: while decoding JSON: Object 'Kind' is missing in '{}'",
+            go::to_string(&object)
+        ))),
     }
 }
 
@@ -260,17 +263,17 @@ pub(crate) fn name_of(path: &str) -> &str {
 }
 
 /// A mapping of texts, as Go reads one from YAML: a boolean or number counts as written, null as an empty text.
-pub(crate) fn texts(value: &Value) -> Result<BTreeMap<String, String>, String> {
+pub(crate) fn texts(value: &Value) -> Result<BTreeMap<String, String>, InvalidDocument> {
     let entries = match value {
         Value::Null => return Ok(BTreeMap::new()),
         Value::Object(entries) => entries,
-        _ => return Err("annotations: expected a mapping".to_owned()),
+        _ => return Err(InvalidDocument("annotations: expected a mapping".to_owned())),
     };
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(text) => Ok((key.clone(), text.clone())),
         Value::Null => Ok((key.clone(), String::new())),
         Value::Bool(_) | Value::Number(_) => Ok((key.clone(), value.to_string())),
-        Value::Array(_) | Value::Object(_) => Err(format!("annotations[{key}]: expected text, found {value}")),
+        Value::Array(_) | Value::Object(_) => Err(InvalidDocument(format!("annotations[{key}]: expected text, found {value}"))),
     };
     entries.iter().map(text).collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::finding::{Finding, Rule};
 use super::manifests::{CsvManifest, Manifests};
-use super::{Options, rules};
+use super::{Options, Unavailable, rules};
 
 const ARCH_LABEL: &str = "operatorframework.io/arch.";
 const OS_LABEL: &str = "operatorframework.io/os.";
@@ -124,10 +124,10 @@ impl<'a> Check<'a> {
     }
 
     fn inspect(&mut self, options: &Options<'_>) {
-        let mut known: BTreeMap<String, Result<Vec<ImagePlatform>, String>> = BTreeMap::new();
+        let mut known: BTreeMap<String, Result<Vec<ImagePlatform>, Unavailable>> = BTreeMap::new();
         let ask = |image: &str| match options.inspect {
             Some(inspect) => inspect(image),
-            None => Err("images are not looked at here".to_owned()),
+            None => Err("images are not looked at here".into()),
         };
         let mut warnings = Vec::new();
         for images in [&mut self.manager, &mut self.others, &mut self.related] {

@@ -1,9 +1,14 @@
 //! The syntax of image references, with the words of upstream's parser.
 
+/// Why a text is no image reference, in the words of upstream's parser.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidReference(String);
+
 /// Checks that a text is an image reference; the error is upstream's.
-pub fn check(text: &str) -> Result<(), String> {
+pub fn check(text: &str) -> Result<(), InvalidReference> {
     if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return Err(format!("invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"));
+        return Err(InvalidReference(format!("invalid repository name ({text}), cannot specify 64-byte hexadecimal strings")));
     }
     let (domain, remainder) = match text.split_once('/') {
         Some((domain, rest)) if domain.contains(['.', ':']) || domain == "localhost" => (domain, rest.to_owned()),
@@ -16,17 +21,17 @@ pub fn check(text: &str) -> Result<(), String> {
     };
     let name = remainder.split(':').next().unwrap_or_default();
     if name.to_lowercase() != name {
-        return Err("invalid reference format: repository name must be lowercase".to_owned());
+        return Err(InvalidReference("invalid reference format: repository name must be lowercase".to_owned()));
     }
     if !is_domain(domain) || !is_rest(&remainder) {
-        return Err("invalid reference format".to_owned());
+        return Err(InvalidReference("invalid reference format".to_owned()));
     }
     if let Some(problem) = remainder.split_once('@').and_then(|(_, digest)| digest_problem(digest)) {
-        return Err(problem.to_owned());
+        return Err(InvalidReference(problem.to_owned()));
     }
     let repository = remainder.split(['@', ':']).next().unwrap_or_default();
     if domain.len() + 1 + repository.len() > 255 {
-        return Err("repository name must not be more than 255 characters".to_owned());
+        return Err(InvalidReference("repository name must not be more than 255 characters".to_owned()));
     }
     Ok(())
 }
@@ -96,7 +101,7 @@ fn digest_problem(digest: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{InvalidReference, check};
 
     #[test]
     fn references() {
@@ -124,17 +129,17 @@ mod tests {
             "h:x/y",
             "@sha256:x",
         ] {
-            assert_eq!(check(bad), Err("invalid reference format".to_owned()), "{bad}");
+            assert_eq!(check(bad), Err(InvalidReference("invalid reference format".to_owned())), "{bad}");
         }
-        assert_eq!(check("quay.io/A/b"), Err("invalid reference format: repository name must be lowercase".to_owned()));
+        assert_eq!(check("quay.io/A/b"), Err(InvalidReference("invalid reference format: repository name must be lowercase".to_owned())));
         for (bad, problem) in [
             (format!("quay.io/a@sha256:{}", "A".repeat(64)), "invalid checksum digest format"),
             (format!("quay.io/a@sha256:{}", "a".repeat(63)), "invalid checksum digest length"),
             (format!("quay.io/a@md5:{}", "a".repeat(32)), "unsupported digest algorithm"),
         ] {
-            assert_eq!(check(&bad), Err(problem.to_owned()), "{bad}");
+            assert_eq!(check(&bad), Err(InvalidReference(problem.to_owned())), "{bad}");
         }
-        assert!(check(&digest).is_err_and(|problem| problem.ends_with("cannot specify 64-byte hexadecimal strings")));
-        assert!(check(&format!("a.b/{}", "x".repeat(255))).is_err_and(|problem| problem.contains("255")));
+        assert!(check(&digest).is_err_and(|problem| problem.to_string().ends_with("cannot specify 64-byte hexadecimal strings")));
+        assert!(check(&format!("a.b/{}", "x".repeat(255))).is_err_and(|problem| problem.to_string().contains("255")));
     }
 }

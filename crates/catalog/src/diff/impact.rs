@@ -292,8 +292,8 @@ fn stranded(
             continue;
         }
         let message = match after.updates.position(installed.name) {
-            Some(_) => format!("has no way to the head {head} any more"),
-            None => format!("is not in the channel any more, and no entry on the way to the head {head} updates it"),
+            Some(_) => format!("no longer leads to the head {head}"),
+            None => format!("is no longer in the channel, and no entry on the way to the head {head} updates it"),
         };
         let elsewhere: Vec<&str> =
             others.iter().filter(|(name, way)| **name != channel && way.leads(installed)).map(|(name, _)| *name).collect();

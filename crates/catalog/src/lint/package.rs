@@ -107,7 +107,7 @@ fn console(package: &Subjects<'_>, bundle: &Bundle, report: &mut Report<'_>) -> 
             return Described::Unknown;
         }
         Err(problem) => {
-            report.add(Rule::MetadataBroken, here, problem);
+            report.add(Rule::MetadataBroken, here, problem.to_string());
             return Described::Unknown;
         }
     };

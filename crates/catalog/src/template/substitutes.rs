@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::basic::{add, entries};
 use super::keys::Keys;
-use super::{Kind, RenderBundle, TemplateError};
+use super::{CompositeVersionError, Kind, RenderBundle, SubstitutionError, TemplateError};
 use crate::model::{Bundle, BundleName, Catalog, Channel, Entry};
 use crate::validate::validate;
 
 /// Reads the entries as a catalog and makes one substitution after the other.
 pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
-    let parse = |error: TemplateError| TemplateError::Render(format!("render: unable to parse template: {error}"));
+    let parse = |error: TemplateError| TemplateError::Parse(Box::new(error));
     let entries = entries(template, Kind::Substitutes).map_err(parse)?;
     let substitutions = substitutions(template).map_err(parse)?;
     let mut catalog = Catalog::default();
@@ -21,7 +21,11 @@ pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result
     validate(&catalog).map_err(|validation| TemplateError::Invalid(validation.to_string()))?;
     for substitution in substitutions {
         let made = substitution.make(&mut catalog, render);
-        made.map_err(|problem| TemplateError::Substitution { base: substitution.base, name: substitution.name, problem })?;
+        made.map_err(|problem| TemplateError::Substitution {
+            base: substitution.base,
+            name: substitution.name,
+            problem: Box::new(problem),
+        })?;
     }
     Ok(catalog)
 }
@@ -42,35 +46,41 @@ struct Substitution {
 }
 
 impl Substitution {
-    fn make(&self, catalog: &mut Catalog, render: &mut RenderBundle<'_>) -> Result<(), String> {
+    fn make(&self, catalog: &mut Catalog, render: &mut RenderBundle<'_>) -> Result<(), SubstitutionError> {
         let Self { name, base } = self;
         if name.is_empty() {
-            return Err("substitution name cannot be empty".to_owned());
+            return Err(SubstitutionError::NoName);
         }
         if base.is_empty() {
-            return Err("substitution base cannot be empty".to_owned());
+            return Err(SubstitutionError::NoBase);
         }
         if name == base {
-            return Err("substitution name and base cannot be the same".to_owned());
+            return Err(SubstitutionError::Same);
         }
-        let rendered = render(name).map_err(|error| format!("failed to render bundle image reference {name:?}: {error}"))?;
-        let Some(substitute) = rendered.bundles.into_iter().next() else {
-            return Err(format!("rendered bundle image reference {name:?} contains no bundles"));
+        let (name, base) = (name.clone(), base.clone());
+        let rendered = match render(&name) {
+            Ok(rendered) => rendered,
+            Err(source) => return Err(SubstitutionError::Render { name, source }),
         };
-        let new = Composite::of(&substitute)
-            .map_err(|error| format!("failed to get composite version for substitute bundle {name:?}: {error}"))?;
+        let Some(substitute) = rendered.bundles.into_iter().next() else { return Err(SubstitutionError::NoBundle(name)) };
+        let new = match CompositeVersion::of(&substitute) {
+            Ok(version) => version,
+            Err(source) => return Err(SubstitutionError::SubstituteVersion { name, source }),
+        };
         let Some(old) = catalog.bundles.iter().find(|bundle| bundle.name.as_str() == base) else {
-            return Err(format!("base bundle {base:?} does not exist in catalog"));
+            return Err(SubstitutionError::UnknownBase(base));
         };
-        let old_version =
-            Composite::of(old).map_err(|error| format!("failed to get composite version for base bundle {base:?}: {error}"))?;
+        let old_version = match CompositeVersion::of(old) {
+            Ok(version) => version,
+            Err(source) => return Err(SubstitutionError::BaseVersion { base, source }),
+        };
         if old.name == substitute.name || !old_version.is_below(&new) {
-            return Err(format!("base bundle {base:?} is not less than substitute bundle {name:?}"));
+            return Err(SubstitutionError::NotLess { base, name });
         }
-        let base = BundleName::new(base.as_str());
+        let base = BundleName::new(base);
         catalog.channels.iter_mut().for_each(|channel| replace(channel, &base, &substitute.name));
         catalog.bundles.push(substitute);
-        validate(catalog).map_err(|validation| format!("resulting config is not valid FBC: {validation}"))
+        validate(catalog).map_err(SubstitutionError::Invalid)
     }
 }
 
@@ -95,32 +105,36 @@ fn replace(channel: &mut Channel, base: &BundleName, name: &BundleName) {
 }
 
 /// A version, and the release that distinguishes its builds.
-struct Composite {
+struct CompositeVersion {
     version: Version,
     release: Option<Version>,
 }
 
-impl Composite {
-    fn of(bundle: &Bundle) -> Result<Self, String> {
-        let name = bundle.name.as_str();
+impl CompositeVersion {
+    fn of(bundle: &Bundle) -> Result<Self, CompositeVersionError> {
+        let name = || bundle.name.as_str().to_owned();
         let found: Vec<_> = bundle.properties.iter().filter(|property| property.kind == "olm.package").collect();
         let [property] = found.as_slice() else {
-            return Err(format!("bundle {name:?} must have exactly 1 \"olm.package\" property, found {}", found.len()));
+            return Err(CompositeVersionError::Count { bundle: name(), count: found.len() });
         };
         let value: Value =
-            serde_json::from_str(property.value.get()).map_err(|error| format!("parse properties for bundle {name:?}: {error}"))?;
+            serde_json::from_str(property.value.get()).map_err(|source| CompositeVersionError::Property { bundle: name(), source })?;
         let text = |key: &str| value[key].as_str().unwrap_or_default();
-        let version = Version::parse(text("version"))
-            .map_err(|reason| format!("bundle {name:?} has invalid version {:?}: {reason}", text("version")))?;
+        let version = Version::parse(text("version")).map_err(|source| CompositeVersionError::Version {
+            bundle: name(),
+            version: text("version").to_owned(),
+            source,
+        })?;
         let release = match text("release") {
             "" => None,
             release if release.contains('+') => {
-                return Err(format!("bundle {name:?} release version {release:?} cannot contain build metadata"));
+                return Err(CompositeVersionError::BuildMetadata { bundle: name(), release: release.to_owned() });
             }
-            release => Some(
-                Version::parse(&format!("0.0.0-{release}"))
-                    .map_err(|reason| format!("error parsing bundle {name:?} release version {release:?}: {reason}"))?,
-            ),
+            release => Some(Version::parse(&format!("0.0.0-{release}")).map_err(|source| CompositeVersionError::Release {
+                bundle: name(),
+                release: release.to_owned(),
+                source,
+            })?),
         };
         Ok(Self { version, release })
     }

@@ -29,7 +29,7 @@ pub(crate) fn validate(name: &str, text: &str) -> Vec<String> {
         "dns1035LabelPrefix" => label_1035(&unprefixed(text)),
         "qualifiedName" => qualified_name(text),
         "labelValue" => label_value(text),
-        "uri" => url::Url::parse(text).err().into_iter().collect(),
+        "uri" => url::Url::parse(text).err().map(|invalid| invalid.to_string()).into_iter().collect(),
         "uuid" => only(is_uuid(text), "does not match the UUID format"),
         "byte" => only(base64(text).is_some(), "invalid base64"),
         "date" => only(text.len() == 10 && time::parse_date(text).is_some(), "invalid date"),

@@ -2,6 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Why a text is no address or network, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidAddress(String);
+
 /// A network: an address with the length of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
@@ -10,21 +15,21 @@ pub struct Cidr {
 }
 
 /// Parses an address without zone that is not an IPv4-mapped IPv6 address.
-pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text
-        .parse()
-        .map_err(|_| format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))?;
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, InvalidAddress> {
+    let address: IpAddr = text.parse().map_err(|_| {
+        InvalidAddress(format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))
+    })?;
     match address {
-        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(InvalidAddress(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))),
         address => Ok(address),
     }
 }
 
 impl Cidr {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidAddress> {
         let problem = |detail: &str| {
             let lead = "network address parse error during conversion from string";
-            format!("{lead}: {lead}: netip.ParsePrefix({text:?}): {detail}")
+            InvalidAddress(format!("{lead}: {lead}: netip.ParsePrefix({text:?}): {detail}"))
         };
         let (address, prefix) = text.split_once('/').ok_or_else(|| problem("no '/'"))?;
         let address = parse_ip(address)?;

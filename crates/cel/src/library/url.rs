@@ -5,6 +5,11 @@ use std::sync::Arc;
 
 use crate::value::{Key, Value};
 
+/// Why a text is no URL, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidUrl(String);
+
 #[derive(Clone, Debug)]
 pub struct Url {
     pub(crate) text: String,
@@ -15,10 +20,10 @@ pub struct Url {
 }
 
 impl Url {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let url = Self::read(text).ok_or_else(|| format!("parse {text:?}: invalid URI for request"))?;
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidUrl> {
+        let url = Self::read(text).ok_or_else(|| InvalidUrl(format!("parse {text:?}: invalid URI for request")))?;
         match url.host.chars().find(|letter| matches!(letter, ' ' | '\\' | '^' | '{' | '}' | '|' | '`')) {
-            Some(letter) => Err(format!("parse {text:?}: invalid character {:?} in host name", letter.to_string())),
+            Some(letter) => Err(InvalidUrl(format!("parse {text:?}: invalid character {:?} in host name", letter.to_string()))),
             None => Ok(url),
         }
     }

@@ -314,7 +314,7 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         let authority = |key: &str| known.as_ref().and_then(|known| known["data"][key].as_str());
         let trusted = authority("ca.crt").or_else(|| authority("service-ca.crt"));
         let frame = frame(*component, shape, arguments, monitors, trusted)?;
-        made_here |= matches!(frame.certificates, Certificates::Given { .. });
+        made_here |= matches!(frame.certificates, Certificates::Provided { .. });
         let objects = component.objects(shape, &frame);
         remove::remove_made(writer, *component, &shape.system_namespace, &objects).await?;
         write(writer, objects, arguments.force_conflicts, &mut unasked).await?;

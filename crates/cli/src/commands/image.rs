@@ -84,7 +84,7 @@ fn build(build: &Build) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Failed, &subject, format!("it has more than {MAX_PROGRAM} bytes")));
     }
     let bytes = fs::read(&program).map_err(failed)?;
-    let needs = elf::read(&bytes).map_err(|problem| Failure::new(Exit::Failed, &subject, problem))?;
+    let needs = elf::read(&bytes).map_err(|error| Failure::failed(&subject, &error))?;
     if let (Some(missing), None) = (needs.base(), &build.base) {
         return Err(Failure::new(Exit::Usage, "--base", format!("the program needs a base image: {missing}"))
             .hint("--base REF names one; a program that was built for a musl target needs none"));

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 #[command(after_help = "\
 Examples:
   mainstay rbac beacon                       for the bundle that mainstay install would choose
-  mainstay rbac beacon | kubectl apply --server-side -f -  for the extension beacon, where there is one: for its account, its wish and its next version
+  mainstay rbac beacon | kubectl apply --server-side -f -  for the extension beacon, where there is one: for its account, its request and its next version
   mainstay rbac beacon --version 1.1.0
   mainstay rbac beacon --bundle examples/bundles/beacon/1.1.0        without a cluster
   mainstay rbac cellar --scope namespace --namespace cellar | kubectl apply --server-side -f -

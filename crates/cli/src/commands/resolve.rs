@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use mainstay_operations::not_resolved;
-use mainstay_resolver::joint::{Added, Component, Conflict, FactKind, Problem, Wish, solve};
+use mainstay_resolver::joint::{Added, Component, Conflict, FactKind, Problem, Root, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Refusal, Request, Resolution, UpgradeConstraintPolicy, resolve};
 use mainstay_terminal::catalogs::{self, Catalog};
 use mainstay_terminal::errors::{Exit, Failure};
@@ -169,12 +169,12 @@ struct Question<'q> {
 
 impl Question<'_> {
     fn components(&self) -> Vec<Component> {
-        let wishes: Vec<Wish> = self
+        let roots: Vec<Root> = self
             .requests
             .iter()
-            .map(|request| Wish { subject: format!("package {}", request.package), request: request.clone() })
+            .map(|request| Root { subject: format!("package {}", request.package), request: request.clone() })
             .collect();
-        solve(&Problem { wishes: &wishes, catalogs: self.candidates, provided: &[], add_missing: true, about: None })
+        solve(&Problem { roots: &roots, catalogs: self.candidates, provided: &[], add_missing: true, about: None })
     }
 
     fn request(&self, subject: &str) -> &Request {

@@ -8,6 +8,11 @@ use mainstay_runtime::RECONCILE;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
+/// Why a text names no log levels.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidLevels(String);
+
 /// The target of lines about changed levels.
 pub const CHANGES: &str = "log_levels";
 
@@ -55,11 +60,11 @@ pub fn hint() -> String {
 }
 
 impl FromStr for Levels {
-    type Err = String;
+    type Err = InvalidLevels;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidLevels> {
         if text.len() > MOST {
-            return Err(format!("log levels of {} bytes; at most {MOST} are read", text.len()));
+            return Err(InvalidLevels(format!("log levels of {} bytes; at most {MOST} are read", text.len())));
         }
         let (mut default, mut components) = (None, BTreeMap::new());
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -67,23 +72,27 @@ impl FromStr for Levels {
                 None => default.replace(level(part)?).is_some(),
                 Some((component, wanted)) => {
                     let known = COMPONENTS.iter().find(|(name, _)| *name == component.trim());
-                    let (name, _) = known.ok_or_else(|| format!("{:?} is no component of the log", component.trim()))?;
+                    let (name, _) = known.ok_or_else(|| InvalidLevels(format!("{:?} is no component of the log", component.trim())))?;
                     components.insert(*name, level(wanted.trim())?).is_some()
                 }
             };
             if twice {
-                return Err(format!("{part} is given twice"));
+                return Err(InvalidLevels(format!("{part} is given twice")));
             }
         }
         if default.is_none() && components.is_empty() {
-            return Err("no level is given".to_owned());
+            return Err(InvalidLevels("no level is given".to_owned()));
         }
         Ok(Self { default: default.unwrap_or(LevelFilter::INFO), components })
     }
 }
 
-fn level(text: &str) -> Result<LevelFilter, String> {
-    NAMES.iter().find(|(name, _)| *name == text).map(|(_, level)| *level).ok_or_else(|| format!("{text:?} is no level of the log"))
+fn level(text: &str) -> Result<LevelFilter, InvalidLevels> {
+    NAMES
+        .iter()
+        .find(|(name, _)| *name == text)
+        .map(|(_, level)| *level)
+        .ok_or_else(|| InvalidLevels(format!("{text:?} is no level of the log")))
 }
 
 impl fmt::Display for Levels {
@@ -162,7 +171,7 @@ mod tests {
     /// MS-OPS-01: what is no level or component is refused, and the hint lists both.
     #[test]
     fn mistakes_are_told() {
-        let refused = |text: &str| text.parse::<Levels>().unwrap_err();
+        let refused = |text: &str| text.parse::<Levels>().unwrap_err().to_string();
         assert_eq!(refused("verbose"), "\"verbose\" is no level of the log");
         assert_eq!(refused("info,olm=debug"), "\"olm\" is no component of the log");
         assert_eq!(refused("oci=5"), "\"5\" is no level of the log");

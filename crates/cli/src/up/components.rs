@@ -17,13 +17,14 @@ use mainstay_operations::settings::{self, SYSTEM_NAMESPACE};
 use mainstay_operations::simulated;
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Env, Kinds};
-use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::errors::Failure;
 use mainstay_terminal::images;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Apis, Options};
+use mainstay_terminal::errors::InvalidArgument;
 
 /// Limit for a CRD to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
@@ -73,9 +74,9 @@ impl Components {
 }
 
 impl FromStr for Components {
-    type Err = String;
+    type Err = InvalidArgument;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidArgument> {
         let mut chosen = BTreeSet::new();
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             match name {
@@ -85,8 +86,15 @@ impl FromStr for Components {
                     Some((_, component)) => {
                         chosen.insert(*component);
                     }
-                    None if LATER.contains(&name) => return Err(format!("{name} is not part of this version of mainstay")),
-                    None => return Err(format!("{name} is no component; there are {}", ALL.map(|(known, _)| known).join(", "))),
+                    None if LATER.contains(&name) => {
+                        return Err(InvalidArgument(format!("{name} is not part of this version of mainstay")));
+                    }
+                    None => {
+                        return Err(InvalidArgument(format!(
+                            "{name} is no component; there are {}",
+                            ALL.map(|(known, _)| known).join(", ")
+                        )));
+                    }
                 },
             }
         }
@@ -150,7 +158,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     apis.metrics.show(env.metrics().clone());
 
     let authority = mainstay_workloads::Authority::from_pem(apis.server.ca_certificate(), apis.server.ca_key())
-        .map_err(|problem| Failure::new(Exit::Failed, "CA", problem))?;
+        .map_err(|error| Failure::failed("CA", &error))?;
     let workloads = mainstay_workloads::Options {
         controllers: chosen.has(Component::Controllers),
         scheduler: chosen.has(Component::Scheduler),
@@ -271,7 +279,7 @@ mod tests {
         assert_eq!("all".parse::<Components>().unwrap(), Components::all());
         assert_eq!("none".parse::<Components>().unwrap().names(), Vec::<String>::new());
         assert_eq!("nodes,controllers".parse::<Components>().unwrap().names(), ["controllers", "nodes"]);
-        assert_eq!("console".parse::<Components>().unwrap_err(), "console is not part of this version of mainstay");
-        assert!("kubelet".parse::<Components>().unwrap_err().contains("is no component"));
+        assert_eq!("console".parse::<Components>().unwrap_err().to_string(), "console is not part of this version of mainstay");
+        assert!("kubelet".parse::<Components>().unwrap_err().to_string().contains("is no component"));
     }
 }

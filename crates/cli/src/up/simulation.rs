@@ -8,7 +8,7 @@ use clap::Args;
 use mainstay_oci::{Client, Reference};
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::images;
-use mainstay_workloads::{ImageFault, Registries, Script};
+use mainstay_workloads::{ImageFault, PullError, Registries, Script};
 
 use crate::durations;
 
@@ -59,11 +59,11 @@ struct Asked {
 
 #[async_trait]
 impl Registries for Asked {
-    async fn check(&self, image: &str) -> Result<(), String> {
-        let reference = Reference::parse_familiar(image).map_err(|error| error.to_string())?;
+    async fn check(&self, image: &str) -> Result<(), PullError> {
+        let reference = Reference::parse_familiar(image)?;
         match self.client.resolve(&reference).await {
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("failed to resolve reference {:?}: {error}", reference.to_string())),
+            Err(error) => Err(format!("failed to resolve reference {:?}: {error}", reference.to_string()).into()),
         }
     }
 }

@@ -49,32 +49,35 @@ fn settle(grid: &Grid, row: &[usize], width: &impl Fn(usize) -> f64, x: &mut [f6
             offset += f64::midpoint(width(before), width(cell)) + GAP;
         }
         offsets.push(offset);
-        let (wish, weight) = wish(grid, cell, x);
-        pools.push(Pool { wish: wish - offset, weight, cells: 1 });
+        let (target, weight) = target(grid, cell, x);
+        pools.push(Pool { target: target - offset, weight, cells: 1 });
         while let [.., left, right] = pools.as_slice()
-            && left.wish > right.wish
+            && left.target > right.target
         {
             let weight = left.weight + right.weight;
-            let merged =
-                Pool { wish: (left.wish * left.weight + right.wish * right.weight) / weight, weight, cells: left.cells + right.cells };
+            let merged = Pool {
+                target: (left.target * left.weight + right.target * right.weight) / weight,
+                weight,
+                cells: left.cells + right.cells,
+            };
             pools.truncate(pools.len() - 2);
             pools.push(merged);
         }
     }
-    let wishes = pools.iter().flat_map(|pool| std::iter::repeat_n(pool.wish, pool.cells));
-    for ((&cell, offset), wish) in row.iter().zip(offsets).zip(wishes) {
-        x[cell] = wish + offset;
+    let targets = pools.iter().flat_map(|pool| std::iter::repeat_n(pool.target, pool.cells));
+    for ((&cell, offset), target) in row.iter().zip(offsets).zip(targets) {
+        x[cell] = target + offset;
     }
 }
 
 struct Pool {
-    wish: f64,
+    target: f64,
     weight: f64,
     cells: usize,
 }
 
 /// The position that suits a cell best, and its weight. Long edges should be straight, so their points pull hardest.
-fn wish(grid: &Grid, cell: usize, x: &[f64]) -> (f64, f64) {
+fn target(grid: &Grid, cell: usize, x: &[f64]) -> (f64, f64) {
     let pull = |other: usize| match (grid.cells[cell], grid.cells[other]) {
         (Cell::Pass(_), Cell::Pass(_)) => 8.0,
         (Cell::Node(_), Cell::Node(_)) => 4.0,

@@ -299,7 +299,7 @@ fn cron_spec(spec: &Value, before: Option<&Value>) -> Errors {
         errors.push(Error::required(&path.child("schedule"), ""));
     } else {
         if let Err(problem) = Schedule::parse(schedule) {
-            errors.push(Error::invalid(&path.child("schedule"), schedule, problem));
+            errors.push(Error::invalid(&path.child("schedule"), schedule, problem.to_string()));
         }
         if schedule.contains("TZ") && before.is_some_and(|before| text(before, "schedule").contains("TZ")) {
             if has(spec, "timeZone") {

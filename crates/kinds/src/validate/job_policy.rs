@@ -5,6 +5,11 @@ use serde_json::{Value, json};
 
 use super::{Errors, all_invalid, has, int, list, names, not_negative, text};
 
+/// Why a text names no indexes, in the words that Kubernetes reports.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidIndexes(String);
+
 const RULES: usize = 20;
 const CONDITIONS: usize = 20;
 const EXIT_CODES: usize = 255;
@@ -166,38 +171,39 @@ fn success_rule(rule: &Value, completions: i64, path: &Path) -> Errors {
 }
 
 /// The number of indexes that `1,3-5` names, or the reason why it cannot be read.
-fn indexes(given: &str, completions: i64) -> Result<i64, String> {
+fn indexes(given: &str, completions: i64) -> Result<i64, InvalidIndexes> {
     if given.is_empty() {
         return Ok(0);
     }
-    let number = |text: &str| -> Result<i64, String> {
-        text.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {}", mainstay_golang::quote(text)))
+    let number = |text: &str| -> Result<i64, InvalidIndexes> {
+        text.parse::<i64>()
+            .map_err(|_| InvalidIndexes(format!("cannot convert string to integer for index: {}", mainstay_golang::quote(text))))
     };
     let (mut total, mut last) = (0, None);
     for part in given.split(',') {
         let bounds: Vec<&str> = part.split('-').collect();
         let shown = mainstay_golang::quote(part);
         if bounds.len() > 2 {
-            return Err(format!(
+            return Err(InvalidIndexes(format!(
                 "the fragment {shown} violates the requirement that an index interval can have at most two parts separated by '-'"
-            ));
+            )));
         }
         let first = number(bounds[0])?;
         if first >= completions {
-            return Err(format!("too large index: {}", mainstay_golang::quote(bounds[0])));
+            return Err(InvalidIndexes(format!("too large index: {}", mainstay_golang::quote(bounds[0]))));
         }
         if let Some(last) = last.filter(|last| first <= *last) {
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
+            return Err(InvalidIndexes(format!("non-increasing order, previous: {last}, current: {first}")));
         }
         let end = match bounds.get(1) {
             None => first,
             Some(text) => {
                 let end = number(text)?;
                 if end >= completions {
-                    return Err(format!("too large index: {}", mainstay_golang::quote(text)));
+                    return Err(InvalidIndexes(format!("too large index: {}", mainstay_golang::quote(text))));
                 }
                 if first >= end {
-                    return Err(format!("non-increasing order, previous: {first}, current: {end}"));
+                    return Err(InvalidIndexes(format!("non-increasing order, previous: {first}, current: {end}")));
                 }
                 end
             }
@@ -215,8 +221,8 @@ mod tests {
     #[test]
     fn indexes_are_counted() {
         assert_eq!(indexes("0-1,3", 5), Ok(3));
-        assert_eq!(indexes("0,0", 5), Err("non-increasing order, previous: 0, current: 0".into()));
-        assert_eq!(indexes("7", 5), Err("too large index: \"7\"".into()));
+        assert_eq!(indexes("0,0", 5), Err(InvalidIndexes("non-increasing order, previous: 0, current: 0".into())));
+        assert_eq!(indexes("7", 5), Err(InvalidIndexes("too large index: \"7\"".into())));
         assert!(indexes("a", 5).is_err() && indexes("1-2-3", 5).is_err());
     }
 }

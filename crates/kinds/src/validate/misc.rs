@@ -74,7 +74,7 @@ pub(super) fn secret(object: &Value) -> Errors {
             let problem = match go_json::parse(&bytes) {
                 Ok(Value::Object(_) | Value::Null) => None,
                 Ok(other) => Some(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(&other))),
-                Err(problem) => Some(problem),
+                Err(problem) => Some(problem.to_string()),
             };
             errors.extend(problem.map(|problem| Error::invalid(&path(key), "<secret contents redacted>", problem)));
         }

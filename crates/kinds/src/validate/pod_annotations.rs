@@ -58,7 +58,7 @@ fn tolerations(given: &str, path: &Path) -> Errors {
         Ok(Value::Null) => return Vec::new(),
         Ok(list @ Value::Array(_)) => return scheduling::tolerations(&json!({"tolerations": list}), &path.child(TOLERATIONS)),
         Ok(other) => format!("json: cannot unmarshal {} into Go value of type []core.Toleration", json_type(&other)),
-        Err(problem) => problem,
+        Err(problem) => problem.to_string(),
     };
     vec![Error::invalid(path, TOLERATIONS, problem)]
 }

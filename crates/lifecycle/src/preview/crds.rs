@@ -76,7 +76,7 @@ fn existing(name: &str, known: &KnownInstances, held: impl FnOnce(&CustomResourc
             };
             (Some(existing), None)
         }
-        Some(Err(problem)) => (None, Some(problem.clone())),
+        Some(Err(problem)) => (None, Some(problem.to_string())),
         None => (None, Some(NOT_ASKED.to_owned())),
     }
 }
@@ -103,7 +103,7 @@ fn versions(found: &Value, wanted: &Value) -> Vec<String> {
     let converts = |crd: &Value| crd["spec"]["conversion"]["strategy"] == "Webhook";
     match (converts(found), converts(wanted)) {
         (false, true) => lines.push("a webhook converts between versions".to_owned()),
-        (true, false) => lines.push("no webhook converts between versions any more".to_owned()),
+        (true, false) => lines.push("no webhook converts between versions now".to_owned()),
         _ => {}
     }
     lines

@@ -83,7 +83,7 @@ pub fn moved(then: &[FactRevision], now: &[FactRevision]) -> Vec<String> {
     };
     for (fact, before) in &then {
         match now.get(fact) {
-            None => lines.push(format!("{fact}: was {}, and the plan does not look at it any more", told(before))),
+            None => lines.push(format!("{fact}: was {}, and the plan no longer looks at it", told(before))),
             Some(after) if after.was != before.was => lines.push(format!("{fact}: was {}, is {}", told(before), told(after))),
             Some(_) => {}
         }

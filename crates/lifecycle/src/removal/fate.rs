@@ -25,7 +25,7 @@ impl Fate {
     pub fn of(facts: &Facts<'_>, own: &Owned) -> Self {
         let tie = match &own.tie {
             Ok(tie) => tie.as_ref(),
-            Err(problem) => return Self::Unreadable(problem.clone()),
+            Err(problem) => return Self::Unreadable(problem.to_string()),
         };
         let in_namespace = facts.choices.delete_namespace && own.object["metadata"]["namespace"] == facts.namespace;
         let is_kept_crd = is_crd(&own.object) && facts.keeps_definitions();

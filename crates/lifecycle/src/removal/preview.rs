@@ -100,16 +100,20 @@ pub(super) fn preview(facts: &Facts<'_>, fates: &[Fate]) -> Preview {
 
 fn definition(facts: &Facts<'_>, crd: &Value) -> Definition {
     let name = text(&crd["metadata"]["name"]);
-    let found = facts.instances.get(name).map_or(Err(NOT_ASKED), |found| found.as_deref().map_err(String::as_str));
+    let (found, unknown) = match facts.instances.get(name) {
+        Some(Ok(found)) => (Some(found), None),
+        Some(Err(problem)) => (None, Some(problem.to_string())),
+        None => (None, Some(NOT_ASKED.to_owned())),
+    };
     let mut namespaces = BTreeMap::new();
-    for namespace in found.unwrap_or_default() {
+    for namespace in found.into_iter().flatten() {
         *namespaces.entry(namespace.clone()).or_insert(0) += 1;
     }
     Definition {
         name: name.to_owned(),
         kind: text(&crd["spec"]["names"]["kind"]).to_owned(),
-        instances: found.ok().map(<[String]>::len),
-        unknown: found.err().map(str::to_owned),
+        instances: found.map(Vec::len),
+        unknown,
         namespaces,
     }
 }

@@ -21,6 +21,11 @@ pub use validate::{Duplicates, Violations};
 
 use crate::fieldset::{Keys, PathElement, Step};
 
+/// Why nothing tells an item apart from the others of its list, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidElement(String);
+
 /// The type of a whole object or of a place in it.
 #[derive(Clone, Copy)]
 pub struct Node<'a>(Kind<'a>);
@@ -248,23 +253,23 @@ fn object_meta() -> &'static Schema {
 
 impl<'a> List<'a> {
     /// Returns the step that tells the item apart from the others of an associative list, or the reason why nothing can.
-    fn element<'v>(&self, item: &'v Value) -> Result<Step<'v>, String>
+    fn element<'v>(&self, item: &'v Value) -> Result<Step<'v>, InvalidElement>
     where
         'a: 'v,
     {
         match self.parts {
-            Parts::Atomic => Err("an atomic list has no elements of its own".into()),
+            Parts::Atomic => Err(InvalidElement("an atomic list has no elements of its own".into())),
             Parts::Set => match item {
-                Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
-                Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-                Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
+                Value::Null => Err(InvalidElement("associative list without keys has an element that's an explicit null".into())),
+                Value::Object(_) => Err(InvalidElement("associative list without keys has an element that's a map type".into())),
+                Value::Array(_) => Err(InvalidElement("not supported: associative list with lists as elements".into())),
                 scalar => Ok(Step::Value(scalar)),
             },
             Parts::Keyed(keys) => {
                 let map = match item {
                     Value::Object(map) => map,
-                    Value::Null => return Err("associative list with keys may not have a null element".into()),
-                    _ => return Err("associative list with keys may not have non-map elements".into()),
+                    Value::Null => return Err(InvalidElement("associative list with keys may not have a null element".into())),
+                    _ => return Err(InvalidElement("associative list with keys may not have non-map elements".into())),
                 };
                 // An absent key is no part of what tells the item apart.
                 let known = |key: &'a String| Some((key.as_str(), map.get(key).or_else(|| self.default_key(key))?));
@@ -276,10 +281,10 @@ impl<'a> List<'a> {
                 let mut found: Vec<(&str, &Value)> = keys.iter().filter_map(known).collect();
                 if found.is_empty() {
                     let keys: Vec<String> = keys.iter().map(|key| mainstay_golang::quote(key)).collect();
-                    return Err(format!(
+                    return Err(InvalidElement(format!(
                         "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                         keys.join(" ")
-                    ));
+                    )));
                 }
                 found.sort_by_key(|(name, _)| *name);
                 Ok(Step::Key(Keys::Many(found)))

@@ -77,7 +77,8 @@ impl Client {
         found: &mut Vec<Signature>,
     ) -> Result<(), Error> {
         for number in 1..=MAX_SIGNATURES + 1 {
-            let at = signature_place(base, place, manifest, number).map_err(|problem| Error::content("registries.d", problem))?;
+            let at =
+                signature_place(base, place, manifest, number).map_err(|problem| Error::content("registries.d", problem.to_string()))?;
             let (name, bytes) = match at {
                 SignaturePlace::File(path) => (path.display().to_string(), signature::read_if_there(&path)?),
                 SignaturePlace::Url(url) => (url.to_string(), self.read_url(subject, &url).await?),
@@ -86,7 +87,9 @@ impl Client {
             if number > MAX_SIGNATURES {
                 break;
             }
-            found.push(Signature::parse(&bytes).map_err(|problem| Error::content(format!("parsing signature {name}"), problem))?);
+            found.push(
+                Signature::parse(&bytes).map_err(|problem| Error::content(format!("parsing signature {name}"), problem.to_string()))?,
+            );
         }
         Err(too_many(base))
     }

@@ -77,7 +77,7 @@ impl Registries {
                 let mirrors: Option<Vec<&str>> = mirrors.map(Value::as_str).collect();
                 let mirrors = mirrors.ok_or_else(|| refuse(format!("spec.{key}[{number}].mirrors holds what is no text")))?;
                 let never = entry["mirrorSourcePolicy"] == "NeverContactSource";
-                self.add_mirrors(source, &mirrors, by, never).map_err(refuse)?;
+                self.add_mirrors(source, &mirrors, by, never).map_err(|problem| refuse(problem.to_string()))?;
             }
         }
         Ok(())

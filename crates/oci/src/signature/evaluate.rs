@@ -1,5 +1,6 @@
 //! Evaluation of an image against a requirement.
 
+use super::Rejection;
 use super::identity::SignedIdentity;
 use super::openpgp::Keyring;
 use super::payload::{Form, Payload};
@@ -39,11 +40,11 @@ impl Requirement {
 }
 
 /// Checks that the image meets the requirement; the reason of a refusal is that of container tools. `now` is in seconds since 1970.
-pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), Rejection> {
     match requirement {
         Requirement::AcceptAnything => Ok(()),
-        Requirement::Reject => Err(format!("Running image docker://{} is rejected by policy.", image.intended)),
-        Requirement::SignedBaseLayer => Err("signedBaseLayer not implemented yet!".to_owned()),
+        Requirement::Reject => Err(Rejection(format!("Running image docker://{} is rejected by policy.", image.intended))),
+        Requirement::SignedBaseLayer => Err(Rejection("signedBaseLayer not implemented yet!".to_owned())),
         Requirement::SignedBy(signed) => check_simple(signed, image, signatures, now),
         Requirement::SigstoreSigned(signed) => check_sigstore(signed, image, signatures, now),
     }
@@ -58,13 +59,13 @@ pub(crate) fn conditions(name: &Reference, requirements: &[Requirement]) -> Opti
     let mut text = format!("{name}\n{requirements:?}\n");
     for material in requirements.iter().flat_map(Requirement::materials) {
         // A file that cannot be read now makes other conditions than its content.
-        text.push_str(&material.read().map_or_else(|problem| problem, |bytes| Digest::of(&bytes).to_string()));
+        text.push_str(&material.read().map_or_else(|problem| problem.to_string(), |bytes| Digest::of(&bytes).to_string()));
         text.push('\n');
     }
     Some(Digest::of(text.as_bytes()))
 }
 
-fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), Rejection> {
     let simple: Vec<&[u8]> = signatures
         .iter()
         .filter_map(|signature| match signature {
@@ -73,17 +74,17 @@ fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Sig
         })
         .collect();
     if simple.is_empty() {
-        return Err(NONE.to_owned());
+        return Err(Rejection(NONE.to_owned()));
     }
     if requirement.key_type != "GPGKeys" {
-        return Err(format!("Unimplemented \"keyType\" value \"{}\"", requirement.key_type));
+        return Err(Rejection(format!("Unimplemented \"keyType\" value \"{}\"", requirement.key_type)));
     }
     let mut keyring = Keyring::default();
     for material in &requirement.keys {
         keyring.add(&material.read()?)?;
     }
     if keyring.is_empty() {
-        return Err("No public keys imported".to_owned());
+        return Err(Rejection("No public keys imported".to_owned()));
     }
     one_of(simple.into_iter().map(|message| {
         let content = keyring.open(message, now)?;
@@ -91,7 +92,7 @@ fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Sig
     }))
 }
 
-fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), Rejection> {
     let (mut found, mut simple, mut attachments) = (Vec::new(), 0, 0);
     for signature in signatures {
         match signature {
@@ -102,8 +103,8 @@ fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signature
     }
     if found.is_empty() {
         return Err(match (simple, attachments) {
-            (0, 0) => NONE.to_owned(),
-            _ => format!("{NONE} ({simple} non-sigstore signatures, {attachments} sigstore non-signature attachments)"),
+            (0, 0) => Rejection(NONE.to_owned()),
+            _ => Rejection(format!("{NONE} ({simple} non-sigstore signatures, {attachments} sigstore non-signature attachments)")),
         });
     }
     let trusted = Trusted::read(requirement)?;
@@ -116,7 +117,7 @@ fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signature
 const NONE: &str = "A signature was required, but no signature exists";
 
 /// Succeeds if one signature is good.
-fn one_of(outcomes: impl Iterator<Item = Result<(), String>>) -> Result<(), String> {
+fn one_of(outcomes: impl Iterator<Item = Result<(), Rejection>>) -> Result<(), Rejection> {
     let mut reasons = Vec::new();
     for outcome in outcomes {
         match outcome {
@@ -124,19 +125,20 @@ fn one_of(outcomes: impl Iterator<Item = Result<(), String>>) -> Result<(), Stri
             Err(reason) => reasons.push(reason),
         }
     }
-    Err(match reasons.as_slice() {
-        [only] => only.clone(),
-        _ => format!("None of the signatures were accepted, reasons: {}", reasons.join("; ")),
-    })
+    if let [only] = reasons.as_slice() {
+        return Err(only.clone());
+    }
+    let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    Err(Rejection(format!("None of the signatures were accepted, reasons: {}", reasons.join("; "))))
 }
 
 /// Checks that the signed payload is about this image under this name.
-fn accept(payload: &Payload, identity: &SignedIdentity, image: &Candidate<'_>) -> Result<(), String> {
+fn accept(payload: &Payload, identity: &SignedIdentity, image: &Candidate<'_>) -> Result<(), Rejection> {
     if payload.digest.of_same_kind(image.manifest) != payload.digest {
-        return Err(format!("Signature for digest {} does not match", payload.digest));
+        return Err(Rejection(format!("Signature for digest {} does not match", payload.digest)));
     }
     if !identity.accepts(&image.intended, &payload.reference) {
-        return Err(format!("Signature for identity \"{}\" is not accepted", payload.reference));
+        return Err(Rejection(format!("Signature for identity \"{}\" is not accepted", payload.reference)));
     }
     Ok(())
 }

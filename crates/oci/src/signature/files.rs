@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::Rejection;
 use super::places::Places;
 use super::policy::Policy;
 use super::requirement::Material;
@@ -87,13 +88,13 @@ impl SignatureFiles {
 
 impl Material {
     /// Reads the keys or certificates.
-    pub(super) fn read(&self) -> Result<Vec<u8>, String> {
+    pub(super) fn read(&self) -> Result<Vec<u8>, Rejection> {
         match self {
             Self::Inline(bytes) => Ok(bytes.clone()),
             Self::File(path) => match read_if_there(path) {
                 Ok(Some(bytes)) => Ok(bytes),
-                Ok(None) => Err(format!("open {}: no such file or directory", path.display())),
-                Err(error) => Err(error.to_string()),
+                Ok(None) => Err(Rejection(format!("open {}: no such file or directory", path.display()))),
+                Err(error) => Err(Rejection(error.to_string())),
             },
         }
     }

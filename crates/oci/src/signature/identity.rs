@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::Malformed;
 use super::strict::Object;
 use crate::reference::Reference;
 
@@ -28,7 +29,7 @@ pub(super) enum SignedIdentity {
 }
 
 impl SignedIdentity {
-    pub(super) fn read(raw: &RawValue) -> Result<Self, String> {
+    pub(super) fn read(raw: &RawValue) -> Result<Self, Malformed> {
         let mut object = Object::of(raw)?;
         let kind: String = object.require("type")?;
         let found = match kind.as_str() {
@@ -39,7 +40,7 @@ impl SignedIdentity {
                 let text: String = object.require("dockerReference")?;
                 let reference = familiar("dockerReference", &text)?;
                 if is_name_only(&reference) {
-                    return Err(format!("dockerReference \"{text}\" contains neither a tag nor digest"));
+                    return Err(Malformed(format!("dockerReference \"{text}\" contains neither a tag nor digest")));
                 }
                 Self::ExactReference(reference)
             }
@@ -47,7 +48,7 @@ impl SignedIdentity {
             "remapIdentity" => {
                 Self::RemapIdentity { prefix: prefix(object.require("prefix")?)?, signed_prefix: prefix(object.require("signedPrefix")?)? }
             }
-            other => return Err(format!("Unknown policy reference match type \"{other}\"")),
+            other => return Err(Malformed(format!("Unknown policy reference match type \"{other}\""))),
         };
         object.end()?;
         Ok(found)
@@ -92,15 +93,15 @@ fn is_name_only(reference: &Reference) -> bool {
     reference.tag().is_none() && reference.digest().is_none()
 }
 
-fn familiar(key: &str, text: &str) -> Result<Reference, String> {
-    Reference::parse_familiar(text).map_err(|error| format!("Invalid format of {key} \"{text}\": {error}"))
+fn familiar(key: &str, text: &str) -> Result<Reference, Malformed> {
+    Reference::parse_familiar(text).map_err(|error| Malformed(format!("Invalid format of {key} \"{text}\": {error}")))
 }
 
 /// Checks a host, or a host with the beginning of a path.
-fn prefix(text: String) -> Result<String, String> {
+fn prefix(text: String) -> Result<String, Malformed> {
     let probe = if text.contains('/') { text.clone() } else { format!("{text}/a") };
     let sound = Reference::parse(&probe).is_ok_and(|reference| is_name_only(&reference));
-    if sound { Ok(text) } else { Err(format!("prefix \"{text}\" is not valid")) }
+    if sound { Ok(text) } else { Err(Malformed(format!("prefix \"{text}\" is not valid"))) }
 }
 
 #[cfg(test)]
@@ -111,7 +112,7 @@ mod tests {
 
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-    fn identity(text: &str) -> Result<SignedIdentity, String> {
+    fn identity(text: &str) -> Result<SignedIdentity, Malformed> {
         SignedIdentity::read(&RawValue::from_string(text.to_owned()).unwrap())
     }
 
@@ -168,7 +169,7 @@ mod tests {
             (r#"{"type": "remapIdentity", "prefix": "a.example"}"#, "Key \"signedPrefix\" missing"),
         ] {
             let error = identity(text).unwrap_err();
-            assert!(error.contains(problem), "{text}: {error}");
+            assert!(error.to_string().contains(problem), "{text}: {error}");
         }
     }
 }

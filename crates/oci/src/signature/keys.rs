@@ -1,5 +1,6 @@
 //! Public keys of sigstore signatures: ECDSA over P-256 and P-384, Ed25519, RSA.
 
+use super::Rejection;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
 };
@@ -28,31 +29,36 @@ pub(super) enum Kind {
 
 impl PublicKey {
     /// Reads a PEM file with one public key.
-    pub(super) fn from_pem(text: &[u8]) -> Result<Self, String> {
-        let (_, block) = parse_x509_pem(text).map_err(|_| "PEM decoding failed".to_owned())?;
+    pub(super) fn from_pem(text: &[u8]) -> Result<Self, Rejection> {
+        let (_, block) = parse_x509_pem(text).map_err(|_| Rejection("PEM decoding failed".to_owned()))?;
         if block.label != "PUBLIC KEY" {
-            return Err(format!("unknown Public key PEM file type: {}; expected PUBLIC KEY (PKIX)", block.label));
+            return Err(Rejection(format!("unknown Public key PEM file type: {}; expected PUBLIC KEY (PKIX)", block.label)));
         }
         Self::from_der(&block.contents)
     }
 
     /// Reads a `SubjectPublicKeyInfo`.
-    pub(super) fn from_der(der: &[u8]) -> Result<Self, String> {
-        let (rest, info) = SubjectPublicKeyInfo::from_der(der).map_err(|_| "no public key in PKIX form".to_owned())?;
+    pub(super) fn from_der(der: &[u8]) -> Result<Self, Rejection> {
+        let (rest, info) = SubjectPublicKeyInfo::from_der(der).map_err(|_| Rejection("no public key in PKIX form".to_owned()))?;
         if !rest.is_empty() {
-            return Err("trailing data after the public key".to_owned());
+            return Err(Rejection("trailing data after the public key".to_owned()));
         }
         let curve = || info.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok()).map(|oid| oid.to_id_string());
         let (algorithm, kind): (&'static dyn VerificationAlgorithm, Kind) = match info.algorithm.algorithm.to_id_string().as_str() {
             "1.2.840.10045.2.1" => match curve().as_deref() {
                 Some("1.2.840.10045.3.1.7") => (&ECDSA_P256_SHA256_ASN1, Kind::Ecdsa),
                 Some("1.3.132.0.34") => (&ECDSA_P384_SHA256_ASN1, Kind::Ecdsa),
-                Some("1.3.132.0.35") => return Err("ECDSA keys over P-521 are not supported; P-256 and P-384 are".to_owned()),
-                other => return Err(format!("ECDSA curve {} is not supported; P-256 and P-384 are", other.unwrap_or("without a name"))),
+                Some("1.3.132.0.35") => return Err(Rejection("ECDSA keys over P-521 are not supported; P-256 and P-384 are".to_owned())),
+                other => {
+                    return Err(Rejection(format!(
+                        "ECDSA curve {} is not supported; P-256 and P-384 are",
+                        other.unwrap_or("without a name")
+                    )));
+                }
             },
             "1.2.840.113549.1.1.1" => (&RSA_PKCS1_2048_8192_SHA256, Kind::Rsa),
             "1.3.101.112" => (&ED25519, Kind::Ed25519),
-            other => return Err(format!("public keys of algorithm {other} are not supported; ECDSA, Ed25519 and RSA are")),
+            other => return Err(Rejection(format!("public keys of algorithm {other} are not supported; ECDSA, Ed25519 and RSA are"))),
         };
         Ok(Self { algorithm, bytes: info.subject_public_key.data.to_vec(), der: der.to_vec(), kind })
     }
@@ -132,7 +138,7 @@ mod tests {
             ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "no public key in PKIX form"),
         ] {
             let error = PublicKey::from_pem(text.as_bytes()).err().unwrap();
-            assert!(error.contains(problem), "{error}");
+            assert!(error.to_string().contains(problem), "{error}");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io::Read as _;
 
+use super::Rejection;
 use pgp::composed::{Deserializable as _, Message, SignedPublicKey, SignedPublicSubKey};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{Signature, SignatureType, SubpacketData};
@@ -23,7 +24,7 @@ pub(super) struct Keyring(Vec<SignedPublicKey>);
 
 impl Keyring {
     /// Adds the keys of a file, armoured or binary. Other content, and keys of unknown kinds, are passed over, as in gpg.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
         let blocks: Vec<&[u8]> = match armored_blocks(bytes) {
             blocks if blocks.is_empty() => vec![bytes],
             blocks => blocks,
@@ -40,7 +41,7 @@ impl Keyring {
                     Err(error) => tracing::debug!(%error, "a part of a file of OpenPGP keys is passed over"),
                 }
                 if self.0.len() > MAX_KEYS {
-                    return Err(format!("more than {MAX_KEYS} OpenPGP keys"));
+                    return Err(Rejection(format!("more than {MAX_KEYS} OpenPGP keys")));
                 }
             }
         }
@@ -75,7 +76,7 @@ impl Keyring {
     }
 
     /// Returns the content that one of the keys signed. `now` is in seconds since 1970.
-    pub(super) fn open(&self, message: &[u8], now: u64) -> Result<Vec<u8>, String> {
+    pub(super) fn open(&self, message: &[u8], now: u64) -> Result<Vec<u8>, Rejection> {
         let (content, signature) = take_apart(message).map_err(invalid)?;
         for key in &self.0 {
             if signature.verify(&key.primary_key, content.as_slice()).is_ok() {
@@ -97,8 +98,8 @@ impl Keyring {
     }
 }
 
-fn invalid(problem: impl std::fmt::Display) -> String {
-    format!("Invalid GPG signature: {problem}")
+fn invalid(problem: impl std::fmt::Display) -> Rejection {
+    Rejection(format!("Invalid GPG signature: {problem}"))
 }
 
 fn armored_blocks(bytes: &[u8]) -> Vec<&[u8]> {
@@ -109,56 +110,56 @@ fn armored_blocks(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Returns the content of a message with exactly one signature over it, and the signature.
-fn take_apart(bytes: &[u8]) -> Result<(Vec<u8>, Signature), String> {
-    let text = |error: pgp::errors::Error| error.to_string();
+fn take_apart(bytes: &[u8]) -> Result<(Vec<u8>, Signature), Rejection> {
+    let text = |error: pgp::errors::Error| Rejection(error.to_string());
     let mut message = Message::from_bytes(bytes).map_err(text)?;
     if message.is_compressed() {
         message = message.decompress().map_err(text)?;
     }
     if !matches!(message, Message::Signed { .. }) {
-        return Err("it is no signed OpenPGP message".to_owned());
+        return Err(Rejection("it is no signed OpenPGP message".to_owned()));
     }
     let mut content = Vec::new();
-    message.by_ref().take(MAX_CONTENT + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
+    message.by_ref().take(MAX_CONTENT + 1).read_to_end(&mut content).map_err(|error| Rejection(error.to_string()))?;
     if content.len() as u64 > MAX_CONTENT {
-        return Err(format!("its content is longer than {MAX_CONTENT} bytes"));
+        return Err(Rejection(format!("its content is longer than {MAX_CONTENT} bytes")));
     }
     let Message::Signed { reader, .. } = &message else {
-        return Err("it is no signed OpenPGP message".to_owned());
+        return Err(Rejection("it is no signed OpenPGP message".to_owned()));
     };
     if reader.num_signatures() != 1 || !reader.get_ref().is_literal() {
-        return Err("it holds more than one signature over one content".to_owned());
+        return Err(Rejection("it holds more than one signature over one content".to_owned()));
     }
-    let signature = reader.signature(0).ok_or("it ends before its signature")?;
+    let signature = reader.signature(0).ok_or_else(|| Rejection("it ends before its signature".to_owned()))?;
     Ok((content, signature.clone()))
 }
 
 /// Checks the signature itself: its type, its hash, and the time when it was made.
-fn check_made(signature: &Signature, key_created: Timestamp, now: u64) -> Result<(), String> {
+fn check_made(signature: &Signature, key_created: Timestamp, now: u64) -> Result<(), Rejection> {
     let Some(SignatureType::Binary | SignatureType::Text) = signature.typ() else {
-        return Err("it is no signature over data".to_owned());
+        return Err(Rejection("it is no signature over data".to_owned()));
     };
     if let None | Some(HashAlgorithm::Md5 | HashAlgorithm::Sha1 | HashAlgorithm::Ripemd160) = signature.hash_alg() {
-        return Err("its hash is too weak to count".to_owned());
+        return Err(Rejection("its hash is too weak to count".to_owned()));
     }
-    let Some(created) = signature.created() else { return Err("it does not say when it was made".to_owned()) };
+    let Some(created) = signature.created() else { return Err(Rejection("it does not say when it was made".to_owned())) };
     if created < key_created {
-        return Err("it was made before its key".to_owned());
+        return Err(Rejection("it was made before its key".to_owned()));
     }
     if seconds(created) > now + CLOCK_SKEW {
-        return Err("it was made in the future".to_owned());
+        return Err(Rejection("it was made in the future".to_owned()));
     }
     if has_ended(created, signature.signature_expiration_time(), now) {
-        return Err("it has expired".to_owned());
+        return Err(Rejection("it has expired".to_owned()));
     }
     Ok(())
 }
 
 /// Returns the newest self-signature of the primary key, if the key is neither revoked nor expired.
-fn check_primary(key: &SignedPublicKey, now: u64) -> Result<&Signature, String> {
+fn check_primary(key: &SignedPublicKey, now: u64) -> Result<&Signature, Rejection> {
     let (primary, name) = (&key.primary_key, key.primary_key.fingerprint());
     if key.details.revocation_signatures.iter().any(|signature| signature.verify_key(primary).is_ok()) {
-        return Err(format!("key {name} is revoked"));
+        return Err(Rejection(format!("key {name} is revoked")));
     }
     let mut own: Vec<&Signature> = key.details.direct_signatures.iter().filter(|signature| signature.verify_key(primary).is_ok()).collect();
     for user in &key.details.users {
@@ -169,41 +170,41 @@ fn check_primary(key: &SignedPublicKey, now: u64) -> Result<&Signature, String> 
         own.extend(said.into_iter().filter(|signature| signature.created() > last_withdrawn));
     }
     let newest = own.into_iter().max_by_key(|signature| signature.created());
-    let newest = newest.ok_or_else(|| format!("key {name} has no valid signature of its own"))?;
+    let newest = newest.ok_or_else(|| Rejection(format!("key {name} has no valid signature of its own")))?;
     if has_ended(primary.created_at(), newest.key_expiration_time(), now) {
-        return Err(format!("key {name} has expired"));
+        return Err(Rejection(format!("key {name} has expired")));
     }
     Ok(newest)
 }
 
 /// Checks that the key may sign data: a key without usage flags may be used for everything.
-fn check_usage(key: &impl KeyDetails, own: &Signature) -> Result<(), String> {
+fn check_usage(key: &impl KeyDetails, own: &Signature) -> Result<(), Rejection> {
     let says =
         own.config().is_some_and(|config| config.hashed_subpackets().any(|packet| matches!(packet.data, SubpacketData::KeyFlags(_))));
-    if says && !own.key_flags().sign() { Err(format!("key {} is not meant for signing", key.fingerprint())) } else { Ok(()) }
+    if says && !own.key_flags().sign() { Err(Rejection(format!("key {} is not meant for signing", key.fingerprint()))) } else { Ok(()) }
 }
 
 /// Checks that the subkey belongs to the key, is meant for signing, and is neither revoked nor expired.
-fn check_subkey(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: u64) -> Result<(), String> {
+fn check_subkey(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: u64) -> Result<(), Rejection> {
     let (primary, name) = (&key.primary_key, subkey.key.fingerprint());
     let good = |signature: &&Signature| signature.verify_subkey_binding(primary, &subkey.key).is_ok();
     let (withdrawn, bound): (Vec<&Signature>, Vec<&Signature>) =
         subkey.signatures.iter().filter(good).partition(|signature| signature.typ() == Some(SignatureType::SubkeyRevocation));
     if !withdrawn.is_empty() {
-        return Err(format!("subkey {name} is revoked"));
+        return Err(Rejection(format!("subkey {name} is revoked")));
     }
     let newest = bound.into_iter().max_by_key(|signature| signature.created());
-    let newest = newest.ok_or_else(|| format!("subkey {name} is not bound to its key"))?;
+    let newest = newest.ok_or_else(|| Rejection(format!("subkey {name} is not bound to its key")))?;
     if !newest.key_flags().sign() {
-        return Err(format!("subkey {name} is not meant for signing"));
+        return Err(Rejection(format!("subkey {name} is not meant for signing")));
     }
     // Without the subkey's own consent, an attacker could claim another user's key as a subkey of their own.
     let consent = newest.embedded_signature().is_some_and(|back| back.verify_primary_key_binding(&subkey.key, primary).is_ok());
     if !consent {
-        return Err(format!("subkey {name} is not bound to its key by a signature of its own"));
+        return Err(Rejection(format!("subkey {name} is not bound to its key by a signature of its own")));
     }
     if has_ended(subkey.key.created_at(), newest.key_expiration_time(), now) {
-        return Err(format!("subkey {name} has expired"));
+        return Err(Rejection(format!("subkey {name} has expired")));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::Rejection;
 use super::strict::Object;
 use crate::digest::Digest;
 
@@ -25,7 +26,7 @@ pub(super) struct Payload {
 
 impl Payload {
     /// Parses the payload; unexpected content is refused.
-    pub(super) fn parse(form: Form, text: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse(form: Form, text: &[u8]) -> Result<Self, Rejection> {
         let mut whole = Object::parse(text)?;
         let critical: Box<RawValue> = whole.require("critical")?;
         let optional: Box<RawValue> = whole.require("optional")?;
@@ -41,7 +42,7 @@ impl Payload {
             Form::Sigstore => "cosign container image signature",
         };
         if kind != expected {
-            return Err(format!("Unrecognized signature type {kind}"));
+            return Err(Rejection(format!("Unrecognized signature type {kind}")));
         }
         let mut image = critical.require::<Object>("image")?;
         let mut identity = critical.require::<Object>("identity")?;
@@ -50,19 +51,19 @@ impl Payload {
         image.end()?;
         let reference = identity.require("docker-reference")?;
         identity.end()?;
-        let digest = digest.parse().map_err(|error| format!("invalid docker-manifest-digest value \"{digest}\": {error}"))?;
+        let digest = digest.parse().map_err(|error| Rejection(format!("invalid docker-manifest-digest value \"{digest}\": {error}")))?;
         Ok(Self { digest, reference })
     }
 }
 
 /// Checks the creator and the time; more may be noted.
-fn check_notes(optional: &RawValue) -> Result<(), String> {
+fn check_notes(optional: &RawValue) -> Result<(), Rejection> {
     let mut notes = Object::of(optional)?;
     notes.take::<String>("creator")?;
     if let Some(timestamp) = notes.take::<f64>("timestamp")?
         && timestamp.fract() != 0.0
     {
-        return Err("Field optional.timestamp is not an integer".to_owned());
+        return Err(Rejection("Field optional.timestamp is not an integer".to_owned()));
     }
     Ok(())
 }
@@ -90,11 +91,14 @@ mod tests {
         assert_eq!(read(Form::Simple, simple, r#"{"creator": "a", "timestamp": 1700000000, "more": []}"#).unwrap(), good);
         assert_eq!(read(Form::Sigstore, sigstore, "null").unwrap(), good);
         assert!(read(Form::Simple, simple, "null").is_err());
-        assert_eq!(read(Form::Simple, sigstore, "{}").unwrap_err(), format!("Unrecognized signature type {sigstore}"));
-        assert_eq!(read(Form::Sigstore, sigstore, r#"{"timestamp": 1.5}"#).unwrap_err(), "Field optional.timestamp is not an integer");
+        assert_eq!(read(Form::Simple, sigstore, "{}").unwrap_err().to_string(), format!("Unrecognized signature type {sigstore}"));
+        assert_eq!(
+            read(Form::Sigstore, sigstore, r#"{"timestamp": 1.5}"#).unwrap_err().to_string(),
+            "Field optional.timestamp is not an integer"
+        );
         let other = text(sigstore, "{}").replace("\"image\"", "\"more\": 1, \"image\"");
-        assert_eq!(Payload::parse(Form::Sigstore, other.as_bytes()).unwrap_err(), "Unknown key \"more\"");
+        assert_eq!(Payload::parse(Form::Sigstore, other.as_bytes()).unwrap_err().to_string(), "Unknown key \"more\"");
         let other = text(sigstore, "{}").replace("sha256:e3", "md5:e3");
-        assert!(Payload::parse(Form::Sigstore, other.as_bytes()).unwrap_err().contains("unsupported digest algorithm"));
+        assert!(Payload::parse(Form::Sigstore, other.as_bytes()).unwrap_err().to_string().contains("unsupported digest algorithm"));
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::Malformed;
 use super::policy::scopes;
 use crate::digest::Digest;
 use crate::error::Error;
@@ -31,37 +32,37 @@ struct Namespace {
 impl Places {
     /// Adds the entries of a file; `subject` names it in errors.
     pub(crate) fn add(&mut self, subject: &str, text: &str) -> Result<(), Error> {
-        self.read(subject, text).map_err(|problem| Error::Configuration { subject: subject.to_owned(), problem })
+        self.read(subject, text).map_err(|problem| Error::Configuration { subject: subject.to_owned(), problem: problem.to_string() })
     }
 
-    fn read(&mut self, subject: &str, text: &str) -> Result<(), String> {
+    fn read(&mut self, subject: &str, text: &str) -> Result<(), Malformed> {
         if text.len() > MAX_FILE {
-            return Err(format!("the file is longer than {MAX_FILE} bytes"));
+            return Err(Malformed(format!("the file is longer than {MAX_FILE} bytes")));
         }
-        let value = mainstay_yaml::parse(text).map_err(|error| error.to_string())?;
+        let value = mainstay_yaml::parse(text).map_err(|error| Malformed(error.to_string()))?;
         if value.is_null() {
             return Ok(());
         }
-        let whole = value.as_object().ok_or("expected a mapping")?;
+        let whole = value.as_object().ok_or_else(|| Malformed("expected a mapping".to_owned()))?;
         if let Some(said) = whole.get("default-docker").filter(|said| !said.is_null()) {
             if let Some((other, _)) = &self.default {
-                return Err(format!(
+                return Err(Malformed(format!(
                     "Error parsing signature storage configuration: \"default-docker\" defined both in \"{other}\" and \"{subject}\""
-                ));
+                )));
             }
             self.default = Some((subject.to_owned(), Namespace::read("default-docker", said)?));
         }
         let Some(namespaces) = whole.get("docker").filter(|said| !said.is_null()) else { return Ok(()) };
-        for (name, said) in namespaces.as_object().ok_or("docker: expected a mapping")? {
+        for (name, said) in namespaces.as_object().ok_or_else(|| Malformed("docker: expected a mapping".to_owned()))? {
             let namespace = Namespace::read(&format!("docker.{name}"), said)?;
             if let Some((other, _)) = self.namespaces.insert(name.clone(), (subject.to_owned(), namespace)) {
-                return Err(format!(
+                return Err(Malformed(format!(
                     "Error parsing signature storage configuration: \"docker\" namespace \"{name}\" defined both in \"{other}\" and \"{subject}\""
-                ));
+                )));
             }
         }
         if self.namespaces.len() > MAX_NAMESPACES {
-            return Err(format!("more than {MAX_NAMESPACES} namespaces"));
+            return Err(Malformed(format!("more than {MAX_NAMESPACES} namespaces")));
         }
         Ok(())
     }
@@ -84,19 +85,19 @@ impl Places {
 }
 
 impl Namespace {
-    fn read(path: &str, said: &Value) -> Result<Self, String> {
+    fn read(path: &str, said: &Value) -> Result<Self, Malformed> {
         let Some(said) = said.as_object() else {
-            return if said.is_null() { Ok(Self::default()) } else { Err(format!("{path}: expected a mapping")) };
+            return if said.is_null() { Ok(Self::default()) } else { Err(Malformed(format!("{path}: expected a mapping"))) };
         };
         let text = |key: &str| match said.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            Some(_) => Err(format!("{path}.{key}: expected text")),
+            Some(_) => Err(Malformed(format!("{path}.{key}: expected text"))),
         };
         let attachments = match said.get("use-sigstore-attachments") {
             None | Some(Value::Null) => None,
             Some(Value::Bool(wanted)) => Some(*wanted),
-            Some(_) => return Err(format!("{path}.use-sigstore-attachments: expected true or false")),
+            Some(_) => return Err(Malformed(format!("{path}.use-sigstore-attachments: expected true or false"))),
         };
         // `sigstore` is the older word for the lookaside store.
         let older = text("sigstore")?;
@@ -114,8 +115,8 @@ pub(crate) enum SignaturePlace {
 }
 
 /// Returns the place of the signature with that number of a manifest.
-pub(crate) fn signature_place(base: &str, place: &Reference, manifest: &Digest, number: usize) -> Result<SignaturePlace, String> {
-    let mut url = reqwest::Url::parse(base).map_err(|error| format!("Invalid signature storage URL {base}: {error}"))?;
+pub(crate) fn signature_place(base: &str, place: &Reference, manifest: &Digest, number: usize) -> Result<SignaturePlace, Malformed> {
+    let mut url = reqwest::Url::parse(base).map_err(|error| Malformed(format!("Invalid signature storage URL {base}: {error}")))?;
     let path = format!(
         "{}/{}@{}={}/signature-{number}",
         url.path().trim_end_matches('/'),
@@ -126,8 +127,13 @@ pub(crate) fn signature_place(base: &str, place: &Reference, manifest: &Digest, 
     url.set_path(&path);
     match url.scheme() {
         "http" | "https" => Ok(SignaturePlace::Url(url)),
-        "file" => url.to_file_path().map(SignaturePlace::File).map_err(|()| format!("Invalid signature storage URL {base}: no local path")),
-        other => Err(format!("Unsupported scheme when reading signature from {base}: {other}; file, http and https are supported")),
+        "file" => url
+            .to_file_path()
+            .map(SignaturePlace::File)
+            .map_err(|()| Malformed(format!("Invalid signature storage URL {base}: no local path"))),
+        other => {
+            Err(Malformed(format!("Unsupported scheme when reading signature from {base}: {other}; file, http and https are supported")))
+        }
     }
 }
 
@@ -187,7 +193,7 @@ mod tests {
         let named = |base: &str| match signature_place(base, &place, &digest, 2) {
             Ok(SignaturePlace::File(path)) => path.display().to_string(),
             Ok(SignaturePlace::Url(url)) => url.to_string(),
-            Err(problem) => problem,
+            Err(problem) => problem.to_string(),
         };
         let rest = format!("org/a@{}/signature-2", DIGEST.replace(':', "="));
         assert_eq!(named("file:///var/sigs"), format!("/var/sigs/{rest}"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::Malformed;
 use super::requirement::Requirement;
 use super::strict::Object;
 use crate::error::Error;
@@ -29,17 +30,17 @@ impl Policy {
             .map_err(|problem| Error::Configuration { subject: subject.to_owned(), problem: format!("invalid policy: {problem}") })
     }
 
-    fn read(subject: &str, text: &[u8]) -> Result<Self, String> {
+    fn read(subject: &str, text: &[u8]) -> Result<Self, Malformed> {
         let mut whole = Object::parse(text)?;
-        let default: Box<RawValue> = whole.take("default")?.ok_or("Default policy is missing")?;
+        let default: Box<RawValue> = whole.take("default")?.ok_or_else(|| Malformed("Default policy is missing".to_owned()))?;
         let transports: Option<Object> = whole.take("transports")?;
         whole.end()?;
         let mut policy = Self { subject: subject.to_owned(), default: requirements("default", &default)?, scopes: BTreeMap::new() };
         for (transport, scopes) in transports.map(Object::into_members).unwrap_or_default() {
             let path = format!("transports.{transport}");
-            let scopes = Object::of(&scopes).map_err(|problem| format!("{path}: {problem}"))?.into_members();
+            let scopes = Object::of(&scopes).map_err(|problem| Malformed(format!("{path}: {problem}")))?.into_members();
             if scopes.len() > MAX_SCOPES {
-                return Err(format!("{path}: more than {MAX_SCOPES} scopes"));
+                return Err(Malformed(format!("{path}: more than {MAX_SCOPES} scopes")));
             }
             for (scope, list) in scopes {
                 // Requirements of other transports are not used here, but a mistake in them is a mistake of the file.
@@ -81,16 +82,16 @@ pub(super) fn scopes(reference: &Reference) -> Vec<String> {
     found
 }
 
-fn requirements(path: &str, raw: &RawValue) -> Result<Vec<Requirement>, String> {
-    let list: Vec<Box<RawValue>> = serde_json::from_str(raw.get()).map_err(|error| format!("{path}: {error}"))?;
+fn requirements(path: &str, raw: &RawValue) -> Result<Vec<Requirement>, Malformed> {
+    let list: Vec<Box<RawValue>> = serde_json::from_str(raw.get()).map_err(|error| Malformed(format!("{path}: {error}")))?;
     if list.is_empty() {
-        return Err(format!("{path}: List of verification policy requirements must not be empty"));
+        return Err(Malformed(format!("{path}: List of verification policy requirements must not be empty")));
     }
     if list.len() > MAX_REQUIREMENTS {
-        return Err(format!("{path}: more than {MAX_REQUIREMENTS} requirements"));
+        return Err(Malformed(format!("{path}: more than {MAX_REQUIREMENTS} requirements")));
     }
     let numbered = list.iter().enumerate();
-    numbered.map(|(at, raw)| Requirement::read(raw).map_err(|problem| format!("{path}[{at}]: {problem}"))).collect()
+    numbered.map(|(at, raw)| Requirement::read(raw).map_err(|problem| Malformed(format!("{path}[{at}]: {problem}")))).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use x509_parser::pem::parse_x509_pem;
 
+use super::Rejection;
 use super::keys::PublicKey;
 use super::strict::Object;
 use crate::digest::Digest;
@@ -25,15 +26,15 @@ pub(super) struct Entry<'a> {
 }
 
 /// Checks that one of the logs promised to hold the entry; returns the time of its entry, in seconds since 1970.
-pub(super) fn check(logs: &[PublicKey], bundle: &str, entry: &Entry<'_>) -> Result<i64, String> {
+pub(super) fn check(logs: &[PublicKey], bundle: &str, entry: &Entry<'_>) -> Result<i64, Rejection> {
     let mut whole = Object::parse(bundle.as_bytes())?;
     let signature: String = whole.require("SignedEntryTimestamp")?;
-    let signature = STANDARD.decode(signature).map_err(|error| format!("SignedEntryTimestamp: {error}"))?;
+    let signature = STANDARD.decode(signature).map_err(|error| Rejection(format!("SignedEntryTimestamp: {error}")))?;
     let payload = LogPayload::read(&whole.require::<Box<RawValue>>("Payload")?)?;
     whole.end()?;
     let canonical = payload.canonical()?;
     if !logs.iter().any(|key| key.verifies(canonical.as_bytes(), &signature)) {
-        return Err("cryptographic signature verification of Rekor SET failed".to_owned());
+        return Err(Rejection("cryptographic signature verification of Rekor SET failed".to_owned()));
     }
     compare(&payload.body, entry)?;
     Ok(payload.integrated_time)
@@ -47,7 +48,7 @@ struct LogPayload {
 }
 
 impl LogPayload {
-    fn read(raw: &RawValue) -> Result<Self, String> {
+    fn read(raw: &RawValue) -> Result<Self, Rejection> {
         let mut object = Object::of(raw)?;
         let payload = Self {
             body: object.require("body")?,
@@ -60,11 +61,11 @@ impl LogPayload {
     }
 
     /// Returns the one form of the payload that is signed (RFC 8785): sorted keys, no blanks.
-    fn canonical(&self) -> Result<String, String> {
+    fn canonical(&self) -> Result<String, Rejection> {
         let number = |name: &str, value: i64| {
-            if value.abs() > MAX_EXACT { Err(format!("canonicalizing Rekor SET JSON: {name} is too large")) } else { Ok(value) }
+            if value.abs() > MAX_EXACT { Err(Rejection(format!("canonicalizing Rekor SET JSON: {name} is too large"))) } else { Ok(value) }
         };
-        let text = |value: &str| serde_json::to_string(value).map_err(|error| format!("canonicalizing Rekor SET JSON: {error}"));
+        let text = |value: &str| serde_json::to_string(value).map_err(|error| Rejection(format!("canonicalizing Rekor SET JSON: {error}")));
         Ok(format!(
             r#"{{"body":{},"integratedTime":{},"logID":{},"logIndex":{}}}"#,
             text(&self.body)?,
@@ -113,33 +114,35 @@ struct Hash {
 }
 
 /// Checks that the log's record is about this signature.
-fn compare(body: &str, entry: &Entry<'_>) -> Result<(), String> {
-    let decode = |what: &str, text: &str| STANDARD.decode(text).map_err(|error| format!("decoding {what} of a Rekor SET payload: {error}"));
-    let record: Record =
-        serde_json::from_slice(&decode("the body", body)?).map_err(|error| format!("decoding the body of a Rekor SET payload: {error}"))?;
+fn compare(body: &str, entry: &Entry<'_>) -> Result<(), Rejection> {
+    let decode = |what: &str, text: &str| {
+        STANDARD.decode(text).map_err(|error| Rejection(format!("decoding {what} of a Rekor SET payload: {error}")))
+    };
+    let record: Record = serde_json::from_slice(&decode("the body", body)?)
+        .map_err(|error| Rejection(format!("decoding the body of a Rekor SET payload: {error}")))?;
     if record.kind != "hashedrekord" {
-        return Err(format!("unsupported Rekor SET Payload kind \"{}\"", record.kind));
+        return Err(Rejection(format!("unsupported Rekor SET Payload kind \"{}\"", record.kind)));
     }
     if record.api_version != "0.0.1" {
-        return Err(format!("unsupported Rekor SET Payload hashedrekord version \"{}\"", record.api_version));
+        return Err(Rejection(format!("unsupported Rekor SET Payload hashedrekord version \"{}\"", record.api_version)));
     }
     let pem = decode("publicKey", &record.spec.signature.public_key.content)?;
-    let (rest, block) = parse_x509_pem(&pem).map_err(|_| "publicKey in Rekor SET is not in PEM format".to_owned())?;
+    let (rest, block) = parse_x509_pem(&pem).map_err(|_| Rejection("publicKey in Rekor SET is not in PEM format".to_owned()))?;
     if !rest.trim_ascii().is_empty() {
-        return Err("publicKey in Rekor SET has trailing data".to_owned());
+        return Err(Rejection("publicKey in Rekor SET has trailing data".to_owned()));
     }
     if block.contents != entry.key_or_certificate {
-        return Err("publicKey in Rekor SET does not match".to_owned());
+        return Err(Rejection("publicKey in Rekor SET does not match".to_owned()));
     }
     if decode("signature", &record.spec.signature.content)? != entry.signature {
-        return Err("signature in Rekor SET does not match".to_owned());
+        return Err(Rejection("signature in Rekor SET does not match".to_owned()));
     }
     let hash = &record.spec.data.hash;
     if hash.algorithm != "sha256" {
-        return Err(format!("Unexpected \"data.hash.algorithm\" value \"{}\"", hash.algorithm));
+        return Err(Rejection(format!("Unexpected \"data.hash.algorithm\" value \"{}\"", hash.algorithm)));
     }
     if !hash.value.eq_ignore_ascii_case(Digest::of(entry.payload).hex()) {
-        return Err("payload in Rekor SET does not match".to_owned());
+        return Err(Rejection("payload in Rekor SET does not match".to_owned()));
     }
     Ok(())
 }

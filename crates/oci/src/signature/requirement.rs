@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
+use super::Malformed;
 use super::identity::SignedIdentity;
 use super::strict::Object;
 
@@ -59,7 +60,7 @@ pub(super) enum Material {
 }
 
 impl Requirement {
-    pub(super) fn read(raw: &RawValue) -> Result<Self, String> {
+    pub(super) fn read(raw: &RawValue) -> Result<Self, Malformed> {
         let mut object = Object::of(raw)?;
         let kind: String = object.require("type")?;
         let found = match kind.as_str() {
@@ -71,7 +72,7 @@ impl Requirement {
             }
             "signedBy" => Self::SignedBy(SignedBy::read(&mut object)?),
             "sigstoreSigned" => Self::SigstoreSigned(Box::new(SigstoreSigned::read(&mut object)?)),
-            other => return Err(format!("Unknown policy requirement type \"{other}\"")),
+            other => return Err(Malformed(format!("Unknown policy requirement type \"{other}\""))),
         };
         object.end()?;
         Ok(found)
@@ -79,19 +80,19 @@ impl Requirement {
 }
 
 impl SignedBy {
-    fn read(object: &mut Object) -> Result<Self, String> {
+    fn read(object: &mut Object) -> Result<Self, Malformed> {
         let key_type: String = object.require("keyType")?;
         if !matches!(key_type.as_str(), "GPGKeys" | "signedByGPGKeys" | "X509Certificates" | "signedByX509CAs") {
-            return Err(format!("Unrecognized keyType value \"{key_type}\""));
+            return Err(Malformed(format!("Unrecognized keyType value \"{key_type}\"")));
         }
         let keys = one_of(object, &["keyPath", "keyPaths", "keyData"])?
-            .ok_or("Exactly one of keyPath, keyPaths and keyData must be specified, none of them present")?;
+            .ok_or_else(|| Malformed("Exactly one of keyPath, keyPaths and keyData must be specified, none of them present".to_owned()))?;
         Ok(Self { key_type, keys, identity: identity(object)? })
     }
 }
 
 impl SigstoreSigned {
-    fn read(object: &mut Object) -> Result<Self, String> {
+    fn read(object: &mut Object) -> Result<Self, Malformed> {
         const SOURCES: &str = "exactly one of keyPath, keyPaths, keyData, keyDatas, fulcio, and pki must be specified";
         let keys = one_of(object, &["keyPath", "keyPaths", "keyData", "keyDatas"])?;
         let rekor = one_of(object, &["rekorPublicKeyPath", "rekorPublicKeyPaths", "rekorPublicKeyData", "rekorPublicKeyDatas"])?;
@@ -100,52 +101,56 @@ impl SigstoreSigned {
         let trust = match (keys, fulcio, pki) {
             (Some(keys), None, None) => Trust::Keys { keys, rekor: rekor.unwrap_or_default() },
             (None, Some(fulcio), None) => {
-                let rekor = rekor.ok_or(
-                    "At least one of rekorPublicKeyPath, rekorPublicKeyPaths, rekorPublicKeyData and rekorPublicKeyDatas must be \
-                     specified if fulcio is used",
-                )?;
-                read_fulcio(fulcio, rekor).map_err(|problem| format!("fulcio: {problem}"))?
+                let rekor = rekor.ok_or_else(|| {
+                    Malformed(
+                        "At least one of rekorPublicKeyPath, rekorPublicKeyPaths, rekorPublicKeyData and rekorPublicKeyDatas must be \
+                     specified if fulcio is used"
+                            .to_owned(),
+                    )
+                })?;
+                read_fulcio(fulcio, rekor).map_err(|problem| Malformed(format!("fulcio: {problem}")))?
             }
             (None, None, Some(_)) if rekor.is_some() => {
-                return Err(
+                return Err(Malformed(
                     "rekorPublicKeyPath, rekorPublicKeyPaths, rekorPublicKeyData and rekorPublicKeyDatas are not supported for pki"
                         .to_owned(),
-                );
+                ));
             }
-            (None, None, Some(pki)) => read_pki(pki).map_err(|problem| format!("pki: {problem}"))?,
-            _ => return Err(SOURCES.to_owned()),
+            (None, None, Some(pki)) => read_pki(pki).map_err(|problem| Malformed(format!("pki: {problem}")))?,
+            _ => return Err(Malformed(SOURCES.to_owned())),
         };
         Ok(Self { trust, identity: identity(object)? })
     }
 }
 
-fn read_fulcio(mut object: Object, rekor: Vec<Material>) -> Result<Trust, String> {
-    let authorities = single(&mut object, "caPath", "caData")?.ok_or("At least one of caPath and caData must be specified")?;
-    let issuer = word(&mut object, "oidcIssuer")?.ok_or("oidcIssuer not specified")?;
-    let email = word(&mut object, "subjectEmail")?.ok_or("subjectEmail not specified")?;
+fn read_fulcio(mut object: Object, rekor: Vec<Material>) -> Result<Trust, Malformed> {
+    let authorities = single(&mut object, "caPath", "caData")?
+        .ok_or_else(|| Malformed("At least one of caPath and caData must be specified".to_owned()))?;
+    let issuer = word(&mut object, "oidcIssuer")?.ok_or_else(|| Malformed("oidcIssuer not specified".to_owned()))?;
+    let email = word(&mut object, "subjectEmail")?.ok_or_else(|| Malformed("subjectEmail not specified".to_owned()))?;
     object.end()?;
     Ok(Trust::Fulcio { authorities, issuer, email, rekor })
 }
 
-fn read_pki(mut object: Object) -> Result<Trust, String> {
-    let roots =
-        single(&mut object, "caRootsPath", "caRootsData")?.ok_or("At least one of caRootsPath and caRootsData must be specified")?;
+fn read_pki(mut object: Object) -> Result<Trust, Malformed> {
+    let roots = single(&mut object, "caRootsPath", "caRootsData")?
+        .ok_or_else(|| Malformed("At least one of caRootsPath and caRootsData must be specified".to_owned()))?;
     let intermediates = single(&mut object, "caIntermediatesPath", "caIntermediatesData")?;
     let (email, hostname) = (word(&mut object, "subjectEmail")?, word(&mut object, "subjectHostname")?);
     if email.is_none() && hostname.is_none() {
-        return Err("At least one of subjectEmail, subjectHostname must be specified".to_owned());
+        return Err(Malformed("At least one of subjectEmail, subjectHostname must be specified".to_owned()));
     }
     object.end()?;
     Ok(Trust::Pki { roots, intermediates, email, hostname })
 }
 
 /// Reads a text. An empty one counts as absent; certificates without a subject would match it.
-fn word(object: &mut Object, key: &str) -> Result<Option<String>, String> {
+fn word(object: &mut Object, key: &str) -> Result<Option<String>, Malformed> {
     Ok(object.take::<String>(key)?.filter(|text| !text.is_empty()))
 }
 
 /// Reads the value of at most one of these keys: a path, paths, data in base64, or several such.
-fn one_of(object: &mut Object, keys: &[&str]) -> Result<Option<Vec<Material>>, String> {
+fn one_of(object: &mut Object, keys: &[&str]) -> Result<Option<Vec<Material>>, Malformed> {
     let mut found = None;
     for key in keys {
         let list = if key.ends_with("Paths") {
@@ -159,29 +164,29 @@ fn one_of(object: &mut Object, keys: &[&str]) -> Result<Option<Vec<Material>>, S
         };
         let Some(list): Option<Vec<Material>> = list else { continue };
         if list.is_empty() {
-            return Err(format!("\"{key}\" contains no entries"));
+            return Err(Malformed(format!("\"{key}\" contains no entries")));
         }
         if found.replace(list).is_some() {
             let (last, others) = keys.split_last().unwrap_or((key, &[]));
-            return Err(format!("at most one of {} and {last} can be used simultaneously", others.join(", ")));
+            return Err(Malformed(format!("at most one of {} and {last} can be used simultaneously", others.join(", "))));
         }
     }
     Ok(found)
 }
 
-fn single(object: &mut Object, path: &str, data: &str) -> Result<Option<Material>, String> {
+fn single(object: &mut Object, path: &str, data: &str) -> Result<Option<Material>, Malformed> {
     Ok(one_of(object, &[path, data])?.and_then(|mut list| list.pop()))
 }
 
-fn inline(key: &str, text: &str) -> Result<Material, String> {
+fn inline(key: &str, text: &str) -> Result<Material, Malformed> {
     // Lines may be broken, as base64(1) breaks them.
     let text = text.replace(['\r', '\n'], "");
-    STANDARD.decode(text).map(Material::Inline).map_err(|error| format!("{key}: no base64: {error}"))
+    STANDARD.decode(text).map(Material::Inline).map_err(|error| Malformed(format!("{key}: no base64: {error}")))
 }
 
-fn identity(object: &mut Object) -> Result<SignedIdentity, String> {
+fn identity(object: &mut Object) -> Result<SignedIdentity, Malformed> {
     match object.take::<Box<RawValue>>("signedIdentity")? {
-        Some(raw) => SignedIdentity::read(&raw).map_err(|problem| format!("signedIdentity: {problem}")),
+        Some(raw) => SignedIdentity::read(&raw).map_err(|problem| Malformed(format!("signedIdentity: {problem}"))),
         None => Ok(SignedIdentity::MatchRepoDigestOrExact),
     }
 }
@@ -192,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Requirement, String> {
+    fn read(text: &str) -> Result<Requirement, Malformed> {
         Requirement::read(&RawValue::from_string(text.to_owned()).unwrap())
     }
 
@@ -245,7 +250,7 @@ mod tests {
             (r#"{"type": "sigstoreSigned", "keyPath": "/a", "signedIdentity": {"type": "x"}}"#, "signedIdentity: Unknown policy reference"),
             (r#"{"type": "insecureAcceptAnything", "x": 1}"#, "Unknown key \"x\""),
         ] {
-            let error = read(text).unwrap_err();
+            let error = read(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Rejection;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -32,25 +33,28 @@ impl Signature {
     }
 
     /// Reads a file of a lookaside store.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let Some(first) = bytes.first() else { return Err("empty signature blob".to_owned()) };
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Rejection> {
+        let Some(first) = bytes.first() else { return Err(Rejection("empty signature blob".to_owned())) };
         match first {
             0x00 => {
                 let text = &bytes[1..];
-                let end = text.iter().position(|byte| *byte == b'\n').ok_or("invalid signature format, missing newline")?;
+                let end = text
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .ok_or_else(|| Rejection("invalid signature format, missing newline".to_owned()))?;
                 match &text[..end] {
                     b"simple-signing" => Ok(Self::Simple(text[end + 1..].to_vec())),
                     b"sigstore-json" => Self::parse_sigstore(&text[end + 1..]),
-                    other => Err(format!("unrecognized signature format {:?}", String::from_utf8_lossy(other))),
+                    other => Err(Rejection(format!("unrecognized signature format {:?}", String::from_utf8_lossy(other)))),
                 }
             }
             // OpenPGP packets, old or new form: compressed data, one-pass signature, signature.
             0xA0..=0xA3 | 0xC8 | 0x90..=0x93 | 0xC4 | 0x88..=0x8B | 0xC2 => Ok(Self::Simple(bytes.to_vec())),
-            other => Err(format!("unrecognized signature format, starting with binary {other:#x}")),
+            other => Err(Rejection(format!("unrecognized signature format, starting with binary {other:#x}"))),
         }
     }
 
-    fn parse_sigstore(text: &[u8]) -> Result<Self, String> {
+    fn parse_sigstore(text: &[u8]) -> Result<Self, Rejection> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Stored {
@@ -59,8 +63,8 @@ impl Signature {
             #[serde(default)]
             annotations: BTreeMap<String, String>,
         }
-        let stored: Stored = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let payload = STANDARD.decode(stored.payload).map_err(|error| format!("payload: {error}"))?;
+        let stored: Stored = serde_json::from_slice(text).map_err(|error| Rejection(error.to_string()))?;
+        let payload = STANDARD.decode(stored.payload).map_err(|error| Rejection(format!("payload: {error}")))?;
         Ok(Self::attached(&stored.mime_type, payload, stored.annotations))
     }
 }
@@ -79,7 +83,7 @@ mod tests {
             \"annotations\": {\"k\": \"v\"}}";
         let annotations = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
         assert_eq!(Signature::parse(stored).unwrap(), Signature::Sigstore { payload: b"a".to_vec(), annotations });
-        let error = |bytes: &[u8]| Signature::parse(bytes).unwrap_err();
+        let error = |bytes: &[u8]| Signature::parse(bytes).unwrap_err().to_string();
         assert_eq!(error(b""), "empty signature blob");
         assert_eq!(error(b"<html>"), "unrecognized signature format, starting with binary 0x3c");
         assert_eq!(error(b"\0other\n"), "unrecognized signature format \"other\"");

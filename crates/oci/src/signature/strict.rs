@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Malformed;
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -12,25 +13,25 @@ pub(super) struct Object(Vec<(String, Box<RawValue>)>);
 
 impl Object {
     /// Reads the object; anything else is refused, and so is a duplicate key.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(text).map_err(|error| error.to_string())
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Malformed> {
+        serde_json::from_slice(text).map_err(|error| Malformed(error.to_string()))
     }
 
     /// Reads an object that is a part of a document.
-    pub(super) fn of(raw: &RawValue) -> Result<Self, String> {
+    pub(super) fn of(raw: &RawValue) -> Result<Self, Malformed> {
         Self::parse(raw.get().as_bytes())
     }
 
     /// Takes an optional member.
-    pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, String> {
+    pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Malformed> {
         let Some(at) = self.0.iter().position(|(found, _)| found == key) else { return Ok(None) };
         let (_, raw) = self.0.swap_remove(at);
-        serde_json::from_str(raw.get()).map(Some).map_err(|error| format!("{key}: {error}"))
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| Malformed(format!("{key}: {error}")))
     }
 
     /// Takes a required member.
-    pub(super) fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, String> {
-        self.take(key)?.ok_or_else(|| format!("Key \"{key}\" missing in a JSON object"))
+    pub(super) fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, Malformed> {
+        self.take(key)?.ok_or_else(|| Malformed(format!("Key \"{key}\" missing in a JSON object")))
     }
 
     /// Returns all members, for objects whose keys are names.
@@ -39,8 +40,8 @@ impl Object {
     }
 
     /// Refuses members that were not taken.
-    pub(super) fn end(self) -> Result<(), String> {
-        self.0.first().map_or(Ok(()), |(key, _)| Err(format!("Unknown key \"{key}\"")))
+    pub(super) fn end(self) -> Result<(), Malformed> {
+        self.0.first().map_or(Ok(()), |(key, _)| Err(Malformed(format!("Unknown key \"{key}\""))))
     }
 }
 
@@ -79,13 +80,13 @@ mod tests {
     #[test]
     fn nothing_is_overlooked() {
         let refused = |text: &str| Object::parse(text.as_bytes()).unwrap_err();
-        assert!(refused(r#"{"a": 1, "a": 2}"#).starts_with("Duplicate key \"a\""));
-        assert!(refused("[]").contains("expected a JSON object"));
-        assert!(refused("{} {}").contains("trailing characters"));
+        assert!(refused(r#"{"a": 1, "a": 2}"#).to_string().starts_with("Duplicate key \"a\""));
+        assert!(refused("[]").to_string().contains("expected a JSON object"));
+        assert!(refused("{} {}").to_string().contains("trailing characters"));
         let mut object = Object::parse(br#"{"a": 1, "b": "x"}"#).unwrap();
         assert_eq!(object.take::<u8>("a").unwrap(), Some(1));
         assert_eq!(object.take::<u8>("a").unwrap(), None);
-        assert!(object.require::<String>("c").unwrap_err().contains("Key \"c\" missing"));
-        assert_eq!(object.end().unwrap_err(), "Unknown key \"b\"");
+        assert!(object.require::<String>("c").unwrap_err().to_string().contains("Key \"c\" missing"));
+        assert_eq!(object.end().unwrap_err().to_string(), "Unknown key \"b\"");
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use mainstay_api::cluster_operator::{AS_EXPECTED, Problem};
 use mainstay_api::condition::{Condition, Status};
+use mainstay_diagnostics::SharedError;
 use mainstay_versions::Version;
 use serde::Deserialize;
 use serde_json::Value;
@@ -170,7 +171,7 @@ pub struct Deployed {
     /// The ClusterExtension.
     pub extension: String,
     /// The bundle and its properties, or the reason why they cannot be read.
-    pub bundle: Result<(String, Option<String>), String>,
+    pub bundle: Result<(String, Option<String>), SharedError>,
 }
 
 /// Reason and message of the condition [`CONDITION`]; `None` if nothing blocks.
@@ -178,7 +179,7 @@ pub fn judge(deployed: &[Deployed], platform: Platform) -> Option<Problem> {
     let (mut blocked, mut failed) = (Vec::new(), Vec::new());
     for Deployed { extension, bundle } in deployed {
         let said = bundle.clone().and_then(|(name, properties)| {
-            let blocks = blocks(properties.as_deref(), platform).map_err(|error| format!("bundle {name:?}: {error}"))?;
+            let blocks = blocks(properties.as_deref(), platform).map_err(|error| SharedError::from(format!("bundle {name:?}: {error}")))?;
             Ok(blocks.map(|_| name))
         });
         match said {

@@ -70,7 +70,7 @@ pub fn told(live: &Value, wanted: &Value) -> String {
         containers.map(|container| container[list].clone()).collect()
     };
     let proxy = || match copied(wanted).as_str().unwrap_or_default() {
-        "" => "the cluster's proxy is not copied any more".to_owned(),
+        "" => "the cluster's proxy is no longer copied".to_owned(),
         names => format!("the cluster's proxy was copied into {names}"),
     };
     let gates = || {

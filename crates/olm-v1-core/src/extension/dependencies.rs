@@ -18,7 +18,7 @@ use mainstay_lifecycle::approval::AdditionalBundle;
 use mainstay_lifecycle::removal::Dependent;
 use mainstay_lifecycle::revision::History;
 use mainstay_objects::LabelSelector;
-use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Solution, Wish, solve};
+use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Root, Solution, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 
 use super::approval::made_for;
@@ -93,7 +93,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     let peers = Peers::of(snapshot, own);
     let provided = provided(snapshot, catalogs);
     let subject = subject(&extension.name_any());
-    let solved = solve(&Problem { wishes: &peers.wishes, catalogs, provided: &provided, add_missing: true, about: Some(&subject) });
+    let solved = solve(&Problem { roots: &peers.roots, catalogs, provided: &provided, add_missing: true, about: Some(&subject) });
     let mut others = BTreeMap::new();
     for (other, resolution) in solved.iter().filter_map(|component| component.outcome.as_ref().ok()).flat_map(|solution| &solution.chosen) {
         if *other != subject {
@@ -119,20 +119,31 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     Ok((resolution, dependencies))
 }
 
+/// The reason why an extension could not be installed even if dependencies were followed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsatisfiable {
+    /// Nothing is asked for.
+    #[error("the extension names no package")]
+    NoPackage,
+    /// The catalogs have no set of bundles.
+    #[error(transparent)]
+    Unsolved(Unsolved),
+}
+
 /// Checks that the catalogs have a set of bundles with which the extension could be installed if dependencies were followed.
 ///
 /// # Errors
-/// There is no such set; the text is the reason.
-pub fn satisfiable(snapshot: &Snapshot) -> Result<(), String> {
+/// There is no such set.
+pub fn satisfiable(snapshot: &Snapshot) -> Result<(), Unsatisfiable> {
     let installed = snapshot.history.as_ref().ok().and_then(History::installed);
-    let Some(own) = request(&snapshot.extension, installed) else { return Err("the extension names no package".to_owned()) };
-    together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(|unsolved| unsolved.to_string())
+    let Some(own) = request(&snapshot.extension, installed) else { return Err(Unsatisfiable::NoPackage) };
+    together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(Unsatisfiable::Unsolved)
 }
 
 /// The needs of a bundle that is refused for its dependencies, and which of them are met, in words (OLM1-INST-04).
 pub fn wanting(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
-    let wishes = [Wish { subject: own.package.clone(), request: own }];
-    let solved = solve(&Problem { wishes: &wishes, catalogs, provided: &[], add_missing: true, about: None });
+    let roots = [Root { subject: own.package.clone(), request: own }];
+    let solved = solve(&Problem { roots: &roots, catalogs, provided: &[], add_missing: true, about: None });
     let mut lines = Vec::new();
     for component in solved {
         match component.outcome {
@@ -192,9 +203,9 @@ pub fn dependents(
     provided: &[Provided],
 ) -> Vec<Dependent> {
     let left: Vec<&(String, Choice)> = installed.iter().filter(|(_, choice)| choice.package != package).collect();
-    let wish = |(name, choice): &&(String, Choice)| Wish { subject: subject(name), request: pinned(choice) };
-    let wishes: Vec<Wish> = left.iter().map(wish).collect();
-    let solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true, about: None });
+    let root = |(name, choice): &&(String, Choice)| Root { subject: subject(name), request: pinned(choice) };
+    let roots: Vec<Root> = left.iter().map(root).collect();
+    let solved = solve(&Problem { roots: &roots, catalogs, provided, add_missing: true, about: None });
     let mut found = Vec::new();
     for (name, _) in left {
         let subject = subject(name);
@@ -239,8 +250,8 @@ fn waits(
 
 /// The packages that a bundle needs, directly or through others; none if that is unknown.
 fn needed(choice: &Choice, catalogs: &[CandidateCatalog<'_>], provided: &[Provided]) -> Option<BTreeSet<String>> {
-    let wishes = [Wish { subject: choice.bundle.clone(), request: pinned(choice) }];
-    let mut solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true, about: None });
+    let roots = [Root { subject: choice.bundle.clone(), request: pinned(choice) }];
+    let mut solved = solve(&Problem { roots: &roots, catalogs, provided, add_missing: true, about: None });
     let solution = solved.pop()?.outcome.ok()?;
     Some(solution.added.into_iter().map(|added| added.choice.package).collect())
 }
@@ -259,7 +270,7 @@ fn pinned(choice: &Choice) -> Request {
 
 /// The requests of all extensions, in an order that is the same for each of them.
 struct Peers {
-    wishes: Vec<Wish>,
+    roots: Vec<Root>,
     /// The bundle that is installed, by subject.
     installed: BTreeMap<String, String>,
 }
@@ -267,7 +278,7 @@ struct Peers {
 impl Peers {
     fn of(snapshot: &Snapshot, own: &Request) -> Self {
         let (me, lifecycle) = (snapshot.extension.name_any(), &snapshot.known.lifecycle);
-        let mut peers = Self { wishes: Vec::new(), installed: BTreeMap::new() };
+        let mut peers = Self { roots: Vec::new(), installed: BTreeMap::new() };
         let stays = |extension: &&ClusterExtension| extension.metadata.deletion_timestamp.is_none() && extension.name_any() != me;
         let mut all: Vec<&ClusterExtension> = lifecycle.peers.iter().map(|peer| &**peer).filter(stays).collect();
         all.push(&snapshot.extension);
@@ -275,7 +286,7 @@ impl Peers {
         for extension in all {
             let subject = subject(&extension.name_any());
             if extension.name_any() == me {
-                peers.wishes.push(Wish { subject, request: own.clone() });
+                peers.roots.push(Root { subject, request: own.clone() });
                 continue;
             }
             let Some(mut request) = request(extension, None) else { continue };
@@ -293,7 +304,7 @@ impl Peers {
                     request.policy = UpgradeConstraintPolicy::SelfCertified;
                 }
             }
-            peers.wishes.push(Wish { subject, request });
+            peers.roots.push(Root { subject, request });
         }
         peers
     }

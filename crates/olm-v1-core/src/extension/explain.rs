@@ -31,6 +31,7 @@ mod words;
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::explanation;
 use mainstay_resolver::{CandidateCatalog, CatalogState};
 
@@ -63,7 +64,7 @@ pub struct Facts {
     /// The extension, the catalogs, the records, and every fact that the plan needed.
     pub snapshot: Snapshot,
     /// The plan for it, or the reason why it could not be made.
-    pub plan: Result<Plan, String>,
+    pub plan: Result<Plan, SharedError>,
     /// The live objects of the installed revision.
     pub objects: Vec<Observed>,
     /// Events about the extension, oldest first.
@@ -132,7 +133,7 @@ fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
     }
     let plan = match &facts.plan {
         Ok(plan) => plan,
-        Err(problem) => return words::only_conditions(facts, conditions, problem),
+        Err(problem) => return words::only_conditions(facts, conditions, &problem.to_string()),
     };
     if facts.may_act == Some(false) && !matches!(plan.verdict, Verdict::NoAccount { .. }) {
         return account::not_lent(facts);

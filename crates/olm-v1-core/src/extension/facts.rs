@@ -160,7 +160,7 @@ pub enum CatalogContent {
         last: Option<Arc<dyn PackageSource + Send + Sync>>,
     },
     /// The content.
-    Held(Arc<dyn PackageSource + Send + Sync>),
+    Served(Arc<dyn PackageSource + Send + Sync>),
 }
 
 /// The facts that every plan begins with.

@@ -15,6 +15,11 @@ pub struct Installer {
     pub namespace: String,
 }
 
+/// Returns the name of the account that an extension gets if nobody names one; its roles always have this name.
+pub fn default_account(extension: &str) -> String {
+    format!("{extension}-installer")
+}
+
 /// Returns the permissions to install these objects as owned by an extension: to block its deletion, an owner reference needs its finalizers.
 pub fn needed(objects: &[Value], extension: &str) -> Vec<Grant> {
     let finalizers = PolicyRule::resources(&["update"], &["olm.operatorframework.io"], &["clusterextensions/finalizers"]);
@@ -24,7 +29,7 @@ pub fn needed(objects: &[Value], extension: &str) -> Vec<Grant> {
 /// Returns the account, its roles and their bindings as objects to apply.
 pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
     let Installer { extension, service_account, namespace } = installer;
-    let roles = format!("{extension}-installer");
+    let roles = default_account(extension);
     mainstay_bundle::permissions::manifests(grants, Account { name: service_account, namespace, roles: &roles })
 }
 

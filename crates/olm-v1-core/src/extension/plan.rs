@@ -181,7 +181,7 @@ impl Planner<'_> {
         let gone = change::vanished(history, &record);
         let live = self.live(&record, &gone)?;
         let mut warnings = self.checked(&action, history, &record, live)?;
-        warnings.extend(complaint);
+        warnings.extend(complaint.map(|invalid| invalid.to_string()));
         let reports = self.resolution.iter().flat_map(|resolution| &resolution.catalogs);
         warnings
             .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));

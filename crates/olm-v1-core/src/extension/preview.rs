@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mainstay_bundle::RenderError;
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::approval::ApprovalReason;
 use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::preflight::definition_goes;
@@ -47,7 +48,7 @@ pub struct Extra {
     /// The custom resources of CRDs that change or are deleted, by the CRD's name; or the reason why they are unknown.
     pub instances: KnownInstances,
     /// Digests and sizes of images by their reference; or the reason why they are unknown.
-    pub images: BTreeMap<String, Result<ImageSize, String>>,
+    pub images: BTreeMap<String, Result<ImageSize, SharedError>>,
     /// The APIs that the server serves.
     pub served: Option<Served>,
     /// The server's version, `1.33.1`.
@@ -260,7 +261,7 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
     let image = |reference: String| {
         let (size, unknown) = match extra.images.get(&reference) {
             Some(Ok(size)) => (Some(size.clone()), None),
-            Some(Err(problem)) => (None, Some(problem.clone())),
+            Some(Err(problem)) => (None, Some(problem.to_string())),
             None => (None, Some(NOT_ASKED.to_owned())),
         };
         Image { used_by: all.remove(&reference).unwrap_or_default(), size, size_unknown: unknown, reference }

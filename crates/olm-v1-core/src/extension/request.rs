@@ -52,7 +52,7 @@ pub fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
             CatalogContent::Broken { reason, last } => {
                 CatalogState::Broken { reason, last: last.as_deref().map(|last| last as &dyn PackageSource) }
             }
-            CatalogContent::Held(source) => CatalogState::Content(&**source),
+            CatalogContent::Served(source) => CatalogState::Content(&**source),
         },
     }
 }

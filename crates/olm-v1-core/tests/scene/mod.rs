@@ -116,7 +116,7 @@ pub fn loaded(name: &str, blobs: String) -> CatalogFact {
         labels: [("olm.operatorframework.io/metadata.name".to_owned(), name.to_owned())].into(),
         priority: 0,
         pull_secret: None,
-        content: CatalogContent::Held(Arc::new(ModelSource::new(content))),
+        content: CatalogContent::Served(Arc::new(ModelSource::new(content))),
     }
 }
 
@@ -189,7 +189,7 @@ impl Scene {
     }
 
     /// Changes the extension's `spec.source.catalog`.
-    pub fn wish(&mut self, key: &str, value: Value) {
+    pub fn request(&mut self, key: &str, value: Value) {
         self.extension["spec"]["source"]["catalog"][key] = value;
     }
 
@@ -254,12 +254,12 @@ impl Scene {
         }
     }
 
-    /// Carries out what is planned for a version: its record, in this state, and its objects. The wish is as before afterwards.
+    /// Carries out what is planned for a version: its record, in this state, and its objects. The request is as before afterwards.
     pub fn have(&mut self, version: &str, state: State) {
         let (before, policy) = (self.extension["spec"].clone(), self.extension["metadata"].clone());
         let (live, lifecycle) = (std::mem::take(&mut self.live), std::mem::take(&mut self.lifecycle));
-        self.wish("version", json!(version));
-        self.wish("upgradeConstraintPolicy", json!("SelfCertified"));
+        self.request("version", json!(version));
+        self.request("upgradeConstraintPolicy", json!("SelfCertified"));
         let (_, plan, _) = self.decide();
         self.extension["spec"] = before;
         self.extension["metadata"] = policy;

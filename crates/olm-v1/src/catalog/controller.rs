@@ -11,6 +11,7 @@ use mainstay_api::lifecycle::PULL_SECRET;
 use mainstay_api::olm_v1::ClusterCatalog;
 use mainstay_apply::{WriteError, Writer};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoreError, StoredCatalog};
+use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1_core::catalog::plan::{FINALIZER, Plan, Stored, plan};
 use mainstay_olm_v1_core::catalog::status::{Outcome, status};
 use mainstay_olm_v1_core::extension::facts::PullFailure;
@@ -31,7 +32,7 @@ pub trait CatalogImages: Send + Sync {
     async fn unpack(&self, name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure>;
 
     /// Drops what is cached of a catalog's images.
-    async fn forget(&self, name: &str) -> Result<(), String>;
+    async fn forget(&self, name: &str) -> Result<(), SharedError>;
 }
 
 /// The parts that the controller works with.
@@ -86,12 +87,12 @@ pub enum CatalogError {
         source: serde_json::Error,
     },
     /// The cached images could not be dropped.
-    #[error("clustercatalog {name}: dropping its images failed: {problem}")]
+    #[error("clustercatalog {name}: dropping its images failed")]
     Forget {
         /// The catalog.
         name: String,
         /// The cause.
-        problem: String,
+        source: SharedError,
     },
 }
 
@@ -305,7 +306,7 @@ impl Catalogs {
         self.pulls.forget(&Key::new("", &*name));
         self.served.remove(&name);
         self.drop_unreferenced();
-        self.images.forget(&name).await.map_err(|problem| CatalogError::Forget { name: name.clone(), problem })?;
+        self.images.forget(&name).await.map_err(|source| CatalogError::Forget { name: name.clone(), source })?;
         // The finalizer goes first: the status that is written next refers to the object as it is then.
         let now = self.writer.remove_finalizer(&live(catalog)?, FINALIZER).await?;
         if catalog.metadata.deletion_timestamp.is_none() {

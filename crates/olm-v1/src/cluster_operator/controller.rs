@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt as _};
 use mainstay_api::cluster_operator::{self, Inertia, Lasting, Problem, Related, Report};
 use mainstay_api::condition::{self, Condition};
 use mainstay_apply::{Effect, Recorder, WriteError, Writer};
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::{SharedError, chain};
 use mainstay_objects::{Expect, ObjectError, ObjectRef, Patch};
 use mainstay_olm_v1_core::cluster_operator::catalogs::{self, DefaultCatalog};
 use mainstay_olm_v1_core::cluster_operator::compat::{self, CompatError, Deployed, Platform};
@@ -122,7 +122,7 @@ struct Operator {
 }
 
 /// The installed bundle and its properties, or the reason why they cannot be read. `None` if nothing is installed.
-type Bundle = Option<Result<(String, Option<String>), String>>;
+type Bundle = Option<Result<(String, Option<String>), SharedError>>;
 
 impl Operator {
     fn start(client: Client, config: Config, env: Env, queue: &Queue<Key>, stop: &CancellationToken) -> Self {
@@ -246,7 +246,7 @@ impl Operator {
         let of = ListParams::default().labels(&format!("{EXTENSION_LABEL}={extension}"));
         let found = records.list(&of).await.map_err(|error| OperatorError::Records(Box::new(error)))?;
         Ok(match record::read(&found.items) {
-            Err(error) => Some(Err(chain(&error))),
+            Err(error) => Some(Err(SharedError::new(error))),
             Ok(history) => history.installed().map(|revision| {
                 let record = &revision.record;
                 Ok((record.bundle.name.clone(), record.annotations.get(compat::ANNOTATION).cloned()))

@@ -39,7 +39,7 @@ impl Serving {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificates {
     /// Certificates that `deploy` makes.
-    Given {
+    Provided {
         /// The authorities to trust, the newest first, as PEM.
         authorities: String,
         /// The certificates by the name of their Secret.
@@ -56,7 +56,7 @@ impl Certificates {
     pub(super) fn objects(&self, frame: &Frame, serving: &[Serving]) -> Vec<Value> {
         let Frame { namespace, authorities: name, .. } = frame;
         match self {
-            Self::Given { authorities, pairs } => {
+            Self::Provided { authorities, pairs } => {
                 let trusted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
                     "data": {"ca.crt": authorities}});
                 let secret = |(name, (certificate, key)): (&&str, &Pair)| {
@@ -109,7 +109,7 @@ impl Certificates {
     /// Returns a volume with the authorities to trust. `serving` is a certificate that they signed.
     pub(super) fn volume(&self, frame: &Frame, serving: &Serving) -> Value {
         match self {
-            Self::Given { .. } | Self::ServiceCa => json!({"configMap": {"name": frame.authorities}}),
+            Self::Provided { .. } | Self::ServiceCa => json!({"configMap": {"name": frame.authorities}}),
             Self::CertManager => json!({"secret": {"secretName": serving.secret, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}),
         }
     }
@@ -117,7 +117,7 @@ impl Certificates {
     /// Returns the reference by which Prometheus finds the authorities.
     pub(super) fn monitored(&self, frame: &Frame, serving: &Serving) -> Value {
         match self {
-            Self::Given { .. } => json!({"configMap": {"name": frame.authorities, "key": "ca.crt"}}),
+            Self::Provided { .. } => json!({"configMap": {"name": frame.authorities, "key": "ca.crt"}}),
             Self::ServiceCa => json!({"configMap": {"name": frame.authorities, "key": "service-ca.crt"}}),
             Self::CertManager => json!({"secret": {"name": serving.secret, "key": "ca.crt"}}),
         }
@@ -126,7 +126,7 @@ impl Certificates {
     /// Makes the API server trust a webhook with this certificate: by the authorities, or by an annotation for the component that injects them.
     pub(super) fn trusted(&self, namespace: &str, serving: &Serving, configuration: &mut Value) {
         match self {
-            Self::Given { authorities, .. } => {
+            Self::Provided { authorities, .. } => {
                 for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
                     webhook["clientConfig"]["caBundle"] = STANDARD.encode(authorities).into();
                 }

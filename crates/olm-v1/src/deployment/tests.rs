@@ -15,7 +15,7 @@ fn frame(certificates: Certificates) -> Frame {
 
 fn given(serving: &[Serving]) -> Certificates {
     let pairs = serving.iter().map(|serving| (serving.secret, ("certificate".to_owned(), "key".to_owned())));
-    Certificates::Given { authorities: "ca".into(), pairs: pairs.collect() }
+    Certificates::Provided { authorities: "ca".into(), pairs: pairs.collect() }
 }
 
 fn objects(wanted: &OlmV1) -> Vec<Value> {

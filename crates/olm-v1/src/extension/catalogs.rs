@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Limits, MemorySource, PackageFacts};
-use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
+use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoreError, StoredCatalog};
 use mainstay_diagnostics::chain;
 use mainstay_image_source::registries::authorities;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
@@ -84,7 +84,7 @@ pub struct CatalogCache {
     catalogs: Cache,
     store: Arc<CatalogStore>,
     client: Arc<CatalogClient>,
-    fetches: Jobs<Result<StoredCatalog, String>>,
+    fetches: Jobs<Result<StoredCatalog, Arc<FetchError>>>,
     /// The last content seen of each catalog, by the catalog's uid. It is used while the catalog cannot be reached.
     last: Mutex<HashMap<String, CatalogDigest>>,
 }
@@ -98,7 +98,7 @@ enum Looked {
 impl CatalogCache {
     /// Creates a cache that keeps copies in `store`. In one process with catalogd both share a store, and nothing is fetched.
     pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: CatalogClient) -> Self {
-        let overdue = |after: Duration| Err(format!("error: the catalog's content was not fetched within {} s", after.as_secs()));
+        let overdue = |after: Duration| Err(Arc::new(FetchError::Overdue(after.as_secs())));
         let fetches = Jobs::new(Terms { deadline: FETCH, fresh: REMEMBERED }, overdue);
         Self { catalogs, store, client: Arc::new(client), fetches, last: Mutex::default() }
     }
@@ -134,10 +134,10 @@ impl CatalogCache {
             Ok(None) => {
                 let (store, client) = (self.store.clone(), self.client.clone());
                 let (of, at) = (digest.clone(), base.to_owned());
-                let fetch = move || async move { fetch(store, client, of, at).await };
+                let fetch = move || async move { fetch(store, client, of, at).await.map_err(Arc::new) };
                 // All extensions that need the same content share one fetch.
                 match self.fetches.ask(&format!("{} {base}", digest.hex()), base, who, fetch).await {
-                    Asked::Ended(fetched) => fetched,
+                    Asked::Ended(fetched) => fetched.map_err(|error| chain(&*error)),
                     Asked::Running(since) => return Looked::Pending(since),
                 }
             }
@@ -148,7 +148,7 @@ impl CatalogCache {
                 if let Some(uid) = &catalog.metadata.uid {
                     self.last().insert(uid.clone(), digest);
                 }
-                CatalogContent::Held(Arc::new(Content(content)))
+                CatalogContent::Served(Arc::new(Content(content)))
             }
             Err(reason) => match self.last_content(catalog) {
                 Some(last) => CatalogContent::Broken { reason, last: Some(last) },
@@ -228,25 +228,47 @@ pub fn reports_failure(catalog: &ClusterCatalog) -> bool {
     })
 }
 
+/// Why the content of a catalog could not be fetched.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("error")]
+    Client(#[from] SetupError),
+    #[error("error")]
+    Request(#[from] reqwest::Error),
+    #[error("error: received unexpected response status code {0}")]
+    Status(u16),
+    #[error("error: the catalog at {0} has more than {CONTENT_BYTES} bytes")]
+    TooLarge(String),
+    #[error("error: the catalog's content was not fetched within {0} s")]
+    Overdue(u64),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Stopped(#[from] tokio::task::JoinError),
+}
+
 /// Fetches a catalog's content into the store.
-async fn fetch(store: Arc<CatalogStore>, client: Arc<CatalogClient>, digest: CatalogDigest, base: String) -> Result<StoredCatalog, String> {
+async fn fetch(
+    store: Arc<CatalogStore>,
+    client: Arc<CatalogClient>,
+    digest: CatalogDigest,
+    base: String,
+) -> Result<StoredCatalog, FetchError> {
     let url = format!("{base}/api/v1/all");
-    let failed = |error: &reqwest::Error| format!("error: {}", chain(error));
-    let client = client.current().map_err(|error| format!("error: {}", chain(&error)))?;
-    let response = client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
+    let response = client.current()?.get(&url).timeout(FETCH).send().await?;
     if response.status() != reqwest::StatusCode::OK {
-        return Err(format!("error: received unexpected response status code {}", response.status().as_u16()));
+        return Err(FetchError::Status(response.status().as_u16()));
     }
     let mut content = Vec::new();
     let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.try_next().await.map_err(|error| failed(&error))? {
+    while let Some(chunk) = chunks.try_next().await? {
         if content.len() + chunk.len() > CONTENT_BYTES {
-            return Err(format!("error: the catalog at {url} has more than {CONTENT_BYTES} bytes"));
+            return Err(FetchError::TooLarge(url));
         }
         content.extend_from_slice(&chunk);
     }
-    let put = move || store.put(&digest, &MemorySource::of("all.jsonl", content), &Limits::default()).map_err(|error| chain(&error));
-    tokio::task::spawn_blocking(put).await.map_err(|error| error.to_string())?
+    let put = move || store.put(&digest, &MemorySource::of("all.jsonl", content), &Limits::default());
+    Ok(tokio::task::spawn_blocking(put).await??)
 }
 
 #[async_trait]

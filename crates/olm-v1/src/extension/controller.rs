@@ -13,11 +13,13 @@ use kube::api::ApiResource;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
+use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1_core::extension::facts::PullFailure;
 use mainstay_olm_v1_core::gates::FeatureGates;
 use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
+use self::decide::ThinkError;
 use self::wake::{Retrying, catalog_wakes, peers_wake, wakes};
 use super::lifecycle::LifecycleObjects;
 use super::observe::{BundleSource, CatalogSource};
@@ -81,20 +83,20 @@ pub enum ExtensionError {
         source: serde_json::Error,
     },
     /// The unpacked bundles could not be dropped.
-    #[error("clusterextension {name}: dropping what was unpacked failed: {problem}")]
+    #[error("clusterextension {name}: dropping what was unpacked failed")]
     Forget {
         /// The extension.
         name: String,
         /// The cause.
-        problem: String,
+        source: SharedError,
     },
     /// The plan could not be computed.
-    #[error("clusterextension {name}: the plan could not be made: {problem}")]
+    #[error("clusterextension {name}: the plan could not be made")]
     Thinking {
         /// The extension.
         name: String,
         /// The cause.
-        problem: String,
+        source: ThinkError,
     },
     /// The plan asked for facts more often than the limit allows.
     #[error("clusterextension {name}: the plan did not come to an end")]

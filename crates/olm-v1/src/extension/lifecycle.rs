@@ -19,7 +19,7 @@ use mainstay_olm_v1_core::extension::applies;
 use mainstay_olm_v1_core::extension::dependencies::joins;
 use mainstay_olm_v1_core::extension::facts::Lifecycle;
 use mainstay_runtime::metrics::Metrics;
-use mainstay_runtime::parsed::{Parsed, View};
+use mainstay_runtime::parsed::{Parsed, Unreadable, View};
 use mainstay_runtime::{Cache, Key, Optional, Queue};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl LifecycleObjects {
             return Lifecycle { problem: Some("lifecyclepolicies or changeplans cannot be read".into()), ..Lifecycle::default() };
         }
         let (mut lifecycle, unreadable) = self.read();
-        lifecycle.problem = unreadable.into_iter().next().map(SharedError::from);
+        lifecycle.problem = unreadable.map(SharedError::new);
         if plans_dependencies(&lifecycle) {
             lifecycle.peers.clone_from(&self.extensions().found);
         }
@@ -122,14 +122,14 @@ impl LifecycleObjects {
         self.extensions().found.iter().filter(|extension| joins(extension, &lifecycle)).map(|extension| key(extension)).collect()
     }
 
-    fn read(&self) -> (Lifecycle, Vec<String>) {
+    fn read(&self) -> (Lifecycle, Option<Arc<Unreadable>>) {
         let (policies, plans) = (self.policies(), self.plans());
         let lifecycle = Lifecycle {
             policies: policies.found.iter().map(|policy| PolicyFact::clone(policy)).collect(),
             plans: plans.found.clone(),
             ..Lifecycle::default()
         };
-        (lifecycle, policies.unreadable.clone())
+        (lifecycle, policies.unreadable.first().cloned())
     }
 
     fn policies(&self) -> Arc<View<PolicyFact>> {

@@ -37,7 +37,7 @@ pub trait BundleSource: Send + Sync {
     async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure>;
 
     /// Drops what was unpacked for an extension.
-    async fn forget(&self, extension: &str) -> Result<(), String>;
+    async fn forget(&self, extension: &str) -> Result<(), SharedError>;
 }
 
 /// The source of catalogs' content.

@@ -18,8 +18,9 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
+use mainstay_diagnostics::chain;
 use mainstay_runtime::metrics::{Metrics, Size};
-use mainstay_runtime::{Accounts, Key, Kinds, Queue};
+use mainstay_runtime::{AccountError, Accounts, Key, KindError, Kinds, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -118,17 +119,30 @@ impl Inner {
         self.held().get(gvk).map(|watch| watch.followers.keys().cloned().collect()).unwrap_or_default()
     }
 
-    async fn client(&self, identity: &Identity) -> Result<Client, String> {
+    async fn client(&self, identity: &Identity) -> Result<Client, Broken> {
         match identity {
             Identity::Own => Ok(self.own.clone()),
-            Identity::Account(account) => self.accounts.client(account).await.map_err(|error| mainstay_diagnostics::chain(&error)),
+            Identity::Account(account) => Ok(self.accounts.client(account).await?),
         }
     }
 
     /// Returns the kind as served. After a failure it is looked up again, since its CRD may have returned in another form.
-    async fn resource(&self, gvk: &GroupVersionKind) -> Result<ApiResource, String> {
-        self.kinds.served(gvk).await.map(|served| served.resource).map_err(|error| mainstay_diagnostics::chain(&error))
+    async fn resource(&self, gvk: &GroupVersionKind) -> Result<ApiResource, Broken> {
+        Ok(self.kinds.served(gvk).await?.resource)
     }
+}
+
+/// Why a watch is not open.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error(transparent)]
+    Watch(watcher::Error),
+    #[error("the watch ended")]
+    Ended,
 }
 
 /// Keeps the watch of a kind open until `stop`.
@@ -148,7 +162,7 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
         let began = Instant::now();
         let opened = async {
             let client = inner.client(&identity).await?;
-            Ok::<_, String>(Api::all_with(client, &inner.resource(&gvk).await?))
+            Ok::<_, Broken>(Api::all_with(client, &inner.resource(&gvk).await?))
         };
         let Some(opened) = stop.run_until_cancelled(opened).await else { return };
         let outcome = match opened {
@@ -162,7 +176,7 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
             // The watch reached its lifetime: the same identity continues with a new token.
             Err(_) => (pause, refused) = (PAUSE.0, 0),
             Ok(problem) => {
-                tracing::debug!(kind = gvk.kind, follower = name, problem, "a watch broke and is opened again");
+                tracing::debug!(kind = gvk.kind, follower = name, problem = chain(&problem), "a watch broke and is opened again");
                 inner.kinds.forget(&gvk);
                 refused = refused.saturating_add(1);
                 // An identity that may list but not watch gets only a list each time.
@@ -176,13 +190,13 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop
 }
 
 /// Watches until a problem occurs, and returns it.
-async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &GroupVersionKind, known: &mut Known) -> String {
+async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &GroupVersionKind, known: &mut Known) -> Broken {
     let labels = format!("{OWNER_KIND_LABEL}=ClusterExtension,{OWNER_NAME_LABEL}");
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
     loop {
         let woken = match events.next().await {
-            None => return "the watch ended".to_owned(),
-            Some(Err(error)) => return mainstay_diagnostics::chain(&error),
+            None => return Broken::Ended,
+            Some(Err(error)) => return Broken::Watch(error),
             Some(Ok(Event::Init)) => {
                 known.listing = Some(HashMap::new());
                 continue;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::process::{Clocks, Process, chain, env};
 use super::wire::{Fault, Wire};
 use super::world::{PATIENCE, place_of};
-use crate::support::bench::wish;
+use crate::support::bench::cluster_extension;
 use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, place, registry, setup};
 
 /// The chapters, in order.
@@ -69,12 +69,12 @@ impl Stage {
             "spec": {"source": {"type": "Image", "image": {"ref": self.reference(), "pollIntervalMinutes": 1}}}}))
             .await;
         self.policy("Always").await;
-        self.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+        self.api.apply(cluster_extension("widgets", "widgets", Some("1.0.0"))).await;
         self.chapter(tale, 0, || async { self.asked().await.is_some() }).await;
 
         // What `mainstay approve` does: make what is missing, then approve.
         let plan = self.asked().await.unwrap();
-        let mut gadgets = wish("gadgets", "gadgets", Some("1.0.0"));
+        let mut gadgets = cluster_extension("gadgets", "gadgets", Some("1.0.0"));
         gadgets["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
         let made = self.api.apply(gadgets).await;
         let target = place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", &plan);
@@ -95,13 +95,13 @@ impl Stage {
         // A change of the catalog has its tag looked at again.
         self.api.admin.patch(&catalog("test"), "", &Patch::Merge(json!({"spec": {"priority": 1}}))).await.unwrap();
         for name in ["widgets", "gadgets"] {
-            self.api.apply(wish(name, name, Some("<3.0.0"))).await;
+            self.api.apply(cluster_extension(name, name, Some("<3.0.0"))).await;
         }
         self.chapter(tale, 2, || self.both("2.0.0")).await;
 
         self.publish(&["1.0.0", "2.0.0", "3.0.0"]).await;
         self.api.admin.patch(&catalog("test"), "", &Patch::Merge(json!({"spec": {"priority": 2}}))).await.unwrap();
-        let mut newer = wish("widgets", "widgets", Some(">=2.0.0"));
+        let mut newer = cluster_extension("widgets", "widgets", Some(">=2.0.0"));
         newer["metadata"]["annotations"] = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
         self.api.make_available(&place("apps/v1", "Deployment", "work", "widgets")).await;
         self.api.apply(newer).await;

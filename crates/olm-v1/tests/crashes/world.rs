@@ -82,10 +82,10 @@ impl World {
 
     /// Goes through a life with these faults; what is left after install, upgrade and removal.
     pub async fn run(&self, schedule: &Schedule) -> [Left; 3] {
-        self.wish("1.0.0", schedule).await;
+        self.request("1.0.0", schedule).await;
         self.change(schedule.install, schedule, &|found| reached(found, "1.0.0")).await;
         let installed = self.left().await;
-        self.wish("1.1.0", schedule).await;
+        self.request("1.1.0", schedule).await;
         self.change(schedule.upgrade, schedule, &|found| reached(found, "1.1.0")).await;
         let upgraded = self.left().await;
         self.api.delete(&extension("widgets")).await;
@@ -119,14 +119,14 @@ impl World {
             clocks: [Clocks::RIGHT; 2],
         };
         let target = extension("widgets");
-        self.wish("1.0.0", &schedule).await;
+        self.request("1.0.0", &schedule).await;
         let wire = Wire::new(Fault::Replaced { at });
         let first = self.controllers(Some(&wire), 2, &schedule);
         tokio::select! {
             () = wire.over.notified() => {}
             _ = self.api.until(&target, |found| reached(found, "1.0.0")) => {}
         }
-        self.wish("1.1.0", &schedule).await;
+        self.request("1.1.0", &schedule).await;
         let second = self.controllers(None, 2, &schedule);
         let found = self.api.until(&target, |found| reached(found, "1.1.0")).await;
         wire.release();
@@ -147,7 +147,7 @@ impl World {
         self.api.close().await;
     }
 
-    async fn wish(&self, version: &str, schedule: &Schedule) {
+    async fn request(&self, version: &str, schedule: &Schedule) {
         let mut object = extension_object("widgets", "widgets", "work");
         if schedule.stays {
             object["metadata"]["annotations"] = json!({ON_DELETE: "Orphan"});

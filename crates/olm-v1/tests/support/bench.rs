@@ -105,7 +105,7 @@ impl Bench {
     pub async fn install(&self, version: &str) -> Value {
         self.account().await;
         self.administrator().await;
-        self.api.apply(wish("widgets", "widgets", Some(version))).await;
+        self.api.apply(cluster_extension("widgets", "widgets", Some(version))).await;
         self.installed("widgets", version).await
     }
 
@@ -165,7 +165,7 @@ pub async fn ask(api: &Api, acting: &[(&str, &str)], method: &str, path: &str, c
 }
 
 /// An extension of a package, of a version or range.
-pub fn wish(name: &str, package: &str, version: Option<&str>) -> Value {
+pub fn cluster_extension(name: &str, package: &str, version: Option<&str>) -> Value {
     let mut object = extension_object(name, package, "work");
     if let Some(version) = version {
         object["spec"]["source"]["catalog"]["version"] = json!(version);
@@ -175,7 +175,7 @@ pub fn wish(name: &str, package: &str, version: Option<&str>) -> Value {
 
 /// An extension of a package of the catalog `test` alone.
 pub fn extension_of_test_catalog(name: &str, package: &str) -> Value {
-    let mut object = wish(name, package, None);
+    let mut object = cluster_extension(name, package, None);
     object["spec"]["source"]["catalog"]["selector"] = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "test"}});
     object
 }

@@ -46,8 +46,8 @@ pub(super) async fn extension<'s>(
     let mut snapshot = view.begin(&extension, &AssumedPermissions::Live).await?;
     let plan = match tokio::time::timeout(PLAN, view.ready(&mut snapshot, progress)).await {
         Ok(Ok(plan)) => Ok(plan),
-        Ok(Err(failure)) => Err(failure.to_line()),
-        Err(_) => Err(format!("it took more than {} s", PLAN.as_secs())),
+        Ok(Err(failure)) => Err(failure.into()),
+        Err(_) => Err(format!("it took more than {} s", PLAN.as_secs()).into()),
     };
     snapshot.extension = Arc::new(extension);
     let installed = snapshot.history.as_ref().ok().and_then(|history| history.installed().or(history.latest()));
@@ -85,7 +85,7 @@ pub(super) async fn catalog(session: &Session, name: &str) -> Result<CatalogFact
     let served = snapshot.catalogs().first();
     let content = served.and_then(|catalog| match &catalog.content {
         Ok(content) => Some(Ok((content.index.packages().len(), usize::try_from(content.index.bundle_count()).unwrap_or(usize::MAX)))),
-        Err(Unavailable::Failed(problem)) => Some(Err(problem.to_string())),
+        Err(Unavailable::Failed(problem)) => Some(Err(problem.to_string().into())),
         Err(Unavailable::Off | Unavailable::NotServing(_) | Unavailable::Broken(_)) => None,
     });
     let packages: Vec<&str> =

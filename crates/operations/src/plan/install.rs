@@ -5,7 +5,7 @@ use mainstay_bundle::permissions::{Grant, missing};
 use mainstay_catalog::did_you_mean::nearest;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::Step;
-use mainstay_olm_v1_core::extension::permissions::{self, Installer, manifests};
+use mainstay_olm_v1_core::extension::permissions::{self, Installer, default_account, manifests};
 use mainstay_resolver::Request;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ impl Planner<'_, '_> {
             request.watch_namespace = Some(choice.value);
             choices.push(format!("{name} {}", choice.said));
         }
-        let account = request.service_account.clone().unwrap_or_else(|| format!("{name}-installer"));
+        let account = request.service_account.clone().unwrap_or_else(|| default_account(&name));
         let wanted = extension(request, &namespace, &account);
         let typed = read(&wanted)?;
         let mut writes = vec![Step::CreateOnce(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))];

@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, ApiResource, GroupVersionKind, ListParams};
 use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_diagnostics::{Failure, FailureKind, SharedError};
 use mainstay_lifecycle::preview::Bundle;
 use mainstay_lifecycle::removal::{Choices, Facts, Owned, Stays};
 use mainstay_lifecycle::revision::{History, Record};
@@ -63,7 +63,7 @@ pub(super) struct Found {
     /// The others that need it, in words.
     pub needed_by: Vec<String>,
     /// The custom resources of its CRDs: the namespace of each.
-    pub instances: BTreeMap<String, Result<Vec<String>, String>>,
+    pub instances: BTreeMap<String, Result<Vec<String>, SharedError>>,
     /// Objects that have an owner, of the kinds that operators create for custom resources.
     pub operands: Vec<Value>,
     /// All webhook configurations of the cluster.
@@ -132,7 +132,7 @@ pub(super) async fn found(
     let mut instances = BTreeMap::new();
     for definition in objects.iter().map(|own: &Owned| &own.object).filter(|object| is_definition(object)) {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        instances.insert(name.to_owned(), ownership::instances(session, definition).await.map_err(|failure| failure.to_line()));
+        instances.insert(name.to_owned(), ownership::instances(session, definition).await.map_err(SharedError::from));
     }
     let used = instances.values().any(|found| found.as_ref().is_ok_and(|all| !all.is_empty()));
     let operands = if used { operands(view).await } else { Vec::new() };
@@ -191,7 +191,7 @@ async fn recorded(
     view.fetch(snapshot, targets.iter().cloned().map(Fact::Live).collect(), progress).await;
     let live = |target: &ObjectRef| match snapshot.known.live.get(target) {
         Some(Live::Present(found)) => Some(Ok((**found).clone())),
-        Some(Live::Unreadable(problem)) => Some(Err(problem.to_string())),
+        Some(Live::Unreadable(problem)) => Some(Err(problem.clone())),
         Some(Live::Absent | Live::NotServed) | None => None,
     };
     let found: Vec<_> = targets.iter().filter_map(|target| Some((target, live(target)?))).collect();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog_refs::pull_files;
+use mainstay_diagnostics::SharedError;
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::BundleSource;
 use mainstay_olm_v1::images::pull_problem;
@@ -46,7 +47,7 @@ impl BundleSource for Pulled {
         Ok(bundle)
     }
 
-    async fn forget(&self, _extension: &str) -> Result<(), String> {
+    async fn forget(&self, _extension: &str) -> Result<(), SharedError> {
         Ok(())
     }
 }

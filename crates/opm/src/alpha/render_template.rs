@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     let compiled = template.compile(kind, &mut |reference| {
         bundle(reference, &access, level).map_err(|failure| {
             hints.extend(failure.hints().iter().cloned());
-            failure.to_line()
+            failure.to_line().into()
         })
     });
     let catalog = compiled.map_err(|error| {

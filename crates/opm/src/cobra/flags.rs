@@ -8,6 +8,11 @@ use clap::{Arg, ArgAction, Command};
 
 use super::{shown, takes_value};
 
+/// Why a word is no flag, in the words of upstream's library.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidFlag(String);
+
 /// The settings in the words.
 #[derive(Debug, Default)]
 pub(super) struct Set {
@@ -30,7 +35,7 @@ enum Values {
 
 impl Set {
     /// Reads words that hold flags and arguments in any order.
-    pub(super) fn read(known: &[&Arg], words: &[OsString]) -> Result<Self, String> {
+    pub(super) fn read(known: &[&Arg], words: &[OsString]) -> Result<Self, InvalidFlag> {
         let mut set = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -53,9 +58,9 @@ impl Set {
         word: &OsStr,
         rest: &[u8],
         words: &mut impl Iterator<Item = &'w OsString>,
-    ) -> Result<(), String> {
+    ) -> Result<(), InvalidFlag> {
         if matches!(rest.first(), Some(b'-' | b'=')) {
-            return Err(format!("bad flag syntax: {}", shown(word)));
+            return Err(InvalidFlag(format!("bad flag syntax: {}", shown(word))));
         }
         let (name, value) = match rest.iter().position(|byte| *byte == b'=') {
             Some(at) => (&rest[..at], Some(OsString::from_vec(rest[at + 1..].to_vec()))),
@@ -67,12 +72,12 @@ impl Set {
                 self.help = truth(value.as_deref(), "-h, --help")?;
                 return Ok(());
             }
-            return Err(format!("unknown flag: --{name}"));
+            return Err(InvalidFlag(format!("unknown flag: --{name}")));
         };
         match (takes_value(arg), value) {
             (true, None) => match words.next() {
                 Some(value) => self.put(arg, value.clone()),
-                None => return Err(format!("flag needs an argument: --{name}")),
+                None => return Err(InvalidFlag(format!("flag needs an argument: --{name}"))),
             },
             (true, Some(value)) => self.put(arg, value),
             (false, value) => self.switch(arg, truth(value.as_deref(), &spelled(arg))?),
@@ -86,7 +91,7 @@ impl Set {
         word: &OsStr,
         rest: &[u8],
         words: &mut impl Iterator<Item = &'w OsString>,
-    ) -> Result<(), String> {
+    ) -> Result<(), InvalidFlag> {
         let mut rest = rest;
         while let Some((letter, after)) = rest.split_first() {
             let name = char::from(*letter);
@@ -97,7 +102,7 @@ impl Set {
                     rest = after;
                     continue;
                 }
-                return Err(format!("unknown shorthand flag: {name:?} in -{all}"));
+                return Err(InvalidFlag(format!("unknown shorthand flag: {name:?} in -{all}")));
             };
             if !takes_value(arg) {
                 if let Some(value) = after.strip_prefix(b"=") {
@@ -109,7 +114,7 @@ impl Set {
                 continue;
             }
             let value = match after {
-                [] => words.next().cloned().ok_or_else(|| format!("flag needs an argument: {name:?} in {}", shown(word)))?,
+                [] => words.next().cloned().ok_or_else(|| InvalidFlag(format!("flag needs an argument: {name:?} in {}", shown(word))))?,
                 [b'=', value @ ..] | value => OsString::from_vec(value.to_vec()),
             };
             self.put(arg, value);
@@ -211,11 +216,13 @@ fn spelled(arg: &Arg) -> String {
 }
 
 /// The value of a switch.
-fn truth(value: Option<&OsStr>, flag: &str) -> Result<bool, String> {
+fn truth(value: Option<&OsStr>, flag: &str) -> Result<bool, InvalidFlag> {
     let Some(value) = value else { return Ok(true) };
     match value.to_string_lossy().as_ref() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        other => Err(format!("invalid argument {other:?} for {flag:?} flag: strconv.ParseBool: parsing {other:?}: invalid syntax")),
+        other => {
+            Err(InvalidFlag(format!("invalid argument {other:?} for {flag:?} flag: strconv.ParseBool: parsing {other:?}: invalid syntax")))
+        }
     }
 }

@@ -62,7 +62,7 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     let directory = directory.map_err(|error| Failure::failed("temporary cache directory", &error))?;
     let cache = Cache::open(directory.path()).map_err(|error| Failure::failed(subject, &error))?;
     let stored = cache.build(&MemorySource::of("catalog.json", lines)).map_err(|error| Failure::failed(subject, &error))?;
-    let number = port(&arguments.port).map_err(|text| Failure::new(Exit::Failed, subject, text))?;
+    let number = port(&arguments.port).map_err(|invalid| Failure::new(Exit::Failed, subject, invalid.to_string()))?;
     log.write(Level::Info, &format!("Keeping server open for {} seconds", arguments.timeout_seconds), &[]);
     let until = match arguments.timeout_seconds.as_str() {
         "infinite" => Until::Signal,

@@ -24,7 +24,7 @@ pub struct Conflict {
 pub struct Fact {
     /// The kind of the fact.
     pub kind: FactKind,
-    /// The subject of the wish that it comes from, if it comes from one.
+    /// The subject of the root that it comes from, if it comes from one.
     pub subject: Option<String>,
     /// The fact in words.
     pub text: String,
@@ -33,19 +33,19 @@ pub struct Fact {
 /// Kinds of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FactKind {
-    /// A wish wants a bundle of its package.
+    /// A root wants a bundle of its package.
     Wanted,
-    /// A wish cannot be met by itself; the text is the refusal's (OLM1-SEL-09).
+    /// A root cannot be met by itself; the text is the refusal's (OLM1-SEL-09).
     Refused,
-    /// A wish's version range.
+    /// A root's version range.
     Range,
-    /// A wish's channels.
+    /// A root's channels.
     Channels,
-    /// The update edges from a wish's installed bundle.
+    /// The update edges from a root's installed bundle.
     Edges,
-    /// A wish does not go back to an older version for the sake of others.
+    /// A root does not go back to an older version for the sake of others.
     NoWayBack,
-    /// A wish's catalogs.
+    /// A root's catalogs.
     Catalogs,
     /// Catalogs of one priority that offer bundles of the same standing.
     Tied,
@@ -53,9 +53,9 @@ pub enum FactKind {
     Requirement,
     /// Two bundles provide one API.
     OneProvider,
-    /// Two wishes ask for one package.
+    /// Two roots ask for one package.
     OnePackage,
-    /// A bundle stays as it is installed, because its wish cannot be met.
+    /// A bundle stays as it is installed, because its root cannot be met.
     Stays,
     /// A package is not requested, and it may not be added.
     NotAsked,
@@ -66,7 +66,7 @@ pub enum FactKind {
 /// A change that leads to an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JointHint {
-    /// The subject of the wish to change.
+    /// The subject of the root to change.
     pub subject: String,
     /// The changes, which are needed together.
     pub changes: Vec<Change>,
@@ -75,20 +75,20 @@ pub struct JointHint {
 }
 
 impl FactKind {
-    /// Returns whether it is a part of a wish that bars bundles of its package.
+    /// Returns whether it is a part of a root that bars bundles of its package.
     pub(super) fn is_filter(self) -> bool {
         matches!(self, Self::Range | Self::Channels | Self::Edges | Self::NoWayBack | Self::Catalogs | Self::Tied)
     }
 }
 
 impl Conflict {
-    /// The conflict of a wish whose explanation was not requested.
+    /// The conflict of a root whose explanation was not requested.
     pub(super) fn untold(subject: &str, package: &str) -> Self {
         let text = format!("{subject} can not have a bundle of package {package} together with the others");
         Self { facts: vec![Fact { kind: FactKind::Wanted, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
     }
 
-    /// The conflict of a wish that the solver gave up on.
+    /// The conflict of a root that the solver gave up on.
     pub(super) fn undecided(subject: &str, package: &str) -> Self {
         let text = format!(
             "{subject} is not given a bundle of package {package}: what it requires can be met in too many combinations to try them all"

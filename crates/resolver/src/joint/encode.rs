@@ -87,8 +87,8 @@ impl Encoding {
     fn roles(&mut self, universe: &Universe<'_>) {
         for (at, entity) in universe.entities.iter().enumerate() {
             let lit = self.lits[at];
-            if let Role::Stays(wish) = entity.role {
-                let guard = self.guard(Key::Stays(wish));
+            if let Role::Stays(root) = entity.role {
+                let guard = self.guard(Key::Stays(root));
                 self.clause(guard, [lit]);
             }
             for bar in &entity.bars {
@@ -101,8 +101,8 @@ impl Encoding {
                 self.clause(guard, [!lit]);
             }
         }
-        for (wish, candidates) in &universe.candidates {
-            let guard = self.guard(Key::Wanted(*wish));
+        for (root, candidates) in &universe.candidates {
+            let guard = self.guard(Key::Wanted(*root));
             let lits: Vec<Lit> = candidates.iter().map(|at| self.lits[*at]).collect();
             self.clause(guard, lits);
         }
@@ -114,7 +114,7 @@ impl Encoding {
             let mut owners: BTreeMap<Option<usize>, Vec<Lit>> = BTreeMap::new();
             for at in entities {
                 let owner = match universe.entities[*at].role {
-                    Role::Candidate { wish, .. } | Role::Stays(wish) => Some(wish),
+                    Role::Candidate { root, .. } | Role::Stays(root) => Some(root),
                     Role::Addable => None,
                 };
                 owners.entry(owner).or_default().push(self.lits[*at]);

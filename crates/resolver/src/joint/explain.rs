@@ -27,41 +27,41 @@ impl<'p> Explainer<'p> {
         Self { universe, encoding }
     }
 
-    /// Explains why a wish cannot be met together with others that can.
-    pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>, questions: &mut usize) -> Conflict {
-        // The narrow universe had no answer, and the wide one with all its facts is the same; if there is no core, the wish alone stands for it.
+    /// Explains why a root cannot be met together with others that can.
+    pub(super) fn conflict(&mut self, input: &Input<'p>, root: usize, wanted: &BTreeSet<usize>, questions: &mut usize) -> Conflict {
+        // The narrow universe had no answer, and the wide one with all its facts is the same; if there is no core, the root alone stands for it.
         let core = match self.encoding.blame(wanted, questions) {
-            Ok(core) => core.unwrap_or_else(|| vec![Key::Wanted(wish)]).into_iter().collect(),
-            Err(Undecided) => return Conflict::untold(&input.problem.wishes[wish].subject, input.package(wish)),
+            Ok(core) => core.unwrap_or_else(|| vec![Key::Wanted(root)]).into_iter().collect(),
+            Err(Undecided) => return Conflict::untold(&input.problem.roots[root].subject, input.package(root)),
         };
         let telling = Telling { input, universe: &mut self.universe, core: &core };
-        Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }
+        Conflict { facts: telling.chain(input.package(root)), hints: Vec::new() }
     }
 
-    /// Explains why a wish did not get its best bundle.
-    pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId, questions: &mut usize) -> String {
+    /// Explains why a root did not get its best bundle.
+    pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, root: usize, best: ItemId, questions: &mut usize) -> String {
         let name = answer.universe.pool.item(best).label.clone();
         let wanted: BTreeSet<usize> = answer.universe.candidates.keys().copied().collect();
         let same = |at: &&usize| {
             let (item, other) = (self.universe.pool.item(self.universe.entities[**at].item), answer.universe.pool.item(best));
             (item.catalog, item.facts.name) == (other.catalog, other.facts.name)
         };
-        let Some(at) = self.universe.candidates[&wish].iter().find(same).copied() else {
+        let Some(at) = self.universe.candidates[&root].iter().find(same).copied() else {
             return format!("{name} would be better, but is held back");
         };
         let told = |universe: &mut Universe<'p>, core: Vec<Key>| {
             let core = core.into_iter().collect();
             let telling = Telling { input, universe, core: &core };
-            Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }.to_string()
+            Conflict { facts: telling.chain(input.package(root)), hints: Vec::new() }.to_string()
         };
         match self.encoding.blame_with(&wanted, &[at], questions) {
             Ok(Some(core)) => return format!("{name} is held back: {}", told(&mut self.universe, core)),
             Ok(None) => {}
             Err(Undecided) => return held_back_together(&name),
         }
-        // It could be had if wishes that go before this one had worse bundles.
+        // It could be had if roots that go before this one had worse bundles.
         let before = answer.there.iter().filter_map(|at| match answer.universe.entities[*at].role {
-            Role::Candidate { wish: other, offer, bundle } if other < wish => Some(Role::Candidate { wish: other, offer, bundle }),
+            Role::Candidate { root: other, offer, bundle } if other < root => Some(Role::Candidate { root: other, offer, bundle }),
             _ => None,
         });
         let before: Vec<Role> = before.collect();
@@ -127,7 +127,7 @@ impl Telling<'_, '_> {
     /// The package that a fact is about.
     fn about(&self, key: &Key) -> Option<String> {
         match key {
-            Key::Wanted(wish) | Key::Filter(wish, _) | Key::Stays(wish) | Key::Absent(wish) => Some(self.input.package(*wish).to_owned()),
+            Key::Wanted(root) | Key::Filter(root, _) | Key::Stays(root) | Key::Absent(root) => Some(self.input.package(*root).to_owned()),
             Key::NotAsked(package) | Key::OnePackage(package) | Key::Need(package, _) | Key::Broken(package, _) => Some(package.clone()),
             Key::OneProvider(_) => None,
         }
@@ -186,36 +186,36 @@ impl Telling<'_, '_> {
     }
 
     fn fact(&mut self, key: &Key) -> Fact {
-        let subject = |wish: usize| self.input.problem.wishes[wish].subject.clone();
-        let of = |kind, wish: usize, text: String| Fact { kind, subject: Some(subject(wish)), text };
+        let subject = |root: usize| self.input.problem.roots[root].subject.clone();
+        let of = |kind, root: usize, text: String| Fact { kind, subject: Some(subject(root)), text };
         let bare = |kind, text| Fact { kind, subject: None, text };
         match key {
-            Key::Wanted(wish) => of(FactKind::Wanted, *wish, format!("{} wants package {}", subject(*wish), self.input.package(*wish))),
-            Key::Filter(wish, kind) => of(*kind, *wish, self.filter(*wish, *kind)),
-            Key::Stays(wish) => {
-                let (stays, _) = self.named(self.staying(*wish));
-                let text = match &self.input.asked[*wish] {
-                    Err(refusal) => format!("{} stays at {stays}, because: {refusal}", subject(*wish)),
-                    Ok(_) => format!("{} can not be met itself and stays at {stays}", subject(*wish)),
+            Key::Wanted(root) => of(FactKind::Wanted, *root, format!("{} wants package {}", subject(*root), self.input.package(*root))),
+            Key::Filter(root, kind) => of(*kind, *root, self.filter(*root, *kind)),
+            Key::Stays(root) => {
+                let (stays, _) = self.named(self.staying(*root));
+                let text = match &self.input.asked[*root] {
+                    Err(refusal) => format!("{} stays at {stays}, because: {refusal}", subject(*root)),
+                    Ok(_) => format!("{} can not be met itself and stays at {stays}", subject(*root)),
                 };
-                of(FactKind::Stays, *wish, text)
+                of(FactKind::Stays, *root, text)
             }
-            Key::Absent(wish) => {
-                let reason = match &self.input.asked[*wish] {
+            Key::Absent(root) => {
+                let reason = match &self.input.asked[*root] {
                     Err(refusal) => refusal.to_string(),
                     Ok(_) => "it can not be met itself".to_owned(),
                 };
                 of(
                     FactKind::Refused,
-                    *wish,
-                    format!("{} gets no bundle of package {}: {reason}", subject(*wish), self.input.package(*wish)),
+                    *root,
+                    format!("{} gets no bundle of package {}: {reason}", subject(*root), self.input.package(*root)),
                 )
             }
             Key::NotAsked(package) => bare(FactKind::NotAsked, format!("nobody asks for package {package}")),
             Key::OnePackage(package) => {
-                let wishes = (0..self.input.asked.len()).filter(|wish| self.input.package(*wish) == package);
-                let wishes: Vec<String> = wishes.map(subject).collect();
-                bare(FactKind::OnePackage, format!("package {package} can be installed once, and {} want it", wishes.join(" and ")))
+                let roots = (0..self.input.asked.len()).filter(|root| self.input.package(*root) == package);
+                let roots: Vec<String> = roots.map(subject).collect();
+                bare(FactKind::OnePackage, format!("package {package} can be installed once, and {} want it", roots.join(" and ")))
             }
             Key::Need(package, need) => bare(FactKind::Requirement, self.requirement(package, *need)),
             Key::Broken(package, reason) => {
@@ -265,20 +265,20 @@ impl Telling<'_, '_> {
         self.universe.by_package.get(package).into_iter().flatten().copied()
     }
 
-    fn staying(&self, wish: usize) -> impl Iterator<Item = usize> {
-        (0..self.universe.entities.len()).filter(move |at| self.universe.entities[*at].role == Role::Stays(wish))
+    fn staying(&self, root: usize) -> impl Iterator<Item = usize> {
+        (0..self.universe.entities.len()).filter(move |at| self.universe.entities[*at].role == Role::Stays(root))
     }
 
-    fn filter(&self, wish: usize, kind: FactKind) -> String {
-        let subject = &self.input.problem.wishes[wish].subject;
-        let (request, package) = (&self.input.problem.wishes[wish].request, self.input.package(wish));
+    fn filter(&self, root: usize, kind: FactKind) -> String {
+        let subject = &self.input.problem.roots[root].subject;
+        let (request, package) = (&self.input.problem.roots[root].request, self.input.package(root));
         match kind {
             FactKind::Range => format!("{package} is pinned to {} by {subject}", request.version.as_deref().unwrap_or_default()),
             FactKind::Channels => format!("{package} is limited to channels [{}] by {subject}", request.channels.join(" ")),
             FactKind::Edges => {
                 let installed = request.installed.as_ref().map_or("", |bundle| bundle.version.as_str());
-                let edges = Key::Filter(wish, FactKind::Edges);
-                let candidates = self.universe.candidates.get(&wish).into_iter().flatten().copied();
+                let edges = Key::Filter(root, FactKind::Edges);
+                let candidates = self.universe.candidates.get(&root).into_iter().flatten().copied();
                 let (targets, _) = self.named(candidates.filter(|at| !self.universe.entities[*at].bars.contains(&edges)));
                 format!("{subject} has {package} {installed} installed, which may go on only as {targets}")
             }
@@ -291,15 +291,15 @@ impl Telling<'_, '_> {
                 format!("{package} may come only from catalogs that {subject} selects ({selector})")
             }
             _ => {
-                let catalogs = self.tied(wish);
+                let catalogs = self.tied(root);
                 format!("catalogs {} of one priority have package {package}, and {subject} does not say which", catalogs.join(" and "))
             }
         }
     }
 
-    fn tied(&self, wish: usize) -> Vec<&str> {
-        let tied = Key::Filter(wish, FactKind::Tied);
-        let candidates = self.universe.candidates.get(&wish).into_iter().flatten();
+    fn tied(&self, root: usize) -> Vec<&str> {
+        let tied = Key::Filter(root, FactKind::Tied);
+        let candidates = self.universe.candidates.get(&root).into_iter().flatten();
         let entities = candidates.map(|at| &self.universe.entities[*at]).filter(|entity| entity.bars.contains(&tied));
         let names: BTreeSet<&str> = entities.map(|entity| self.universe.pool.catalog_name(entity.item)).collect();
         names.into_iter().collect()

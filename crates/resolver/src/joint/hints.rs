@@ -10,18 +10,18 @@ use super::conflict::{Conflict, Fact, FactKind, JointHint};
 use super::explain::Explainer;
 use super::search::{answer, together};
 use super::universe::{Input, Key, Role};
-use super::{Problem, Wish};
+use super::{Problem, Root};
 use crate::hints::Change;
 use crate::request::{CatalogState, Request, UpgradeConstraintPolicy};
 use crate::resolve::Choice;
 
 /// The most hints that are given.
 const MOST_HINTS: usize = 8;
-/// The most changes that are tried for one wish.
+/// The most changes that are tried for one root.
 const MOST_OF_ONE: usize = 24;
-/// The most changes that are tried for all wishes.
+/// The most changes that are tried for all roots.
 const MOST_TRIED: usize = 64;
-/// The most bundles that are gone through for all wishes: a change among thousands of bundles costs as much as many among a few.
+/// The most bundles that are gone through for all roots: a change among thousands of bundles costs as much as many among a few.
 const MOST_BUNDLES: usize = 8000;
 /// Label of a catalog with its own name.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
@@ -40,7 +40,7 @@ impl Default for Effort<'_> {
     }
 }
 
-/// Finds changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
+/// Finds changes to the root, or to those that its conflict names, that let it be met without harm to any other.
 pub(super) fn find<'p>(
     input: &Input<'p>,
     blamed: usize,
@@ -49,34 +49,34 @@ pub(super) fn find<'p>(
     effort: &mut Effort<'p>,
 ) -> Vec<JointHint> {
     let problem = input.problem;
-    let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
-    let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
+    let named = |root: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.roots[*root].subject));
+    let others = (0..problem.roots.len()).filter(|root| *root != blamed && named(root));
     let alternatives: Vec<(usize, Vec<Change>)> = std::iter::once(blamed)
         .chain(others)
-        .map(|wish| {
-            let Wish { subject, request } = &problem.wishes[wish];
+        .map(|root| {
+            let Root { subject, request } = &problem.roots[root];
             let mut changes = singles(problem, request);
             let ahead = |fact: &Fact| matches!(fact.kind, FactKind::NoWayBack | FactKind::Edges) && fact.subject.as_ref() == Some(subject);
             if conflict.facts.iter().any(ahead) {
                 changes.extend(older(problem, request));
             }
-            (wish, changes)
+            (root, changes)
         })
         .collect();
     let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
     let alternatives: Vec<(usize, Vec<Change>)> =
-        alternatives.into_iter().filter(|(wish, changes)| search.could_help(conflict, *wish, changes)).collect();
-    for (wish, changes) in &alternatives {
-        // Whether bundles may be added is asked once, and not for every wish.
-        for change in changes.iter().filter(|change| *wish == blamed || **change != Change::AddMissing) {
-            search.attempt(*wish, vec![change.clone()]);
+        alternatives.into_iter().filter(|(root, changes)| search.could_help(conflict, *root, changes)).collect();
+    for (root, changes) in &alternatives {
+        // Whether bundles may be added is asked once, and not for every root.
+        for change in changes.iter().filter(|change| *root == blamed || **change != Change::AddMissing) {
+            search.attempt(*root, vec![change.clone()]);
         }
     }
     if search.hints.is_empty() {
-        for (wish, changes) in &alternatives {
+        for (root, changes) in &alternatives {
             for (i, first) in changes.iter().enumerate() {
                 for second in &changes[i + 1..] {
-                    search.attempt(*wish, vec![first.clone(), second.clone()]);
+                    search.attempt(*root, vec![first.clone(), second.clone()]);
                 }
             }
         }
@@ -84,7 +84,7 @@ pub(super) fn find<'p>(
     search.hints
 }
 
-/// Finds hints for a wish that is refused by itself: its own hints if they also help among the others; otherwise the changes that would.
+/// Finds hints for a root that is refused by itself: its own hints if they also help among the others; otherwise the changes that would.
 pub(super) fn of_refused<'p>(
     input: &Input<'p>,
     blamed: usize,
@@ -110,30 +110,30 @@ pub(super) fn of_refused<'p>(
 struct Search<'s, 'p> {
     input: &'s Input<'p>,
     blamed: usize,
-    /// Wishes that could not be met before.
+    /// Roots that could not be met before.
     unmet: &'s BTreeSet<usize>,
     effort: &'s mut Effort<'p>,
-    /// Changes that may still be tried for this wish.
+    /// Changes that may still be tried for this root.
     left: usize,
     hints: Vec<JointHint>,
 }
 
 impl Search<'_, '_> {
-    /// Returns whether these changes could help: a change of a wish lifts at most what the wish demands. A conflict from which nothing is lifted
+    /// Returns whether these changes could help: a change of a root lifts at most what the root demands. A conflict from which nothing is lifted
     /// remains; otherwise one question to the existing solver tells whether another conflict is left.
-    fn could_help(&mut self, conflict: &Conflict, wish: usize, changes: &[Change]) -> bool {
+    fn could_help(&mut self, conflict: &Conflict, root: usize, changes: &[Change]) -> bool {
         let input = self.input;
-        if input.asked[self.blamed].is_err() || input.asked[wish].is_err() {
+        if input.asked[self.blamed].is_err() || input.asked[root].is_err() {
             return true;
         }
-        let wishes = input.problem.wishes;
+        let roots = input.problem.roots;
         let adds = changes.contains(&Change::AddMissing);
-        let position = |fact: &Fact| wishes.iter().position(|wish| Some(&wish.subject) == fact.subject.as_ref());
+        let position = |fact: &Fact| roots.iter().position(|root| Some(&root.subject) == fact.subject.as_ref());
         let lifted = |fact: &Fact| match fact.kind {
             FactKind::NotAsked => adds,
-            kind => kind.is_filter() && position(fact) == Some(wish),
+            kind => kind.is_filter() && position(fact) == Some(root),
         };
-        // A change is tried without the outcome of wishes that could not be met.
+        // A change is tried without the outcome of roots that could not be met.
         let stands = |fact: &Fact| match (fact.kind, position(fact)) {
             (FactKind::Wanted, Some(of)) => of == self.blamed || !self.unmet.contains(&of),
             (FactKind::Stays | FactKind::Refused, Some(of)) => input.asked[of].is_err(),
@@ -145,11 +145,11 @@ impl Search<'_, '_> {
         if self.is_exhausted() {
             return false;
         }
-        let refused = || (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err()).collect();
+        let refused = || (0..input.asked.len()).filter(|root| input.asked[*root].is_err()).collect();
         let wide = self.effort.wide.get_or_insert_with(|| Explainer::new(input, &refused()));
-        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| *wish == self.blamed || !self.unmet.contains(wish)).collect();
+        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|root| *root == self.blamed || !self.unmet.contains(root)).collect();
         let could = wide.encoding.possible_without(&wanted, |key| match key {
-            Key::Filter(other, _) => *other == wish,
+            Key::Filter(other, _) => *other == root,
             Key::NotAsked(_) => adds,
             _ => false,
         });
@@ -164,30 +164,30 @@ impl Search<'_, '_> {
         self.left == 0 || self.effort.changes == 0 || self.effort.bundles == 0 || self.hints.len() == MOST_HINTS
     }
 
-    fn attempt(&mut self, wish: usize, changes: Vec<Change>) {
+    fn attempt(&mut self, root: usize, changes: Vec<Change>) {
         if self.is_exhausted() {
             return;
         }
         self.left -= 1;
         self.effort.changes -= 1;
         let problem = self.input.problem;
-        let mut wishes: Vec<Wish> = problem.wishes.to_vec();
+        let mut roots: Vec<Root> = problem.roots.to_vec();
         for change in &changes {
-            apply(change, &mut wishes[wish].request);
+            apply(change, &mut roots[root].request);
         }
         let add_missing = problem.add_missing || changes.contains(&Change::AddMissing);
-        let changed = Problem { wishes: &wishes, add_missing, ..*problem };
-        if let Some(leads_to) = self.outcome(&self.input.changed(&changed, wish), wish) {
-            self.hints.push(JointHint { subject: problem.wishes[wish].subject.clone(), changes, leads_to });
+        let changed = Problem { roots: &roots, add_missing, ..*problem };
+        if let Some(leads_to) = self.outcome(&self.input.changed(&changed, root), root) {
+            self.hints.push(JointHint { subject: problem.roots[root].subject.clone(), changes, leads_to });
         }
     }
 
-    /// Returns the bundles of the blamed and the changed wish and the additions, if no wish is worse off than before.
+    /// Returns the bundles of the blamed and the changed root and the additions, if no root is worse off than before.
     fn outcome(&mut self, input: &Input<'_>, changed: usize) -> Option<Vec<Choice>> {
         let (unmet, blamed) = (self.unmet, self.blamed);
-        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| *wish == blamed || !unmet.contains(wish)).collect();
+        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|root| *root == blamed || !unmet.contains(root)).collect();
         // Most changes lead nowhere, which one question shows.
-        if wanted.iter().any(|wish| input.asked[*wish].is_err()) {
+        if wanted.iter().any(|root| input.asked[*root].is_err()) {
             return None;
         }
         let (possible, bundles) = together(input, &wanted);
@@ -196,15 +196,15 @@ impl Search<'_, '_> {
             return None;
         }
         let answer = answer(input, None);
-        if wanted.iter().any(|wish| answer.blamed.contains_key(wish)) {
+        if wanted.iter().any(|root| answer.blamed.contains_key(root)) {
             return None;
         }
         let (mut of_blamed, mut of_changed, mut added) = (Vec::new(), Vec::new(), Vec::new());
         for at in &answer.there {
             let entity = &answer.universe.entities[*at];
             match entity.role {
-                Role::Candidate { wish, .. } if wish == blamed => of_blamed.push(entity.item),
-                Role::Candidate { wish, .. } if wish == changed => of_changed.push(entity.item),
+                Role::Candidate { root, .. } if root == blamed => of_blamed.push(entity.item),
+                Role::Candidate { root, .. } if root == changed => of_changed.push(entity.item),
                 Role::Addable if answer.needed_by(*at, &[blamed, changed]) => added.push(entity.item),
                 _ => {}
             }

@@ -45,28 +45,28 @@ fn explanations_are_least() {
     assert!(explained > 30, "{explained} explanations");
 }
 
-/// Shows every explanation: which wishes keep what they have, which are wanted together, and the facts that contradict each other. Wishes
+/// Shows every explanation: which roots keep what they have, which are wanted together, and the facts that contradict each other. Roots
 /// are gone through as `solve` does, by one explainer a round, until the rest can be met.
 fn each(world: &language::World, mut show: impl FnMut(&Input<'_>, &BTreeSet<usize>, &BTreeSet<usize>, &[Key])) -> usize {
     let catalogs = world.candidates();
     let problem = world.problem(&catalogs);
     let input = Input::read(&problem);
-    let mut fixed: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err()).collect();
+    let mut fixed: BTreeSet<usize> = (0..input.asked.len()).filter(|root| input.asked[*root].is_err()).collect();
     let mut explained = 0;
     loop {
         let mut explainer = Explainer::new(&input, &fixed);
         let (mut wanted, mut blamed): (BTreeSet<usize>, BTreeSet<usize>) = Default::default();
-        let mut order: Vec<usize> = (0..input.asked.len()).filter(|wish| !fixed.contains(wish)).collect();
-        order.sort_by_key(|wish| (problem.wishes[*wish].request.installed.is_none(), *wish));
-        for wish in order {
-            wanted.insert(wish);
+        let mut order: Vec<usize> = (0..input.asked.len()).filter(|root| !fixed.contains(root)).collect();
+        order.sort_by_key(|root| (problem.roots[*root].request.installed.is_none(), *root));
+        for root in order {
+            wanted.insert(root);
             let Ok(Some(core)) = explainer.encoding.blame(&wanted, &mut usize::MAX.clone()) else { continue };
             explained += 1;
             show(&input, &fixed, &wanted, &core);
-            let told = Explainer::new(&input, &fixed).conflict(&input, wish, &wanted, &mut usize::MAX.clone());
+            let told = Explainer::new(&input, &fixed).conflict(&input, root, &wanted, &mut usize::MAX.clone());
             assert!(!told.facts.is_empty() && told.facts.iter().all(|fact| !fact.text.is_empty()));
-            wanted.remove(&wish);
-            blamed.insert(wish);
+            wanted.remove(&root);
+            blamed.insert(root);
         }
         if blamed.is_empty() {
             return explained;
@@ -79,13 +79,13 @@ fn each(world: &language::World, mut show: impl FnMut(&Input<'_>, &BTreeSet<usiz
 fn rule(input: &Input<'_>, fixed: &BTreeSet<usize>, key: &Key) -> Rule {
     let package = |name: &str| name.strip_prefix('p').unwrap().parse().unwrap();
     match key {
-        Key::Wanted(wish) => Rule::Wanted(*wish),
-        Key::Filter(wish, FactKind::Range) => Rule::Range(*wish),
-        Key::Filter(wish, FactKind::Channels) => Rule::Channels(*wish),
-        Key::Filter(wish, FactKind::Edges) => Rule::Edges(*wish),
-        Key::Filter(wish, FactKind::NoWayBack) => Rule::NoWayBack(*wish),
-        Key::Stays(wish) => Rule::Stays(*wish),
-        Key::Absent(wish) => Rule::Absent(*wish),
+        Key::Wanted(root) => Rule::Wanted(*root),
+        Key::Filter(root, FactKind::Range) => Rule::Range(*root),
+        Key::Filter(root, FactKind::Channels) => Rule::Channels(*root),
+        Key::Filter(root, FactKind::Edges) => Rule::Edges(*root),
+        Key::Filter(root, FactKind::NoWayBack) => Rule::NoWayBack(*root),
+        Key::Stays(root) => Rule::Stays(*root),
+        Key::Absent(root) => Rule::Absent(*root),
         Key::NotAsked(name) => Rule::NotAsked(package(name)),
         Key::Need(name, need) => Rule::Need(package(name), Universe::build(input, fixed, true).pool.need(*need).to_string()),
         Key::OneProvider(kind) => Rule::OneProvider(kind.kind.clone()),

@@ -18,16 +18,16 @@ use crate::resolve::{Choice, Resolution};
 
 pub use conflict::{Conflict, Fact, FactKind, JointHint};
 
-/// One extension that asks for a bundle.
+/// A root of the resolution: one subject's request for a bundle.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct Root {
     /// The subject in the words of explanations: `clusterextension a`.
     pub subject: String,
     /// The request, with the installed bundle.
     pub request: Request,
 }
 
-/// An API that exists and belongs to no wish.
+/// An API that exists without any bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provided {
     /// Its group.
@@ -43,29 +43,29 @@ pub struct Provided {
 /// The problem to solve.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
-    /// The wishes, the most important one first.
-    pub wishes: &'a [Wish],
+    /// The roots, the most important one first.
+    pub roots: &'a [Root],
     /// The catalogs.
     pub catalogs: &'a [CandidateCatalog<'a>],
     /// APIs that exist besides.
     pub provided: &'a [Provided],
     /// True if bundles of packages that are not requested may be added.
     pub add_missing: bool,
-    /// The subject of the only wish for which it is explained why it cannot be met or gets less than its best; `None` for every wish. The choice
+    /// The subject of the only root for which it is explained why it cannot be met or gets less than its best; `None` for every root. The choice
     /// does not depend on it. Explanations and hints cost much more than the choice, so a caller who needs one asks for one.
     pub about: Option<&'a str>,
 }
 
-/// Wishes whose answers depend on each other, and their answer.
+/// Roots whose answers depend on each other, and their answer.
 #[derive(Debug)]
 pub struct Component {
-    /// The wishes, in their order.
+    /// The roots, in their order.
     pub subjects: Vec<String>,
     /// The answer, or the reason why there is none.
     pub outcome: Result<Solution, Box<Conflict>>,
 }
 
-/// A bundle for each wish, and the bundles that they need besides.
+/// A bundle for each root, and the bundles that they need besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Solution {
     /// The resolutions by subject.
@@ -83,18 +83,18 @@ pub struct Added {
     pub because: Vec<String>,
 }
 
-/// Chooses a bundle for each wish.
+/// Chooses a bundle for each root.
 ///
-/// The choice is the best in a strict order: the wishes in their order, each its own best first (not deprecated, priority of the
+/// The choice is the best in a strict order: the roots in their order, each its own best first (not deprecated, priority of the
 /// catalog, newest; as [`resolve`](crate::resolve) chooses); then as few additions as possible; then, package by package, the best
 /// addition (not deprecated, priority of the catalog, head of the default channel, default channel, newest). Equal input gives the equal
 /// answer.
 ///
-/// An installed bundle never goes back to an older version for the sake of another wish, not even without update edges (OLM1-UPG-11): only
-/// if its own wish by itself leads to an older one, as a rollback does.
+/// An installed bundle never goes back to an older version for the sake of another root, not even without update edges (OLM1-UPG-11): only
+/// if its own root by itself leads to an older one, as a rollback does.
 ///
-/// A wish that cannot be met never stops the others (MS-EXPL-05): it is a component of its own, and its installed bundle stays and
-/// counts. If wishes contradict each other, those with an installed bundle go before those without, then the earlier goes first.
+/// A root that cannot be met never stops the others (MS-EXPL-05): it is a component of its own, and its installed bundle stays and
+/// counts. If roots contradict each other, those with an installed bundle go before those without, then the earlier goes first.
 pub fn solve(problem: &Problem<'_>) -> Vec<Component> {
     search::solve(problem)
 }

@@ -9,6 +9,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Why a property's requirements cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidConstraint(String);
+
 /// The longest `olm.constraint` value in bytes that is read (OLM0-RES-13).
 const MAX_CONSTRAINT: usize = 65_536;
 /// The deepest nesting of constraints.
@@ -115,8 +120,8 @@ impl Targets<'_> {
 }
 
 /// Reads the needs of one property; none if its type declares no need. The error is the reason why it cannot be read.
-pub(crate) fn read(property: PropertyFacts<'_>) -> Result<Vec<Need>, String> {
-    let wrong = |reason: &dyn fmt::Display| format!("property {} can not be read: {reason}", property.kind);
+pub(crate) fn read(property: PropertyFacts<'_>) -> Result<Vec<Need>, InvalidConstraint> {
+    let wrong = |reason: &dyn fmt::Display| InvalidConstraint(format!("property {} can not be read: {reason}", property.kind));
     let single = |rule: Rule| vec![Need { rule, forbids: false, message: None }];
     match property.kind {
         "olm.package.required" => {
@@ -126,7 +131,7 @@ pub(crate) fn read(property: PropertyFacts<'_>) -> Result<Vec<Need>, String> {
         "olm.gvk.required" => serde_json::from_str(property.value).map(|api| single(Rule::Api(api))).map_err(|error| wrong(&error)),
         "olm.constraint" => {
             if property.value.len() > MAX_CONSTRAINT {
-                return Err(format!("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT} bytes"));
+                return Err(InvalidConstraint(format!("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT} bytes")));
             }
             let value: Value = serde_json::from_str(property.value).map_err(|error| wrong(&error))?;
             let mut needs = Vec::new();
@@ -146,11 +151,12 @@ struct Required {
 }
 
 impl Required {
-    fn rule(self) -> Result<Rule, String> {
+    fn rule(self) -> Result<Rule, InvalidConstraint> {
         if self.package_name.is_empty() {
-            return Err("the name of the package is empty".to_owned());
+            return Err(InvalidConstraint("the name of the package is empty".to_owned()));
         }
-        let range = CatalogRange::parse(&self.version_range).map_err(|reason| format!("range {:?}: {reason}", self.version_range))?;
+        let range = CatalogRange::parse(&self.version_range)
+            .map_err(|reason| InvalidConstraint(format!("range {:?}: {reason}", self.version_range)))?;
         Ok(Rule::Package { name: self.package_name, range })
     }
 }
@@ -188,14 +194,14 @@ enum Form {
     Not(Vec<Value>),
 }
 
-fn form(value: Value, depth: usize) -> Result<(Form, Option<String>), String> {
+fn form(value: Value, depth: usize) -> Result<(Form, Option<String>), InvalidConstraint> {
     if depth > MAX_DEPTH {
-        return Err(format!("constraints are nested deeper than {MAX_DEPTH}"));
+        return Err(InvalidConstraint(format!("constraints are nested deeper than {MAX_DEPTH}")));
     }
-    let constraint: Constraint = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let constraint: Constraint = serde_json::from_value(value).map_err(|error| InvalidConstraint(error.to_string()))?;
     let Constraint { failure_message, gvk, package, cel, all, any, not } = constraint;
     let list = |list: Constraints, word| match list.constraints {
-        empty if empty.is_empty() => Err(format!("{word} has no constraints")),
+        empty if empty.is_empty() => Err(InvalidConstraint(format!("{word} has no constraints"))),
         constraints => Ok(constraints),
     };
     let form = match (gvk, package, cel, all, any, not) {
@@ -205,14 +211,14 @@ fn form(value: Value, depth: usize) -> Result<(Form, Option<String>), String> {
         (None, None, None, Some(all), None, None) => Form::All(list(all, "all")?),
         (None, None, None, None, Some(any), None) => Form::Any(list(any, "any")?),
         (None, None, None, None, None, Some(not)) => Form::Not(list(not, "not")?),
-        _ => return Err("a constraint is exactly one of gvk, package, cel, all, any and not".to_owned()),
+        _ => return Err(InvalidConstraint("a constraint is exactly one of gvk, package, cel, all, any and not".to_owned())),
     };
     Ok((form, failure_message.filter(|message| !message.is_empty())))
 }
 
 /// Reads a constraint that the set of bundles must meet: the parts of `all` one by one, each by a bundle of its own (OLM0-RES-11), and those of
 /// `not` by none.
-fn top(value: Value, outer: Option<&str>, depth: usize, needs: &mut Vec<Need>) -> Result<(), String> {
+fn top(value: Value, outer: Option<&str>, depth: usize, needs: &mut Vec<Need>) -> Result<(), InvalidConstraint> {
     let (form, message) = form(value, depth)?;
     let message = message.or_else(|| outer.map(str::to_owned));
     match form {
@@ -227,12 +233,12 @@ fn top(value: Value, outer: Option<&str>, depth: usize, needs: &mut Vec<Need>) -
     Ok(())
 }
 
-fn rules(values: Vec<Value>, depth: usize) -> Result<Vec<Rule>, String> {
+fn rules(values: Vec<Value>, depth: usize) -> Result<Vec<Rule>, InvalidConstraint> {
     values.into_iter().map(|value| rule(value, depth + 1)).collect()
 }
 
 /// Reads a constraint that one bundle must meet.
-fn rule(value: Value, depth: usize) -> Result<Rule, String> {
+fn rule(value: Value, depth: usize) -> Result<Rule, InvalidConstraint> {
     Ok(match form(value, depth)?.0 {
         Form::Leaf(rule) => rule,
         Form::All(values) => Rule::All(rules(values, depth)?),
@@ -241,10 +247,10 @@ fn rule(value: Value, depth: usize) -> Result<Rule, String> {
     })
 }
 
-fn expression(text: String) -> Result<Rule, String> {
+fn expression(text: String) -> Result<Rule, InvalidConstraint> {
     let property = Type::Map(Arc::new(Type::String), Arc::new(Type::Dyn));
     let env = Env::new().variable("properties", Type::List(Arc::new(property))).with_catalog_functions();
-    let program = Program::compile_bool(&text, &env).map_err(|error| format!("rule {text:?}: {error}"))?;
+    let program = Program::compile_bool(&text, &env).map_err(|error| InvalidConstraint(format!("rule {text:?}: {error}")))?;
     Ok(Rule::Cel { text, program: Box::new(program) })
 }
 

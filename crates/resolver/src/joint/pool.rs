@@ -9,7 +9,7 @@ use mainstay_versions::Version;
 use serde_json::{Value, json};
 
 use super::Provided;
-use super::needs::{self, Api, Need, Subject, Targets};
+use super::needs::{self, Api, InvalidConstraint, Need, Subject, Targets};
 use crate::request::{CandidateCatalog, CatalogState};
 use crate::resolve::Choice;
 
@@ -29,7 +29,7 @@ pub(crate) struct Pool<'a> {
     everything: bool,
     needs: Vec<Need>,
     /// The needs in a property, by its type and text.
-    read: HashMap<(&'a str, &'a str), Result<Vec<NeedId>, String>>,
+    read: HashMap<(&'a str, &'a str), Result<Vec<NeedId>, InvalidConstraint>>,
     apis: HashMap<&'a str, Option<Api>>,
     /// The bundles that meet a need, among those read so far.
     meeting: HashMap<NeedId, Vec<ItemId>>,
@@ -266,7 +266,7 @@ impl<'a> Pool<'a> {
             });
             match read {
                 Ok(ids) => found.extend(ids.iter().copied()),
-                Err(reason) => wrong.push(reason.clone()),
+                Err(reason) => wrong.push(reason.to_string()),
             }
         }
         found.sort_unstable();

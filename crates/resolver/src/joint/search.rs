@@ -1,4 +1,4 @@
-//! The search for the wishes that can be met together, and for the best way to meet them.
+//! The search for the roots that can be met together, and for the best way to meet them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,62 +11,62 @@ use super::universe::{Group, Input, Role, Universe};
 use super::{Added, Component, Problem, Solution, hints};
 use crate::resolve::{Pick, Resolution, resolution};
 
-/// The most wishes for which it is explained what holds back their best bundle; people do not read more.
+/// The most roots for which it is explained what holds back their best bundle; people do not read more.
 const MOST_EXPLAINED: usize = 10;
 
 /// The most questions to the solver that make the explanations of one problem least; each fact of an explanation costs one. People read
 /// the first few facts; the rest of hundreds need only be true.
 const MOST_QUESTIONS: usize = 600;
 
-/// The result of a search: the wishes that cannot be met and why, and the entities that are there when the others are met.
+/// The result of a search: the roots that cannot be met and why, and the entities that are there when the others are met.
 pub(super) struct Answer<'p> {
     pub(super) universe: Universe<'p>,
     pub(super) there: Vec<usize>,
-    /// By wish; the facts to blame, if they were requested.
+    /// By root; the facts to blame, if they were requested.
     pub(super) blamed: BTreeMap<usize, Option<Conflict>>,
 }
 
 pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     let input = Input::read(problem);
     let mut questions = MOST_QUESTIONS;
-    let told = |wish: usize| problem.about.is_none_or(|about| problem.wishes[wish].subject == about);
+    let told = |root: usize| problem.about.is_none_or(|about| problem.roots[root].subject == about);
     let mut answer = answer(&input, Some(Explaining { told: &told, questions: &mut questions }));
-    let subject = |wish: &usize| problem.wishes[*wish].subject.clone();
+    let subject = |root: &usize| problem.roots[*root].subject.clone();
     let mut components: Vec<(usize, Component)> = Vec::new();
-    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let refused = (0..input.asked.len()).filter(|root| input.asked[*root].is_err());
     let unmet: BTreeSet<usize> = refused.chain(answer.blamed.keys().copied()).collect();
     let mut effort = hints::Effort::default();
-    for (wish, asked) in input.asked.iter().enumerate() {
+    for (root, asked) in input.asked.iter().enumerate() {
         if let Err(refusal) = asked {
-            let mut conflict = Conflict::of_refusal(&problem.wishes[wish].subject, refusal);
-            if told(wish) {
-                conflict.hints = hints::of_refused(&input, wish, &unmet, &conflict, &mut effort);
+            let mut conflict = Conflict::of_refusal(&problem.roots[root].subject, refusal);
+            if told(root) {
+                conflict.hints = hints::of_refused(&input, root, &unmet, &conflict, &mut effort);
             }
-            components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
+            components.push((root, Component { subjects: vec![subject(&root)], outcome: Err(Box::new(conflict)) }));
         }
     }
-    for (wish, conflict) in std::mem::take(&mut answer.blamed) {
+    for (root, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
         // Work that was too much once is not repeated for each hint.
-        if told(wish) && !conflict.is_undecided() {
-            conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
+        if told(root) && !conflict.is_undecided() {
+            conflict.hints = hints::find(&input, root, &unmet, &conflict, &mut effort);
         }
-        components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
+        components.push((root, Component { subjects: vec![subject(&root)], outcome: Err(Box::new(conflict)) }));
     }
     let mut reasons = Reasons { told: &told, explainer: None, left: MOST_EXPLAINED, questions };
     for group in answer.universe.components(&input) {
-        let subjects = group.wishes.iter().map(subject).collect();
+        let subjects = group.roots.iter().map(subject).collect();
         let solution = solution(&input, &answer, &group, &mut reasons);
-        components.push((group.wishes[0], Component { subjects, outcome: Ok(solution) }));
+        components.push((group.roots[0], Component { subjects, outcome: Ok(solution) }));
     }
     components.sort_by_key(|(first, _)| *first);
     components.into_iter().map(|(_, component)| component).collect()
 }
 
 impl Answer<'_> {
-    /// Returns whether an addition is needed by one of some wishes, directly or through others.
-    pub(super) fn needed_by(&self, addition: usize, wishes: &[usize]) -> bool {
-        let begins = |at: &&usize| matches!(self.universe.entities[**at].role, Role::Candidate { wish, .. } if wishes.contains(&wish));
+    /// Returns whether an addition is needed by one of some roots, directly or through others.
+    pub(super) fn needed_by(&self, addition: usize, roots: &[usize]) -> bool {
+        let begins = |at: &&usize| matches!(self.universe.entities[**at].role, Role::Candidate { root, .. } if roots.contains(&root));
         let mut stack: Vec<usize> = self.there.iter().filter(begins).copied().collect();
         let mut seen = BTreeSet::new();
         while let Some(at) = stack.pop() {
@@ -88,22 +88,22 @@ impl Answer<'_> {
     }
 }
 
-/// Returns whether wishes can all be met, regardless of the others, and the number of bundles that were gone through.
+/// Returns whether roots can all be met, regardless of the others, and the number of bundles that were gone through.
 pub(super) fn together(input: &Input<'_>, wanted: &BTreeSet<usize>) -> (bool, usize) {
-    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let refused = (0..input.asked.len()).filter(|root| input.asked[*root].is_err());
     let mut universe = Universe::build(input, &refused.collect(), false);
     (Encoding::of(&mut universe).possible(wanted) == Asked::Possible, universe.entities.len())
 }
 
-/// The wishes for which it is explained why they cannot be met, and the questions left for that.
+/// The roots for which it is explained why they cannot be met, and the questions left for that.
 pub(super) struct Explaining<'e> {
     told: &'e dyn Fn(usize) -> bool,
     questions: &'e mut usize,
 }
 
-/// Finds the wishes that can be met together, and meets them in the best way.
+/// Finds the roots that can be met together, and meets them in the best way.
 pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<Explaining<'_>>) -> Answer<'p> {
-    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let refused = (0..input.asked.len()).filter(|root| input.asked[*root].is_err());
     let mut fixed: BTreeSet<usize> = refused.collect();
     let mut blamed = BTreeMap::new();
     loop {
@@ -114,29 +114,29 @@ pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<Explaining<'_>>)
         if encoding.possible(&open) == Asked::Possible {
             accepted.clone_from(&open);
         }
-        // Wishes with an installed bundle go before those without, then the order of the wishes counts.
+        // Roots with an installed bundle go before those without, then the order of the roots counts.
         let mut order: Vec<usize> = open.difference(&accepted).copied().collect();
-        order.sort_by_key(|wish| (input.problem.wishes[*wish].request.installed.is_none(), *wish));
+        order.sort_by_key(|root| (input.problem.roots[*root].request.installed.is_none(), *root));
         let mut explainer = None;
-        for wish in order {
-            accepted.insert(wish);
+        for root in order {
+            accepted.insert(root);
             let possible = encoding.possible(&accepted);
             if possible == Asked::Possible {
                 continue;
             }
             let conflict = explain.as_mut().map(|Explaining { told, questions }| {
-                let (subject, package) = (&input.problem.wishes[wish].subject, input.package(wish));
-                if !told(wish) {
+                let (subject, package) = (&input.problem.roots[root].subject, input.package(root));
+                if !told(root) {
                     return Conflict::untold(subject, package);
                 }
                 if possible == Asked::Undecided {
                     return Conflict::undecided(subject, package);
                 }
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
-                explainer.conflict(input, wish, &accepted, questions)
+                explainer.conflict(input, root, &accepted, questions)
             });
-            accepted.remove(&wish);
-            blamed.insert(wish, conflict);
+            accepted.remove(&root);
+            blamed.insert(root, conflict);
         }
         // One by one they can be met even if the question about all of them was given up.
         if accepted == open {
@@ -193,10 +193,10 @@ fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: 
     let universe = &answer.universe;
     let mut chosen = BTreeMap::new();
     for at in &answer.there {
-        if let Role::Candidate { wish, .. } = universe.entities[*at].role
-            && group.wishes.contains(&wish)
+        if let Role::Candidate { root, .. } = universe.entities[*at].role
+            && group.roots.contains(&root)
         {
-            chosen.insert(input.problem.wishes[wish].subject.clone(), chosen_resolution(input, answer, *at, reasons));
+            chosen.insert(input.problem.roots[root].subject.clone(), chosen_resolution(input, answer, *at, reasons));
         }
     }
     let added = order(answer).into_iter().filter(|at| {
@@ -209,9 +209,9 @@ fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: 
 
 fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why: &mut Reasons<'_, 'p>) -> Resolution {
     let universe = &answer.universe;
-    let Role::Candidate { wish, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
-    let Ok(asked) = &input.asked[wish] else { unreachable!("a refused wish has no candidates") };
-    let (query, first) = (asked.query(), universe.candidates[&wish][0]);
+    let Role::Candidate { root, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
+    let Ok(asked) = &input.asked[root] else { unreachable!("a refused root has no candidates") };
+    let (query, first) = (asked.query(), universe.candidates[&root][0]);
     // Nothing is in the way: the answer is that of `resolve`.
     if first == at
         && let Ok(pick) = asked.pick()
@@ -221,13 +221,13 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
     let offer = &asked.offers[offer];
     let pick = Pick { offer, bundle: &offer.bundles[bundle], beaten: Vec::new() };
     let mut resolution = resolution(asked.request, &query, &pick, asked.reports());
-    let better = universe.candidates[&wish].iter().take_while(|other| **other != at).count();
+    let better = universe.candidates[&root].iter().take_while(|other| **other != at).count();
     let name = &resolution.choice.bundle;
-    let first_reason = match universe.candidates[&wish].len() {
+    let first_reason = match universe.candidates[&root].len() {
         1 => format!("{name} is the only bundle that fits"),
         fit => format!("{name} is the best of {fit} bundles that fit and go together with the others"),
     };
-    let held = why.held_back(input, answer, wish, universe.entities[first].item);
+    let held = why.held_back(input, answer, root, universe.entities[first].item);
     let mut reasons = vec![first_reason, held];
     match better {
         0 | 1 => {}
@@ -238,7 +238,7 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
     resolution
 }
 
-/// Explanations of what keeps wishes from their best bundles. The wide universe is built only when a wish is kept from its best.
+/// Explanations of what keeps roots from their best bundles. The wide universe is built only when a root is kept from its best.
 struct Reasons<'r, 'p> {
     told: &'r dyn Fn(usize) -> bool,
     explainer: Option<Explainer<'p>>,
@@ -247,14 +247,14 @@ struct Reasons<'r, 'p> {
 }
 
 impl<'p> Reasons<'_, 'p> {
-    fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
-        if self.left == 0 || !(self.told)(wish) {
+    fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, root: usize, best: ItemId) -> String {
+        if self.left == 0 || !(self.told)(root) {
             return held_back_together(&answer.universe.pool.item(best).label);
         }
         self.left -= 1;
-        let fixed = (0..input.asked.len()).filter(|wish| !answer.universe.candidates.contains_key(wish)).collect();
+        let fixed = (0..input.asked.len()).filter(|root| !answer.universe.candidates.contains_key(root)).collect();
         let explainer = self.explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
-        explainer.held_back(input, answer, wish, best, &mut self.questions)
+        explainer.held_back(input, answer, root, best, &mut self.questions)
     }
 }
 

@@ -1,6 +1,6 @@
-//! The bundles to choose from: those for each wish, and those that they may need.
+//! The bundles to choose from: those for each root, and those that they may need.
 //!
-//! The universe is narrow or wide. The narrow one holds the bundles that the wishes allow, and is the one that is solved. The wide one also
+//! The universe is narrow or wide. The narrow one holds the bundles that the roots allow, and is the one that is solved. The wide one also
 //! holds the bundles that they bar, each with the facts that bar it, so that the facts to blame can be found.
 
 use std::cmp::Ordering;
@@ -16,27 +16,27 @@ use super::pool::{ItemId, NeedId, Place, Pool};
 use crate::refusal::Refusal;
 use crate::resolve::{Asked, Offer, OfferedBundle, Query, in_channels, in_range, may_follow, newest_first, unreadable};
 
-/// The problem with its wishes read.
+/// The problem with its roots read.
 pub(super) struct Input<'p> {
     pub(super) problem: &'p Problem<'p>,
-    /// By wish: the request with its offers, or the refusal if it has no answer even alone.
+    /// By root: the request with its offers, or the refusal if it has no answer even alone.
     pub(super) asked: Vec<Result<Rc<Asked<'p>>, Rc<Refusal>>>,
 }
 
 /// A fact that is switched on and off to find the ones to blame.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Key {
-    /// A wish must have a bundle.
+    /// A root must have a bundle.
     Wanted(usize),
-    /// A part of a wish bars bundles.
+    /// A part of a root bars bundles.
     Filter(usize, FactKind),
-    /// A wish's installed bundle stays.
+    /// A root's installed bundle stays.
     Stays(usize),
-    /// A wish has no bundle, so there is no bundle of its package.
+    /// A root has no bundle, so there is no bundle of its package.
     Absent(usize),
     /// A package is not requested.
     NotAsked(String),
-    /// Two wishes ask for one package.
+    /// Two roots ask for one package.
     OnePackage(String),
     /// The need of a package's bundles.
     Need(String, NeedId),
@@ -77,9 +77,9 @@ pub(super) struct Entity {
 /// The role of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A wish may have it; offer and bundle are its position in what was asked.
-    Candidate { wish: usize, offer: usize, bundle: usize },
-    /// A wish has it and keeps it.
+    /// A root may have it; offer and bundle are its position in what was asked.
+    Candidate { root: usize, offer: usize, bundle: usize },
+    /// A root has it and keeps it.
     Stays(usize),
     /// It may be added.
     Addable,
@@ -88,7 +88,7 @@ pub(super) enum Role {
 pub(super) struct Universe<'p> {
     pub(super) pool: Pool<'p>,
     pub(super) entities: Vec<Entity>,
-    /// By wish, its candidates, the best first.
+    /// By root, its candidates, the best first.
     pub(super) candidates: BTreeMap<usize, Vec<usize>>,
     pub(super) by_item: HashMap<ItemId, Vec<usize>>,
     pub(super) by_package: BTreeMap<String, Vec<usize>>,
@@ -98,26 +98,26 @@ pub(super) struct Universe<'p> {
 }
 
 impl<'p> Input<'p> {
-    /// Reads every wish by itself.
+    /// Reads every root by itself.
     pub(super) fn read(problem: &'p Problem<'p>) -> Self {
-        Self { problem, asked: problem.wishes.iter().map(|wish| read(problem, wish)).collect() }
+        Self { problem, asked: problem.roots.iter().map(|root| read(problem, root)).collect() }
     }
 
-    /// Does the same with one wish changed; the others were read before.
-    pub(super) fn changed(&self, problem: &'p Problem<'p>, wish: usize) -> Self {
+    /// Does the same with one root changed; the others were read before.
+    pub(super) fn changed(&self, problem: &'p Problem<'p>, root: usize) -> Self {
         let mut asked = self.asked.clone();
-        asked[wish] = read(problem, &problem.wishes[wish]);
+        asked[root] = read(problem, &problem.roots[root]);
         Self { problem, asked }
     }
 
-    pub(super) fn package(&self, wish: usize) -> &'p str {
-        &self.problem.wishes[wish].request.package
+    pub(super) fn package(&self, root: usize) -> &'p str {
+        &self.problem.roots[root].request.package
     }
 }
 
-fn read<'p>(problem: &Problem<'p>, wish: &'p super::Wish) -> Result<Rc<Asked<'p>>, Rc<Refusal>> {
+fn read<'p>(problem: &Problem<'p>, root: &'p super::Root) -> Result<Rc<Asked<'p>>, Rc<Refusal>> {
     let bare = |kind| Rc::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
-    let asked = Asked::read(&wish.request, problem.catalogs).map_err(bare)?;
+    let asked = Asked::read(&root.request, problem.catalogs).map_err(bare)?;
     let failure = match asked.pick() {
         Ok(pick) => unreadable(&pick.bundle.facts),
         Err(kind) => Some(kind),
@@ -128,17 +128,17 @@ fn read<'p>(problem: &Problem<'p>, wish: &'p super::Wish) -> Result<Rc<Asked<'p>
     }
 }
 
-/// A bundle of an offer, and the parts of the wish that bar it.
+/// A bundle of an offer, and the parts of the root that bar it.
 struct Candidate {
     offer: usize,
     bundle: usize,
     barred: Vec<FactKind>,
 }
 
-/// The candidates of a wish: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). If catalogs of one
+/// The candidates of a root: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). If catalogs of one
 /// priority have bundles of one standing, none of them is taken silently (OLM1-SEL-11).
 ///
-/// An installed bundle does not go back to an older version for the sake of others, although it may (OLM1-UPG-11): only if its own wish
+/// An installed bundle does not go back to an older version for the sake of others, although it may (OLM1-UPG-11): only if its own root
 /// leads back.
 fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
     let query = asked.query();
@@ -188,7 +188,7 @@ fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
 }
 
 impl<'p> Universe<'p> {
-    /// Builds the universe of all bundles that the wishes may have, and those that these may need. The wishes in `fixed` keep their bundles.
+    /// Builds the universe of all bundles that the roots may have, and those that these may need. The roots in `fixed` keep their bundles.
     pub(super) fn build(input: &Input<'p>, fixed: &BTreeSet<usize>, wide: bool) -> Self {
         let problem = input.problem;
         let mut universe = Self {
@@ -201,16 +201,16 @@ impl<'p> Universe<'p> {
             wide,
         };
         let mut installed = BTreeMap::new();
-        for (at, wish) in problem.wishes.iter().enumerate() {
-            universe.pool.package(&wish.request.package);
-            installed.extend(universe.installed(wish).map(|item| (at, item)));
+        for (at, root) in problem.roots.iter().enumerate() {
+            universe.pool.package(&root.request.package);
+            installed.extend(universe.installed(root).map(|item| (at, item)));
         }
-        for (wish, asked) in input.asked.iter().enumerate() {
+        for (root, asked) in input.asked.iter().enumerate() {
             match asked {
-                Ok(asked) if !fixed.contains(&wish) => universe.add_candidates(wish, asked),
+                Ok(asked) if !fixed.contains(&root) => universe.add_candidates(root, asked),
                 _ => {
-                    if let Some(item) = installed.get(&wish) {
-                        universe.add(*item, Role::Stays(wish), Vec::new());
+                    if let Some(item) = installed.get(&root) {
+                        universe.add(*item, Role::Stays(root), Vec::new());
                     }
                 }
             }
@@ -219,16 +219,16 @@ impl<'p> Universe<'p> {
         universe
     }
 
-    /// The installed bundle of a wish as a catalog knows it; otherwise only its package and version.
-    fn installed(&mut self, wish: &super::Wish) -> Option<ItemId> {
-        let bundle = wish.request.installed.as_ref()?;
-        let known = self.pool.package(&wish.request.package).to_vec();
+    /// The installed bundle of a root as a catalog knows it; otherwise only its package and version.
+    fn installed(&mut self, root: &super::Root) -> Option<ItemId> {
+        let bundle = root.request.installed.as_ref()?;
+        let known = self.pool.package(&root.request.package).to_vec();
         let named = |id: &ItemId| self.pool.item(*id).facts.name == bundle.name;
         if let Some(item) = known.into_iter().find(named) {
             return Some(item);
         }
-        let label = format!("{} {}", wish.request.package, bundle.version);
-        Some(self.pool.stranger(wish.request.package.clone(), Version::parse(&bundle.version).ok(), label, Vec::new()))
+        let label = format!("{} {}", root.request.package, bundle.version);
+        Some(self.pool.stranger(root.request.package.clone(), Version::parse(&bundle.version).ok(), label, Vec::new()))
     }
 
     fn add(&mut self, item: ItemId, role: Role, bars: Vec<Key>) -> usize {
@@ -240,14 +240,14 @@ impl<'p> Universe<'p> {
         entity
     }
 
-    fn add_candidates(&mut self, wish: usize, asked: &Asked<'p>) {
+    fn add_candidates(&mut self, root: usize, asked: &Asked<'p>) {
         let mut order = Vec::new();
         for Candidate { offer, bundle, barred } in candidates(asked, self.wide) {
             let Some(item) = self.pool.at(asked.offers[offer].catalog, &asked.request.package, bundle) else { continue };
-            let bars = barred.into_iter().map(|kind| Key::Filter(wish, kind)).collect();
-            order.push(self.add(item, Role::Candidate { wish, offer, bundle }, bars));
+            let bars = barred.into_iter().map(|kind| Key::Filter(root, kind)).collect();
+            order.push(self.add(item, Role::Candidate { root, offer, bundle }, bars));
         }
-        self.candidates.insert(wish, order);
+        self.candidates.insert(root, order);
     }
 
     /// Adds the bundles that may meet the needs of the entities, and the needs of those in turn.
@@ -298,20 +298,20 @@ impl<'p> Universe<'p> {
         if self.by_item.contains_key(&id) || item.catalog.is_none() || item.version.is_none() || item.place == Place::Nowhere {
             return None;
         }
-        let wishes: Vec<usize> = (0..input.asked.len()).filter(|wish| input.package(*wish) == item.package).collect();
-        match wishes.as_slice() {
+        let roots: Vec<usize> = (0..input.asked.len()).filter(|root| input.package(*root) == item.package).collect();
+        match roots.as_slice() {
             [] if input.problem.add_missing => Some(Vec::new()),
             [] if self.wide => Some(vec![Key::NotAsked(item.package.clone())]),
-            // It could be there, if the wish that has the package were met or did not exist.
-            wishes if self.wide && wishes.iter().all(|wish| !self.candidates.contains_key(wish)) => {
-                let keeps = |wish: &usize| input.problem.wishes[*wish].request.installed.is_some();
-                Some(wishes.iter().map(|wish| if keeps(wish) { Key::Stays(*wish) } else { Key::Absent(*wish) }).collect())
+            // It could be there, if the root that has the package were met or did not exist.
+            roots if self.wide && roots.iter().all(|root| !self.candidates.contains_key(root)) => {
+                let keeps = |root: &usize| input.problem.roots[*root].request.installed.is_some();
+                Some(roots.iter().map(|root| if keeps(root) { Key::Stays(*root) } else { Key::Absent(*root) }).collect())
             }
             _ => None,
         }
     }
 
-    /// Keeps only the needs of a staying bundle that are met now: a need that is broken already blames no wish.
+    /// Keeps only the needs of a staying bundle that are met now: a need that is broken already blames no root.
     fn keep_met_needs(&mut self, at: usize, installed: &BTreeMap<usize, ItemId>) {
         let own = self.entities[at].item;
         let needs = std::mem::take(&mut self.entities[at].needs);
@@ -324,15 +324,15 @@ impl<'p> Universe<'p> {
         self.entities[at].broken.clear();
     }
 
-    /// Wishes whose answers depend on each other, each group in order, and the groups by their first wish.
+    /// Roots whose answers depend on each other, each group in order, and the groups by their first root.
     pub(super) fn components(&self, input: &Input<'_>) -> Vec<Group> {
         let names: Vec<&String> = self.by_package.keys().collect();
         let number: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
-        let mut root: Vec<usize> = (0..names.len()).collect();
+        let mut parents: Vec<usize> = (0..names.len()).collect();
         let package = |entity: usize| number[self.pool.item(self.entities[entity].item).package.as_str()];
         let mut join = |a: usize, b: usize| {
-            let (a, b) = (find(&mut root, a), find(&mut root, b));
-            root[a.max(b)] = a.min(b);
+            let (a, b) = (find(&mut parents, a), find(&mut parents, b));
+            parents[a.max(b)] = a.min(b);
         };
         let mut providers: HashMap<(&str, &str), usize> = HashMap::new();
         let mut joined: HashSet<(usize, NeedId)> = HashSet::new();
@@ -347,33 +347,33 @@ impl<'p> Universe<'p> {
             }
         }
         let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
-        for wish in self.candidates.keys() {
-            let of = number.get(input.package(*wish)).map_or(names.len() + wish, |at| find(&mut root, *at));
-            groups.entry(of).or_default().wishes.push(*wish);
+        for root in self.candidates.keys() {
+            let of = number.get(input.package(*root)).map_or(names.len() + root, |at| find(&mut parents, *at));
+            groups.entry(of).or_default().roots.push(*root);
         }
         for (at, name) in names.iter().enumerate() {
-            if let Some(group) = groups.get_mut(&find(&mut root, at)) {
+            if let Some(group) = groups.get_mut(&find(&mut parents, at)) {
                 group.packages.insert((*name).clone());
             }
         }
         let mut groups: Vec<Group> = groups.into_values().collect();
-        groups.sort_by(|a, b| a.wishes.cmp(&b.wishes));
+        groups.sort_by(|a, b| a.roots.cmp(&b.roots));
         groups
     }
 }
 
-/// Wishes whose answers depend on each other, and the packages among which they choose.
+/// Roots whose answers depend on each other, and the packages among which they choose.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    pub(super) wishes: Vec<usize>,
+    pub(super) roots: Vec<usize>,
     pub(super) packages: BTreeSet<String>,
 }
 
 /// The first of the packages that were joined with one.
-fn find(root: &mut [usize], mut at: usize) -> usize {
-    while root[at] != at {
-        root[at] = root[root[at]];
-        at = root[at];
+fn find(parents: &mut [usize], mut at: usize) -> usize {
+    while parents[at] != at {
+        parents[at] = parents[parents[at]];
+        at = parents[at];
     }
     at
 }

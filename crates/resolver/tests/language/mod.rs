@@ -8,7 +8,7 @@
 //!       provides=Foo.g/v1 package=b:">=2.0.0" api=Foo.g/v1 constraint={"cel":{"rule":"true"}} property=certified:true
 //! provided Foo.g/v1 by="crd foos.g"
 //! add-missing
-//! wish a app version=">=1" channels=stable,fast installed=1.1.0 self-certified tier=gold not:tier=silver why
+//! root a app version=">=1" channels=stable,fast installed=1.1.0 self-certified tier=gold not:tier=silver why
 //! ```
 //!
 //! Versions stand for bundles `app.v<version>`.
@@ -19,7 +19,7 @@ use mainstay_catalog::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Package, PackageName, Property, Reference,
 };
 use mainstay_objects::{LabelSelector, SelectorRequirement};
-use mainstay_resolver::joint::{Problem, Provided, Wish};
+use mainstay_resolver::joint::{Problem, Provided, Root};
 use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ pub const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 pub struct World {
     pub catalogs: Vec<GivenCatalog>,
     pub provided: Vec<Provided>,
-    pub wishes: Vec<Wish>,
-    /// Positions of the wishes of which it is asked why nothing newer is there.
+    pub roots: Vec<Root>,
+    /// Positions of the roots of which it is asked why nothing newer is there.
     pub why: Vec<usize>,
     pub add_missing: bool,
 }
@@ -65,7 +65,7 @@ impl World {
                 }
                 "provided" => world.provided.push(provided(&words)),
                 "add-missing" => world.add_missing = true,
-                "wish" => world.wish(&words),
+                "root" => world.root(&words),
                 _ => open.as_mut().unwrap_or_else(|| panic!("{line:?} is in no catalog")).1.push(words),
             }
         }
@@ -97,7 +97,7 @@ impl World {
         self.catalogs.push(catalog);
     }
 
-    fn wish(&mut self, words: &[String]) {
+    fn root(&mut self, words: &[String]) {
         let mut request = Request { package: words[2].clone(), ..Request::default() };
         let mut selector = LabelSelector::default();
         for word in &words[3..] {
@@ -124,18 +124,18 @@ impl World {
                     selector.match_labels.insert(key.to_owned(), value.to_owned());
                 }
                 None if word == "self-certified" => request.policy = UpgradeConstraintPolicy::SelfCertified,
-                None if word == "why" => self.why.push(self.wishes.len()),
+                None if word == "why" => self.why.push(self.roots.len()),
                 None if word.starts_with("has:") || word.starts_with("without:") => {
                     let (operator, key) = word.split_once(':').unwrap();
                     let operator = if operator == "has" { "Exists" } else { "DoesNotExist" };
                     let requirement = SelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values: Vec::new() };
                     selector.match_expressions.push(requirement);
                 }
-                None => panic!("{word:?} says nothing about a wish"),
+                None => panic!("{word:?} says nothing about a root"),
             }
         }
         request.selector = (!selector.is_empty()).then_some(selector);
-        self.wishes.push(Wish { subject: format!("clusterextension {}", words[1]), request });
+        self.roots.push(Root { subject: format!("clusterextension {}", words[1]), request });
     }
 
     pub fn candidates(&self) -> Vec<CandidateCatalog<'_>> {
@@ -153,7 +153,7 @@ impl World {
     }
 
     pub fn problem<'w>(&'w self, catalogs: &'w [CandidateCatalog<'w>]) -> Problem<'w> {
-        Problem { wishes: &self.wishes, catalogs, provided: &self.provided, add_missing: self.add_missing, about: None }
+        Problem { roots: &self.roots, catalogs, provided: &self.provided, add_missing: self.add_missing, about: None }
     }
 }
 

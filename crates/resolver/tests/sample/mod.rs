@@ -42,7 +42,7 @@ pub struct Wanted {
 #[derive(Debug, Clone)]
 pub struct Sampled {
     pub bundles: Vec<Sample>,
-    pub wishes: Vec<Wanted>,
+    pub roots: Vec<Wanted>,
     pub provided: Vec<usize>,
     pub add_missing: bool,
 }
@@ -81,9 +81,9 @@ pub fn sampled() -> impl Strategy<Value = Sampled> {
         all
     });
     let range = prop::option::weighted(0.3, prop::sample::select(RANGES.to_vec()));
-    let wish = (range, prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.4, 1usize..4), prop::bool::weighted(0.2));
-    let wishes =
-        (prop::collection::vec(wish, 1..4), Just((0..PACKAGES).collect::<Vec<_>>()).prop_shuffle()).prop_map(|(wishes, packages)| {
+    let root = (range, prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.4, 1usize..4), prop::bool::weighted(0.2));
+    let roots =
+        (prop::collection::vec(root, 1..4), Just((0..PACKAGES).collect::<Vec<_>>()).prop_shuffle()).prop_map(|(roots, packages)| {
             let one = |((range, fast, installed, forced), package): ((Option<&str>, _, _, _), _)| Wanted {
                 package,
                 range: range.map(str::to_owned),
@@ -91,12 +91,12 @@ pub fn sampled() -> impl Strategy<Value = Sampled> {
                 installed,
                 forced,
             };
-            wishes.into_iter().zip(packages).map(one).collect()
+            roots.into_iter().zip(packages).map(one).collect()
         });
     let provided = prop::collection::vec(0usize..3, 0..2);
-    (bundles, wishes, provided, any::<bool>()).prop_map(|(bundles, wishes, provided, add_missing)| Sampled {
+    (bundles, roots, provided, any::<bool>()).prop_map(|(bundles, roots, provided, add_missing)| Sampled {
         bundles,
-        wishes,
+        roots,
         provided,
         add_missing,
     })
@@ -140,12 +140,12 @@ impl Sampled {
         if self.add_missing {
             lines.push("add-missing".to_owned());
         }
-        for wish in &self.wishes {
-            let mut line = format!("wish w{} p{}", wish.package, wish.package);
-            line.extend(wish.range.as_ref().map(|range| format!(" version=\"{range}\"")));
-            line.extend(wish.fast.map(|fast| format!(" channels={}", if fast { "fast" } else { "slow" })));
-            line.extend(wish.installed.map(|installed| format!(" installed={installed}.0.0")));
-            if wish.forced {
+        for root in &self.roots {
+            let mut line = format!("root w{} p{}", root.package, root.package);
+            line.extend(root.range.as_ref().map(|range| format!(" version=\"{range}\"")));
+            line.extend(root.fast.map(|fast| format!(" channels={}", if fast { "fast" } else { "slow" })));
+            line.extend(root.installed.map(|installed| format!(" installed={installed}.0.0")));
+            if root.forced {
                 line.push_str(" self-certified");
             }
             lines.push(line);
@@ -153,49 +153,49 @@ impl Sampled {
         lines.join("\n")
     }
 
-    /// The candidates of a wish by itself, the best first: the rules of one extension said once more.
-    fn alone(&self, wish: &Wanted) -> Vec<usize> {
+    /// The candidates of a root by itself, the best first: the rules of one extension said once more.
+    fn alone(&self, root: &Wanted) -> Vec<usize> {
         let fits = |at: &usize| {
             let bundle = &self.bundles[*at];
-            bundle.package == wish.package && wish.in_range(bundle) && wish.in_channel(bundle) && wish.may_follow(bundle)
+            bundle.package == root.package && root.in_range(bundle) && root.in_channel(bundle) && root.may_follow(bundle)
         };
         let mut found: Vec<usize> = (0..self.bundles.len()).filter(fits).collect();
         found.sort_by_key(|at| (self.bundles[*at].deprecated, std::cmp::Reverse(self.bundles[*at].number)));
         found
     }
 
-    /// Whether a wish must not go back to an older version for the sake of others: by itself it does not.
-    fn keeps_up(&self, wish: &Wanted) -> bool {
-        wish.installed.is_some_and(|installed| self.alone(wish).first().is_some_and(|best| self.bundles[*best].number >= installed))
+    /// Whether a root must not go back to an older version for the sake of others: by itself it does not.
+    fn keeps_up(&self, root: &Wanted) -> bool {
+        root.installed.is_some_and(|installed| self.alone(root).first().is_some_and(|best| self.bundles[*best].number >= installed))
     }
 
-    /// The candidates of a wish among others.
-    fn candidates(&self, wish: &Wanted) -> Vec<usize> {
-        let keeps_up = self.keeps_up(wish);
-        let mut found = self.alone(wish);
-        found.retain(|at| !keeps_up || wish.installed.is_none_or(|installed| self.bundles[*at].number >= installed));
+    /// The candidates of a root among others.
+    fn candidates(&self, root: &Wanted) -> Vec<usize> {
+        let keeps_up = self.keeps_up(root);
+        let mut found = self.alone(root);
+        found.retain(|at| !keeps_up || root.installed.is_none_or(|installed| self.bundles[*at].number >= installed));
         found
     }
 
-    /// Wishes that no bundle meets even alone.
+    /// Roots that no bundle meets even alone.
     pub fn refused(&self) -> BTreeSet<usize> {
-        (0..self.wishes.len()).filter(|wish| self.alone(&self.wishes[*wish]).is_empty()).collect()
+        (0..self.roots.len()).filter(|root| self.alone(&self.roots[*root]).is_empty()).collect()
     }
 
-    /// Every rule of the universe, where the wishes in `fixed` keep what they have.
+    /// Every rule of the universe, where the roots in `fixed` keep what they have.
     pub fn rules(&self, fixed: &BTreeSet<usize>) -> BTreeSet<Rule> {
         let mut rules = BTreeSet::new();
-        for (at, wish) in self.wishes.iter().enumerate() {
+        for (at, root) in self.roots.iter().enumerate() {
             if fixed.contains(&at) {
-                rules.insert(if wish.installed.is_some() { Rule::Stays(at) } else { Rule::Absent(at) });
+                rules.insert(if root.installed.is_some() { Rule::Stays(at) } else { Rule::Absent(at) });
                 continue;
             }
             rules.extend([Rule::Wanted(at), Rule::Range(at), Rule::Channels(at), Rule::Edges(at)]);
-            if self.keeps_up(wish) {
+            if self.keeps_up(root) {
                 rules.insert(Rule::NoWayBack(at));
             }
         }
-        for package in (0..PACKAGES).filter(|package| !self.add_missing && self.wishes.iter().all(|wish| wish.package != *package)) {
+        for package in (0..PACKAGES).filter(|package| !self.add_missing && self.roots.iter().all(|root| root.package != *package)) {
             rules.insert(Rule::NotAsked(package));
         }
         for bundle in &self.bundles {
@@ -222,8 +222,8 @@ impl Sampled {
 
     /// What may be there of a package.
     fn there(&self, fixed: &BTreeSet<usize>, package: usize) -> Vec<There<'_>> {
-        let keeper = fixed.iter().map(|wish| &self.wishes[*wish]).find(|wish| wish.package == package);
-        let installed = keeper.and_then(|wish| wish.installed);
+        let keeper = fixed.iter().map(|root| &self.roots[*root]).find(|root| root.package == package);
+        let installed = keeper.and_then(|root| root.installed);
         let of_package = self.bundles.iter().filter(|bundle| bundle.package == package);
         let mut all: Vec<There<'_>> = of_package
             .map(|bundle| {
@@ -241,13 +241,13 @@ impl Sampled {
 
     /// What is installed before anything moves.
     fn installed(&self) -> Vec<There<'_>> {
-        let of = |wish: &Wanted| {
-            let number = wish.installed?;
-            let known = self.bundles.iter().find(|bundle| bundle.package == wish.package && bundle.number == number);
+        let of = |root: &Wanted| {
+            let number = root.installed?;
+            let known = self.bundles.iter().find(|bundle| bundle.package == root.package && bundle.number == number);
             let provides = known.map_or(&[][..], |bundle| &bundle.provides);
-            Some(There { package: wish.package, number, provides, needs: Vec::new(), stays: true, deprecated: false })
+            Some(There { package: root.package, number, provides, needs: Vec::new(), stays: true, deprecated: false })
         };
-        self.wishes.iter().filter_map(of).collect()
+        self.roots.iter().filter_map(of).collect()
     }
 
     /// Whether a set meets a need of a bundle of a package.
@@ -267,21 +267,21 @@ impl Sampled {
 
     fn keeps(&self, set: &[There<'_>], rule: &Rule) -> bool {
         let of_package = |package: usize| set.iter().find(|there| there.package == package);
-        let of_wish = |wish: usize| of_package(self.wishes[wish].package);
-        // A bundle that stays was never chosen, so what a wish says of its candidates does not concern it.
-        let candidate = |wish: usize, fits: &dyn Fn(&Wanted, &Sample) -> bool| {
-            let number = of_wish(wish).map(|there| there.number);
-            let known = |bundle: &&Sample| bundle.package == self.wishes[wish].package && Some(bundle.number) == number;
-            self.bundles.iter().find(known).is_none_or(|bundle| fits(&self.wishes[wish], bundle))
+        let of_root = |root: usize| of_package(self.roots[root].package);
+        // A bundle that stays was never chosen, so what a root says of its candidates does not concern it.
+        let candidate = |root: usize, fits: &dyn Fn(&Wanted, &Sample) -> bool| {
+            let number = of_root(root).map(|there| there.number);
+            let known = |bundle: &&Sample| bundle.package == self.roots[root].package && Some(bundle.number) == number;
+            self.bundles.iter().find(known).is_none_or(|bundle| fits(&self.roots[root], bundle))
         };
         match rule {
-            Rule::Wanted(wish) => of_wish(*wish).is_some(),
-            Rule::Range(wish) => candidate(*wish, &|wish, bundle| wish.in_range(bundle)),
-            Rule::Channels(wish) => candidate(*wish, &|wish, bundle| wish.in_channel(bundle)),
-            Rule::Edges(wish) => candidate(*wish, &|wish, bundle| wish.may_follow(bundle)),
-            Rule::NoWayBack(wish) => candidate(*wish, &|wish, bundle| wish.installed.is_none_or(|installed| bundle.number >= installed)),
-            Rule::Stays(wish) => of_wish(*wish).is_some_and(|there| there.stays),
-            Rule::Absent(wish) => of_wish(*wish).is_none(),
+            Rule::Wanted(root) => of_root(*root).is_some(),
+            Rule::Range(root) => candidate(*root, &|root, bundle| root.in_range(bundle)),
+            Rule::Channels(root) => candidate(*root, &|root, bundle| root.in_channel(bundle)),
+            Rule::Edges(root) => candidate(*root, &|root, bundle| root.may_follow(bundle)),
+            Rule::NoWayBack(root) => candidate(*root, &|root, bundle| root.installed.is_none_or(|installed| bundle.number >= installed)),
+            Rule::Stays(root) => of_root(*root).is_some_and(|there| there.stays),
+            Rule::Absent(root) => of_root(*root).is_none(),
             Rule::NotAsked(package) => of_package(*package).is_none(),
             Rule::Need(package, said) => {
                 let needs = of_package(*package).into_iter().flat_map(|there| &there.needs);
@@ -296,23 +296,23 @@ impl Sampled {
         }
     }
 
-    /// Which wishes can be met, and the best set that meets them, in the order that `solve` documents.
+    /// Which roots can be met, and the best set that meets them, in the order that `solve` documents.
     pub fn outcome(&self) -> Outcome {
         let mut fixed = self.refused();
         loop {
             let rules = self.rules(&fixed);
-            let open: BTreeSet<usize> = (0..self.wishes.len()).filter(|wish| !fixed.contains(wish)).collect();
+            let open: BTreeSet<usize> = (0..self.roots.len()).filter(|root| !fixed.contains(root)).collect();
             let sets = self.sets(&fixed, &rules);
             if !sets.is_empty() {
                 return self.best(fixed, &open, &sets);
             }
             let mut order: Vec<usize> = open.iter().copied().collect();
-            order.sort_by_key(|wish| (self.wishes[*wish].installed.is_none(), *wish));
+            order.sort_by_key(|root| (self.roots[*root].installed.is_none(), *root));
             let mut accepted = BTreeSet::new();
-            for wish in order {
-                accepted.insert(wish);
+            for root in order {
+                accepted.insert(root);
                 if self.sets(&fixed, &only(&rules, &accepted)).is_empty() {
-                    accepted.remove(&wish);
+                    accepted.remove(&root);
                 }
             }
             fixed.extend(open.difference(&accepted));
@@ -320,45 +320,45 @@ impl Sampled {
     }
 
     fn best(&self, unmet: BTreeSet<usize>, open: &BTreeSet<usize>, sets: &[Vec<There<'_>>]) -> Outcome {
-        let number = |set: &[There<'_>], wish: usize| {
-            set.iter().find(|there| there.package == self.wishes[wish].package).map_or(0, |there| there.number)
+        let number = |set: &[There<'_>], root: usize| {
+            set.iter().find(|there| there.package == self.roots[root].package).map_or(0, |there| there.number)
         };
         let rank = |set: &Vec<There<'_>>| {
-            let of = |wish: &usize| {
-                let order = self.candidates(&self.wishes[*wish]);
-                order.iter().position(|at| self.bundles[*at].number == number(set, *wish))
+            let of = |root: &usize| {
+                let order = self.candidates(&self.roots[*root]);
+                order.iter().position(|at| self.bundles[*at].number == number(set, *root))
             };
             (open.iter().map(of).collect::<Vec<_>>(), set.len())
         };
         let best = sets.iter().min_by_key(|set| rank(set)).unwrap();
-        let chosen = open.iter().map(|wish| (*wish, number(best, *wish))).collect();
-        let wished = |there: &&There<'_>| self.wishes.iter().any(|wish| wish.package == there.package);
-        Outcome { unmet, chosen, additions: best.iter().filter(|there| !wished(there)).count() }
+        let chosen = open.iter().map(|root| (*root, number(best, *root))).collect();
+        let requested = |there: &&There<'_>| self.roots.iter().any(|root| root.package == there.package);
+        Outcome { unmet, chosen, additions: best.iter().filter(|there| !requested(there)).count() }
     }
 
     /// Whether additions go with what was chosen, whatever stays besides.
     pub fn holds(&self, outcome: &Outcome, additions: &BTreeMap<usize, usize>) -> bool {
         let as_chosen = |set: &Vec<There<'_>>| {
             let number = |package: usize| set.iter().find(|there| there.package == package).map(|there| there.number);
-            let wished = |package: usize| self.wishes.iter().any(|wish| wish.package == package);
-            outcome.chosen.iter().all(|(wish, chosen)| number(self.wishes[*wish].package) == Some(*chosen))
-                && (0..PACKAGES).filter(|package| !wished(*package)).all(|package| number(package) == additions.get(&package).copied())
+            let requested = |package: usize| self.roots.iter().any(|root| root.package == package);
+            outcome.chosen.iter().all(|(root, chosen)| number(self.roots[*root].package) == Some(*chosen))
+                && (0..PACKAGES).filter(|package| !requested(*package)).all(|package| number(package) == additions.get(&package).copied())
         };
         self.sets(&outcome.unmet, &self.rules(&outcome.unmet)).iter().any(as_chosen)
     }
 }
 
-/// The rules without those by which other wishes want something.
+/// The rules without those by which other roots want something.
 pub fn only(rules: &BTreeSet<Rule>, wanted: &BTreeSet<usize>) -> BTreeSet<Rule> {
-    rules.iter().filter(|rule| !matches!(rule, Rule::Wanted(wish) if !wanted.contains(wish))).cloned().collect()
+    rules.iter().filter(|rule| !matches!(rule, Rule::Wanted(root) if !wanted.contains(root))).cloned().collect()
 }
 
 /// What the slow search finds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Wishes that get nothing.
+    /// Roots that get nothing.
     pub unmet: BTreeSet<usize>,
-    /// By wish: the number of its bundle.
+    /// By root: the number of its bundle.
     pub chosen: BTreeMap<usize, usize>,
     /// How many bundles are there that nobody asked for.
     pub additions: usize,
@@ -376,7 +376,7 @@ pub struct There<'s> {
     deprecated: bool,
 }
 
-/// Something that a set must keep; wishes by position, packages by number.
+/// Something that a set must keep; roots by position, packages by number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     Wanted(usize),

@@ -19,6 +19,11 @@ use super::synced::{self, Known, Synced};
 use crate::record::{self, ALIGN, Head, Kind};
 use crate::{Error, Event, KeyValue, Revision};
 
+/// The record that contradicts those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Contradiction(String);
+
 /// The content of a folder.
 pub(super) struct Recovered {
     pub index: Index,
@@ -164,7 +169,7 @@ fn replay(
                     }
                     continue;
                 }
-                Err(problem) => problem,
+                Err(problem) => problem.to_string(),
             },
             Found::Frame(head @ Head { kind: Kind::Compacted, .. }, ..) => {
                 *compacted = (*compacted).max(head.first);
@@ -222,10 +227,10 @@ fn damaged(seen: Revision, at: u64, next: Revision, found: Option<u64>, problem:
     format!("{problem} at offset {at}, after revision {seen}, but the log goes on{place}: {lost}")
 }
 
-fn take(index: &mut Index, record: &record::Record<'_>, revision: Revision, place: Place) -> Result<(), String> {
+fn take(index: &mut Index, record: &record::Record<'_>, revision: Revision, place: Place) -> Result<(), Contradiction> {
     let event = if record.deleted {
         let Some(live) = index.state(record.key) else {
-            return Err(format!("revision {revision} deletes {}, which is not there", record.key));
+            return Err(Contradiction(format!("revision {revision} deletes {}, which is not there", record.key)));
         };
         Event::Delete { revision, before: live.of(record.key) }
     } else {

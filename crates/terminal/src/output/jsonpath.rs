@@ -2,6 +2,11 @@
 
 use serde_json::Value;
 
+/// Why a text is no JSONPath template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidJsonPath(String);
+
 /// A template of text and paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Vec<Part>);
@@ -21,7 +26,7 @@ enum Step {
 
 impl JsonPath {
     /// Parses a template; unknown syntax is refused rather than guessed.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidJsonPath> {
         let mut parts = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -32,9 +37,9 @@ impl JsonPath {
             if before.len() == rest.len() {
                 break;
             }
-            let (inside, after) = after.split_once('}').ok_or("a { without }")?;
+            let (inside, after) = after.split_once('}').ok_or_else(|| InvalidJsonPath("a { without }".to_owned()))?;
             parts.push(if let Some(text) = inside.strip_prefix('"') {
-                let text = text.strip_suffix('"').ok_or("a text without closing quote")?;
+                let text = text.strip_suffix('"').ok_or_else(|| InvalidJsonPath("a text without closing quote".to_owned()))?;
                 Part::Text(text.replace("\\n", "\n").replace("\\t", "\t"))
             } else {
                 Part::Path(steps(inside)?)
@@ -75,7 +80,7 @@ fn follow<'v>(value: &'v Value, step: &Step) -> Vec<&'v Value> {
     }
 }
 
-fn steps(text: &str) -> Result<Vec<Step>, String> {
+fn steps(text: &str) -> Result<Vec<Step>, InvalidJsonPath> {
     let mut rest = text.trim().trim_start_matches('$');
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -96,25 +101,27 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
             }
             match name.as_str() {
                 "" if after.is_empty() => {}
-                "" => return Err(format!("{text}: a field name is missing (recursive descent is not supported)")),
+                "" => return Err(InvalidJsonPath(format!("{text}: a field name is missing (recursive descent is not supported)"))),
                 "*" => steps.push(Step::All),
                 _ => steps.push(Step::Field(name)),
             }
             rest = &after[end..];
         } else if let Some(after) = rest.strip_prefix('[') {
-            let (inside, after) = after.split_once(']').ok_or_else(|| format!("{text}: a [ without ]"))?;
+            let (inside, after) = after.split_once(']').ok_or_else(|| InvalidJsonPath(format!("{text}: a [ without ]")))?;
             steps.push(match inside.trim() {
                 "*" => Step::All,
                 quoted if quoted.len() > 1 && quoted.starts_with('\'') && quoted.ends_with('\'') => {
                     Step::Field(quoted[1..quoted.len() - 1].to_owned())
                 }
                 index => Step::Element(
-                    index.parse().map_err(|_| format!("{text}: [{index}] is not supported; give an index, * or a quoted name"))?,
+                    index
+                        .parse()
+                        .map_err(|_| InvalidJsonPath(format!("{text}: [{index}] is not supported; give an index, * or a quoted name")))?,
                 ),
             });
             rest = after;
         } else {
-            return Err(format!("{text}: expected a path like .metadata.name"));
+            return Err(InvalidJsonPath(format!("{text}: expected a path like .metadata.name")));
         }
     }
     Ok(steps)

@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
+use self::plan::NoScale;
 use crate::Result;
 use crate::api::Patch;
 use crate::discovery::Discovery;
@@ -46,7 +47,7 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(autoscaler) = self.autoscalers.get(key).filter(|autoscaler| !autoscaler.deleting()) else { return Ok(Outcome::Done) };
         let scale = self.scale(&autoscaler).await?;
-        let plan = plan::plan(&autoscaler, scale.as_ref().map_err(String::as_str), self.world.env.now());
+        let plan = plan::plan(&autoscaler, scale.as_ref(), self.world.env.now());
         if let Some(replicas) = plan.replicas
             && let Some((served, target)) = self.target(&autoscaler).await?
         {
@@ -75,15 +76,15 @@ impl Controller {
     }
 
     /// Returns the target's scale, or the reason why it is unavailable.
-    async fn scale(&self, autoscaler: &DynamicObject) -> Result<std::result::Result<Value, String>> {
+    async fn scale(&self, autoscaler: &DynamicObject) -> Result<std::result::Result<Value, NoScale>> {
         let Some((served, target)) = self.target(autoscaler).await? else {
             let kind = autoscaler.text("/spec/scaleTargetRef/kind");
             let version = autoscaler.text("/spec/scaleTargetRef/apiVersion");
-            return Ok(Err(format!("no matches for kind {kind:?} in version {version:?}")));
+            return Ok(Err(NoScale(format!("no matches for kind {kind:?} in version {version:?}"))));
         };
         match self.world.api.get_subresource(&served, &target, "scale").await {
             Ok(scale) => Ok(Ok(scale)),
-            Err(error) if error.is_not_found() => Ok(Err(error.message())),
+            Err(error) if error.is_not_found() => Ok(Err(NoScale(error.message()))),
             Err(error) => Err(error),
         }
     }

@@ -8,8 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 
+/// Why a target has no scale, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoScale(pub String);
+
 /// The target's `/scale`, or the reason why it is unavailable.
-pub type Scale<'a> = Result<&'a Value, &'a str>;
+pub type Scale<'a> = Result<&'a Value, &'a NoScale>;
 
 /// The plan for an autoscaler.
 #[derive(Debug, Default, PartialEq)]
@@ -36,7 +41,7 @@ pub fn plan(autoscaler: &DynamicObject, scale: Scale<'_>, now: Timestamp) -> Pla
         Err(why) => {
             let message = format!("the HPA controller was unable to get the target's current scale: {why}");
             conditions.set("AbleToScale", "False", "FailedGetScale", &message);
-            plan.events.push(Event::warning("FailedGetScale", why));
+            plan.events.push(Event::warning("FailedGetScale", why.to_string()));
             status
                 .insert("currentReplicas".into(), autoscaler.at("/status/currentReplicas").as_i64().map_or(json!(0), |count| json!(count)));
             status.insert("desiredReplicas".into(), json!(autoscaler.int("/status/desiredReplicas").unwrap_or_default()));
@@ -179,7 +184,7 @@ mod tests {
             assert_eq!(plan.replicas, desired, "{replicas}");
             assert!(reasons.contains(&&json!(reason)), "{replicas} {reasons:?}");
         }
-        let lost = plan(&autoscaler, Err("deployments/scale.apps \"d\" not found"), now);
+        let lost = plan(&autoscaler, Err(&NoScale("deployments/scale.apps \"d\" not found".to_owned())), now);
         assert_eq!((lost.replicas, &lost.status["conditions"][0]["reason"]), (None, &json!("FailedGetScale")));
     }
 }

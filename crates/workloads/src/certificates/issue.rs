@@ -11,6 +11,11 @@ use yasna::{DERWriter, Tag};
 
 use super::request::Request;
 
+/// Why a CA cannot sign.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidAuthority(String);
+
 /// The CA that signs: its certificate and its key.
 pub struct Authority {
     pem: String,
@@ -46,16 +51,17 @@ impl Authority {
     ///
     /// # Errors
     /// The problem with them, for people.
-    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, String> {
-        let key = KeyPair::from_pem(key).map_err(|error| format!("the CA's key cannot be read: {error}"))?;
-        let (_, pem) =
-            x509_parser::pem::parse_x509_pem(certificate.as_bytes()).map_err(|error| format!("the CA's certificate is no PEM: {error}"))?;
-        let parsed = pem.parse_x509().map_err(|error| format!("the CA's certificate cannot be read: {error}"))?;
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, InvalidAuthority> {
+        let key = KeyPair::from_pem(key).map_err(|error| InvalidAuthority(format!("the CA's key cannot be read: {error}")))?;
+        let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes())
+            .map_err(|error| InvalidAuthority(format!("the CA's certificate is no PEM: {error}")))?;
+        let parsed = pem.parse_x509().map_err(|error| InvalidAuthority(format!("the CA's certificate cannot be read: {error}")))?;
         let mut identifiers = parsed.extensions().iter().filter_map(|extension| match extension.parsed_extension() {
             ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
             _ => None,
         });
-        let expires = Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|error| error.to_string())?;
+        let expires =
+            Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|error| InvalidAuthority(error.to_string()))?;
         let (subject, key_identifier) = (parsed.subject().as_raw().to_vec(), identifiers.next());
         Ok(Self { pem: certificate.to_owned(), key, subject, key_identifier, expires })
     }
@@ -69,10 +75,10 @@ impl Authority {
     ///
     /// # Errors
     /// The reason why the key cannot sign.
-    pub fn issue(&self, request: &Request, terms: &Terms<'_>) -> Result<String, String> {
+    pub fn issue(&self, request: &Request, terms: &Terms<'_>) -> Result<String, InvalidAuthority> {
         let algorithm = self.algorithm()?;
         let body = yasna::construct_der(|writer| self.body(writer, &algorithm, request, terms));
-        let signature = self.key.sign(&body).map_err(|error| format!("the CA's key does not sign: {error}"))?;
+        let signature = self.key.sign(&body).map_err(|error| InvalidAuthority(format!("the CA's key does not sign: {error}")))?;
         let whole = yasna::construct_der(|writer| {
             writer.write_sequence(|writer| {
                 writer.next().write_der(&body);
@@ -83,13 +89,13 @@ impl Authority {
         Ok(pem("CERTIFICATE", &whole))
     }
 
-    fn algorithm(&self) -> Result<Der, String> {
+    fn algorithm(&self) -> Result<Der, InvalidAuthority> {
         let (identifier, null): (&[u64], bool) = match self.key.algorithm() {
             known if known == &rcgen::PKCS_ECDSA_P256_SHA256 => (&[1, 2, 840, 10045, 4, 3, 2], false),
             known if known == &rcgen::PKCS_ECDSA_P384_SHA384 => (&[1, 2, 840, 10045, 4, 3, 3], false),
             known if known == &rcgen::PKCS_ED25519 => (&[1, 3, 101, 112], false),
             known if known == &rcgen::PKCS_RSA_SHA256 => (&[1, 2, 840, 113_549, 1, 1, 11], true),
-            _ => return Err("the CA's key is of a kind that is not signed with".to_owned()),
+            _ => return Err(InvalidAuthority("the CA's key is of a kind that is not signed with".to_owned())),
         };
         Ok(yasna::construct_der(|writer| {
             writer.write_sequence(|writer| {

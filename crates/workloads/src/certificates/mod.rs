@@ -68,10 +68,10 @@ impl Controller {
                     half.copy_from_slice(&self.world.env.random().to_be_bytes());
                 }
                 let terms = Terms { from, until, usages: &plan::usages(&csr), serial };
-                let pem = authority.issue(&request, &terms).map_err(|problem| Error::Object {
+                let pem = authority.issue(&request, &terms).map_err(|error| Error::Object {
                     kind: "CertificateSigningRequest".into(),
                     key: key.clone(),
-                    problem,
+                    problem: error.to_string(),
                 })?;
                 let mut status = csr.at("/status").clone();
                 status["certificate"] = json!(STANDARD.encode(pem));

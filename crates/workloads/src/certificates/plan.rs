@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 
+use super::request::Refusal;
 use super::request::Request;
 use crate::object::{Read as _, condition, items, parse_time};
 
@@ -94,7 +95,7 @@ pub fn plan(csr: &DynamicObject, now: Timestamp) -> Step {
     }
     let checked = Request::read(csr.text("/spec/request")).and_then(|request| check(signer, &request, &usages(csr)).map(|()| request));
     match checked {
-        Err(problem) => Step::Fail(problem),
+        Err(refusal) => Step::Fail(refusal.to_string()),
         Ok(request) => {
             let seconds = csr.int("/spec/expirationSeconds").map_or(LONGEST, |seconds| seconds.clamp(SHORTEST, LONGEST));
             let until = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
@@ -109,25 +110,25 @@ pub fn usages(csr: &DynamicObject) -> Vec<&str> {
     items(csr, "/spec/usages").filter_map(serde_json::Value::as_str).collect()
 }
 
-fn check(signer: &str, request: &Request, usages: &[&str]) -> Result<(), String> {
+fn check(signer: &str, request: &Request, usages: &[&str]) -> Result<(), Refusal> {
     match signer {
         CLIENT => {
             let optional = ["digital signature", "key encipherment", "client auth"];
             if usages.contains(&"client auth") && usages.iter().all(|usage| optional.contains(usage)) {
                 Ok(())
             } else {
-                Err(format!("usages did not match [client auth digital signature key encipherment]: [{}]", usages.join(" ")))
+                Err(Refusal(format!("usages did not match [client auth digital signature key encipherment]: [{}]", usages.join(" "))))
             }
         }
         KUBELET_CLIENT => kubelet_client(request, usages),
         KUBELET_SERVING => {
             node(request)?;
             if !request.names.dns && !request.names.ip {
-                return Err("DNS or IP subjectAltName is required".to_owned());
+                return Err(Refusal("DNS or IP subjectAltName is required".to_owned()));
             }
             for (present, kind) in [(request.names.email, "Email"), (request.names.uri, "URI")] {
                 if present {
-                    return Err(format!("{kind} subjectAltNames are not allowed"));
+                    return Err(Refusal(format!("{kind} subjectAltNames are not allowed")));
                 }
             }
             exactly(usages, "server auth")
@@ -137,34 +138,34 @@ fn check(signer: &str, request: &Request, usages: &[&str]) -> Result<(), String>
     }
 }
 
-fn kubelet_client(request: &Request, usages: &[&str]) -> Result<(), String> {
+fn kubelet_client(request: &Request, usages: &[&str]) -> Result<(), Refusal> {
     node(request)?;
     let names = request.names;
     for (present, kind) in [(names.dns, "DNS"), (names.email, "Email"), (names.ip, "IP"), (names.uri, "URI")] {
         if present {
-            return Err(format!("{kind} subjectAltNames are not allowed"));
+            return Err(Refusal(format!("{kind} subjectAltNames are not allowed")));
         }
     }
     exactly(usages, "client auth")
 }
 
-fn node(request: &Request) -> Result<(), String> {
+fn node(request: &Request) -> Result<(), Refusal> {
     if request.organizations != ["system:nodes"] {
-        return Err("subject organization is not system:nodes".to_owned());
+        return Err(Refusal("subject organization is not system:nodes".to_owned()));
     }
     if !request.common_name.starts_with("system:node:") {
-        return Err("subject common name does not begin with system:node: ".to_owned());
+        return Err(Refusal("subject common name does not begin with system:node: ".to_owned()));
     }
     Ok(())
 }
 
 /// Checks that the usages are `main` and digital signature, with or without key encipherment: RSA keys may encipher, others cannot.
-fn exactly(usages: &[&str], main: &str) -> Result<(), String> {
+fn exactly(usages: &[&str], main: &str) -> Result<(), Refusal> {
     let allowed = ["digital signature", "key encipherment", main];
     if usages.contains(&main) && usages.contains(&"digital signature") && usages.iter().all(|usage| allowed.contains(usage)) {
         return Ok(());
     }
-    Err(format!("usages did not match [{main} digital signature], with or without key encipherment: [{}]", usages.join(" ")))
+    Err(Refusal(format!("usages did not match [{main} digital signature], with or without key encipherment: [{}]", usages.join(" "))))
 }
 
 #[cfg(test)]

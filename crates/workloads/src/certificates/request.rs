@@ -8,6 +8,11 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::oid_registry::OID_X509_EXT_SUBJECT_ALT_NAME;
 use x509_parser::prelude::FromDer as _;
 
+/// Why a certificate is not issued for a request, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub(super) String);
+
 /// The longest request that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
 
@@ -43,18 +48,19 @@ impl Request {
     ///
     /// # Errors
     /// The reason why it is not such a request, for people.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, Refusal> {
         if text.len() > LONGEST {
-            return Err(format!("the request is longer than {LONGEST} bytes"));
+            return Err(Refusal(format!("the request is longer than {LONGEST} bytes")));
         }
-        let pem = STANDARD.decode(text).map_err(|error| format!("the request is not base64: {error}"))?;
-        let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
+        let pem = STANDARD.decode(text).map_err(|error| Refusal(format!("the request is not base64: {error}")))?;
+        let (_, pem) =
+            x509_parser::pem::parse_x509_pem(&pem).map_err(|_| Refusal("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
         if pem.label != "CERTIFICATE REQUEST" && pem.label != "NEW CERTIFICATE REQUEST" {
-            return Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
+            return Err(Refusal("PEM block type must be CERTIFICATE REQUEST".to_owned()));
         }
-        let (_, parsed) =
-            X509CertificationRequest::from_der(&pem.contents).map_err(|error| format!("unable to parse certificate request: {error}"))?;
-        parsed.verify_signature().map_err(|error| format!("unable to verify the request's signature: {error}"))?;
+        let (_, parsed) = X509CertificationRequest::from_der(&pem.contents)
+            .map_err(|error| Refusal(format!("unable to parse certificate request: {error}")))?;
+        parsed.verify_signature().map_err(|error| Refusal(format!("unable to verify the request's signature: {error}")))?;
         let info = &parsed.certification_request_info;
         let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
         let mut request = Self {
@@ -69,7 +75,7 @@ impl Request {
             for extension in asked.extensions.iter().filter(|extension| extension.oid == OID_X509_EXT_SUBJECT_ALT_NAME) {
                 request.alternative_names = Some(extension.value.to_vec());
                 let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() else {
-                    return Err("unable to parse the request's subjectAltNames".to_owned());
+                    return Err(Refusal("unable to parse the request's subjectAltNames".to_owned()));
                 };
                 for name in &names.general_names {
                     match name {

@@ -14,6 +14,11 @@ use serde_json::Value;
 
 use crate::object::{Read as _, items};
 
+/// Why a text is no fault of an image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidImageFault(String);
+
 /// The annotation of pods and nodes that scripts their faults.
 pub const FAULT: &str = "mainstay.dev/fault";
 /// The fault of a silent node. It reports neither its own state nor that of its pods, and does not stop them either.
@@ -138,14 +143,14 @@ impl ImageFault {
 }
 
 impl FromStr for ImageFault {
-    type Err = String;
+    type Err = InvalidImageFault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidImageFault> {
         // Neither an image's name nor its tag contains an equals sign.
-        let (image, script) = text.split_once('=').ok_or_else(|| format!("{text:?} is not IMAGE=FAULT"))?;
-        let scripted = faults(script).map_err(|error| error.to_string())?;
+        let (image, script) = text.split_once('=').ok_or_else(|| InvalidImageFault(format!("{text:?} is not IMAGE=FAULT")))?;
+        let scripted = faults(script).map_err(|error| InvalidImageFault(error.to_string()))?;
         if image.is_empty() || scripted.is_empty() || scripted.iter().any(|(container, _)| container.is_some()) {
-            return Err(format!("{text:?} is not IMAGE=FAULT; faults are {FAULTS}"));
+            return Err(InvalidImageFault(format!("{text:?} is not IMAGE=FAULT; faults are {FAULTS}")));
         }
         Ok(Self { image: image.to_owned(), faults: scripted.into_iter().map(|(_, fault)| fault).collect() })
     }

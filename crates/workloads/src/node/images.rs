@@ -12,14 +12,17 @@ const ABSENT: Duration = Duration::from_secs(8);
 /// The most images that are remembered.
 const REMEMBERED: usize = 10_000;
 
+/// The reason why an image cannot be pulled.
+pub type PullError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Access to registries.
 #[async_trait]
 pub trait Registries: Send + Sync {
     /// Checks that an image can be pulled.
     ///
     /// # Errors
-    /// The reason why it cannot, for people.
-    async fn check(&self, image: &str) -> Result<(), String>;
+    /// It cannot.
+    async fn check(&self, image: &str) -> Result<(), PullError>;
 }
 
 /// The known images. Clones share them.
@@ -83,9 +86,9 @@ mod tests {
 
     #[async_trait]
     impl Registries for Empty {
-        async fn check(&self, image: &str) -> Result<(), String> {
+        async fn check(&self, image: &str) -> Result<(), PullError> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            if image == "there:1" { Ok(()) } else { Err(format!("{image}: not found")) }
+            if image == "there:1" { Ok(()) } else { Err(format!("{image}: not found").into()) }
         }
     }
 

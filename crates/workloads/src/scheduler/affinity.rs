@@ -24,7 +24,7 @@ pub fn matches_node(pod: &DynamicObject, node: &DynamicObject) -> bool {
 }
 
 /// Returns the preference for a node by node affinity: the sum of the weights that match.
-pub fn wished_node(pod: &DynamicObject, node: &DynamicObject) -> i64 {
+pub fn preferred_node(pod: &DynamicObject, node: &DynamicObject) -> i64 {
     let terms = items(pod, "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution");
     terms.filter(|term| term_matches(&term["preference"], node)).filter_map(|term| term["weight"].as_i64()).sum()
 }
@@ -93,7 +93,7 @@ fn key(term: &Value) -> &str {
 }
 
 /// Returns the preferences of a pod with their weights, which are negative for anti-affinity.
-fn wishes(pod: &DynamicObject) -> impl Iterator<Item = (&Value, i64)> {
+fn preferences(pod: &DynamicObject) -> impl Iterator<Item = (&Value, i64)> {
     [("podAffinity", 1), ("podAntiAffinity", -1)].into_iter().flat_map(move |(rule, sign)| {
         terms(pod, rule, PREFERRED).map(move |term| (&term["podAffinityTerm"], sign * term["weight"].as_i64().unwrap_or_default()))
     })
@@ -139,14 +139,14 @@ pub struct Rules<'a> {
     /// The pod's own terms: required affinity, required anti-affinity, and preferences.
     beside: Vec<&'a Value>,
     apart: Vec<&'a Value>,
-    wishes: Vec<(&'a Value, i64)>,
+    preferences: Vec<(&'a Value, i64)>,
     /// True if the pod matches its own required affinity, so that it may be the first of its group.
     first: bool,
     /// The pods that required affinity selects, by domain; only pods that all terms apply to count.
     affinity: Counts,
     avoided: Counts,
     forbidden: Counts,
-    wished: Counts,
+    preferred: Counts,
     spread: Vec<Spread<'a>>,
 }
 
@@ -158,18 +158,18 @@ impl<'a> Rules<'a> {
             first: beside.iter().all(|term| about(term, pod, pod, namespaces)),
             beside,
             apart: terms(pod, "podAntiAffinity", REQUIRED).collect(),
-            wishes: wishes(pod).collect(),
+            preferences: preferences(pod).collect(),
             affinity: Counts::new(),
             avoided: Counts::new(),
             forbidden: Counts::new(),
-            wished: Counts::new(),
+            preferred: Counts::new(),
             spread: items(pod, "/spec/topologySpreadConstraints").map(|constraint| Spread::of(constraint, pod, cluster)).collect(),
             pod,
             cluster,
             namespaces,
         };
         // Most pods have no rules: then only pods that have some are counted.
-        if !(rules.beside.is_empty() && rules.apart.is_empty() && rules.wishes.is_empty()) {
+        if !(rules.beside.is_empty() && rules.apart.is_empty() && rules.preferences.is_empty()) {
             for other in cluster.pods() {
                 rules.count_own(other, 1);
             }
@@ -220,9 +220,9 @@ impl<'a> Rules<'a> {
                 count(&mut self.avoided, key(term), value, by);
             }
         }
-        for (term, weight) in self.wishes.iter().filter(|(term, _)| about(term)) {
+        for (term, weight) in self.preferences.iter().filter(|(term, _)| about(term)) {
             if let Some(value) = domain(term) {
-                count(&mut self.wished, key(term), value, by * weight);
+                count(&mut self.preferred, key(term), value, by * weight);
             }
         }
     }
@@ -238,9 +238,9 @@ impl<'a> Rules<'a> {
             }
         }
         let hard = terms(&other.pod, "podAffinity", REQUIRED).map(|term| (term, HARD_WEIGHT));
-        for (term, weight) in wishes(&other.pod).chain(hard).filter(|(term, _)| about(term)) {
+        for (term, weight) in preferences(&other.pod).chain(hard).filter(|(term, _)| about(term)) {
             if let Some(value) = domain(term) {
-                count(&mut self.wished, key(term), value, by * weight);
+                count(&mut self.preferred, key(term), value, by * weight);
             }
         }
     }
@@ -280,8 +280,8 @@ impl<'a> Rules<'a> {
     }
 
     /// Returns the preference for a node because of its pods.
-    pub fn wished(&self, node: &DynamicObject) -> i64 {
-        counted(&self.wished, node).sum()
+    pub fn preferred(&self, node: &DynamicObject) -> i64 {
+        counted(&self.preferred, node).sum()
     }
 
     /// Returns the number of pods in a node's domains that soft spread constraints count.

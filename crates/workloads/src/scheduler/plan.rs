@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::affinity::{Broken, Namespaces, Rules, matches_node, selector_matches, term_matches, wished_node};
+use super::affinity::{Broken, Namespaces, Rules, matches_node, preferred_node, selector_matches, term_matches};
 use super::cluster::{Cluster, HostPort, Place, Placed, priority};
 use super::resources::{Amounts, add, requests, subtract};
 use crate::object::{Object, Read as _, items};
@@ -219,8 +219,10 @@ impl<'a> Search<'a> {
         let avoided = |node: &DynamicObject| {
             items(node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count() as i64
         };
-        let parts: Vec<[i64; 4]> =
-            fitting.iter().map(|(node, _)| [-avoided(node), wished_node(pod, node), rules.wished(node), -rules.crowd(node)]).collect();
+        let parts: Vec<[i64; 4]> = fitting
+            .iter()
+            .map(|(node, _)| [-avoided(node), preferred_node(pod, node), rules.preferred(node), -rules.crowd(node)])
+            .collect();
         // Each preference counts from 0 to 100 between the worst and the best of the nodes, times its weight.
         let weights = [3, 2, 2, 2];
         let range = |part: usize| {

@@ -222,14 +222,14 @@ fn preemption_looks_at_each_pod_a_few_times() {
 
 /// A pod of the naive model: app, processor, whether it avoids or seeks its own app, and by which key.
 #[derive(Clone, Debug)]
-struct Wish {
+struct PodShape {
     app: usize,
     cpu: u32,
     rule: u8,
     by_zone: bool,
 }
 
-impl Wish {
+impl PodShape {
     fn pod(&self, number: usize) -> Object {
         let app = format!("app-{}", self.app);
         let key = if self.by_zone { "zone" } else { "kubernetes.io/hostname" };
@@ -247,16 +247,16 @@ impl Wish {
     }
 
     /// Whether it may be on a node, beside those that are placed.
-    fn fits(&self, zones: &[u32], placed: &[(Wish, usize)], node: usize) -> bool {
-        let taken: u32 = placed.iter().filter(|(_, there)| *there == node).map(|(wish, _)| wish.cpu).sum();
-        let alike: Vec<&(Wish, usize)> = placed.iter().filter(|(wish, _)| wish.app == self.app).collect();
-        let near = |(_, there): &&&(Wish, usize)| self.same_place(zones, node, *there);
+    fn fits(&self, zones: &[u32], placed: &[(PodShape, usize)], node: usize) -> bool {
+        let taken: u32 = placed.iter().filter(|(_, there)| *there == node).map(|(shape, _)| shape.cpu).sum();
+        let alike: Vec<&(PodShape, usize)> = placed.iter().filter(|(shape, _)| shape.app == self.app).collect();
+        let near = |(_, there): &&&(PodShape, usize)| self.same_place(zones, node, *there);
         let own = match self.rule {
             1 => !alike.iter().any(|one| near(&one)),
             2 => alike.is_empty() || alike.iter().any(|one| near(&one)),
             _ => true,
         };
-        let others = alike.iter().all(|(wish, there)| wish.rule != 1 || !wish.same_place(zones, *there, node));
+        let others = alike.iter().all(|(shape, there)| shape.rule != 1 || !shape.same_place(zones, *there, node));
         taken + self.cpu <= 4 && placed.iter().filter(|(_, there)| *there == node).count() < 10 && own && others
     }
 }
@@ -279,7 +279,7 @@ proptest! {
     #[test]
     fn those_who_leave_make_room(
         zones in prop::collection::vec(0..3_u32, 1..5),
-        wishes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>(), 0..3_i64), 1..25),
+        shapes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>(), 0..3_i64), 1..25),
         last in (0..3_usize, 1..5_u32, 0..3_u8, any::<bool>(), any::<bool>()),
     ) {
         let mut cluster = Cluster::default();
@@ -288,15 +288,15 @@ proptest! {
             cluster.set_node(&name, Some(&node(&name, &zone.to_string(), 4, Value::Null)));
         }
         let mut priorities = BTreeMap::new();
-        for (number, (app, cpu, rule, by_zone, priority)) in wishes.into_iter().enumerate() {
-            let pod = with(&Wish { app, cpu, rule, by_zone }.pod(number), "/spec/priority", json!(priority));
+        for (number, (app, cpu, rule, by_zone, priority)) in shapes.into_iter().enumerate() {
+            let pod = with(&PodShape { app, cpu, rule, by_zone }.pod(number), "/spec/priority", json!(priority));
             if let Decision::Bind(node) = decide(&cluster, &pod) {
                 cluster.assign(&pod, &node);
                 priorities.insert(pod.uid().to_owned(), (priority, node));
             }
         }
         let (app, cpu, rule, by_zone, spread) = last;
-        let mut incoming = with(&Wish { app, cpu, rule, by_zone }.pod(99), "/spec/priority", json!(2));
+        let mut incoming = with(&PodShape { app, cpu, rule, by_zone }.pod(99), "/spec/priority", json!(2));
         if spread {
             let selector = json!({"matchLabels": {"app": format!("app-{app}")}});
             let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
@@ -329,26 +329,26 @@ proptest! {
     #[test]
     fn decisions_agree_with_a_naive_scheduler(
         zones in prop::collection::vec(0..3_u32, 1..6),
-        wishes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>()), 1..25),
+        shapes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>()), 1..25),
     ) {
         let mut cluster = Cluster::default();
         for (number, zone) in zones.iter().enumerate() {
             let name = format!("node-{number}");
             cluster.set_node(&name, Some(&node(&name, &zone.to_string(), 4, Value::Null)));
         }
-        let mut placed: Vec<(Wish, usize)> = Vec::new();
-        for (number, (app, cpu, rule, by_zone)) in wishes.into_iter().enumerate() {
-            let wish = Wish { app, cpu, rule, by_zone };
-            let pod = wish.pod(number);
-            let fitting: Vec<usize> = (0..zones.len()).filter(|node| wish.fits(&zones, &placed, *node)).collect();
+        let mut placed: Vec<(PodShape, usize)> = Vec::new();
+        for (number, (app, cpu, rule, by_zone)) in shapes.into_iter().enumerate() {
+            let shape = PodShape { app, cpu, rule, by_zone };
+            let pod = shape.pod(number);
+            let fitting: Vec<usize> = (0..zones.len()).filter(|node| shape.fits(&zones, &placed, *node)).collect();
             match decide(&cluster, &pod) {
                 Decision::Bind(name) => {
                     let chosen: usize = name.trim_start_matches("node-").parse().unwrap();
-                    prop_assert!(fitting.contains(&chosen), "{wish:?} on {chosen}, not of {fitting:?}");
+                    prop_assert!(fitting.contains(&chosen), "{shape:?} on {chosen}, not of {fitting:?}");
                     cluster.assign(&pod, &name);
-                    placed.push((wish, chosen));
+                    placed.push((shape, chosen));
                 }
-                other => prop_assert!(fitting.is_empty(), "{wish:?} would fit {fitting:?}: {other:?}"),
+                other => prop_assert!(fitting.is_empty(), "{shape:?} would fit {fitting:?}: {other:?}"),
             }
         }
     }

@@ -246,16 +246,16 @@ fn a_leader_that_wakes_up_writes_nothing() {
 
     let working = world.leader(OPERATOR_CONTROLLER.1, &both);
     hold(&world, "1.1.0");
-    let wish = |version: &str| {
+    let request = |version: &str| {
         let patch = json!({"spec": {"source": {"catalog": {"version": version}}}}).to_string();
         world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", &patch]).ok();
     };
-    wish("1.1.0");
+    request("1.1.0");
     until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
     mainstay_e2e::signal(both[working].child.id(), "STOP");
     world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
     until_installed(&world.cluster, "gadget", "1.1.0");
-    wish("1.2.0");
+    request("1.2.0");
     until_installed(&world.cluster, "gadget", "1.2.0");
     assert_eq!(world.leader(CATALOGD.1, &both), 1 - working);
     let before = written(&world);

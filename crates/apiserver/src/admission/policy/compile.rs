@@ -4,7 +4,7 @@ use mainstay_cel::{Activation, AdmissionVariables, Composition, RUNTIME_BUDGET, 
 use serde_json::Value;
 
 use super::params;
-use crate::admission::expressions::{Bindings, Expression, MatchConditions, Wanted};
+use crate::admission::expressions::{Bindings, Expression, ExpressionError, MatchConditions, OutOfBudget, Wanted};
 use crate::admission::matching::Matching;
 
 /// The longest message that an expression may make.
@@ -104,7 +104,7 @@ impl Policy {
             match self.conditions.hold(&fresh()) {
                 Ok(true) => {}
                 Ok(false) => return Verdict::default(),
-                Err(message) => return self.undecided(message),
+                Err(error) => return self.undecided(error.to_string()),
             }
         }
         let bindings = fresh();
@@ -121,7 +121,7 @@ impl Policy {
         for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
             let failed = |message: String| (!self.ignores_failures).then_some(Decision { index, reason: None, message });
             let decision = match (result, &messages) {
-                (Err(error), _) => failed(error),
+                (Err(error), _) => failed(error.to_string()),
                 (Ok(_), Err(error)) => failed(format!("failed messageExpression: {error}")),
                 (Ok(Cel::Bool(true)), _) => None,
                 (Ok(_), Ok(messages)) => {
@@ -149,14 +149,14 @@ impl Policy {
     }
 
     /// The messages that expressions make, where they can.
-    fn messages(&self, bindings: &Bindings, mut budget: u64) -> Result<Vec<Option<String>>, String> {
+    fn messages(&self, bindings: &Bindings, mut budget: u64) -> Result<Vec<Option<String>>, OutOfBudget> {
         let mut out = Vec::with_capacity(self.validations.len());
         for validation in &self.validations {
             let Some(told) = &validation.told else {
                 out.push(None);
                 continue;
             };
-            let result = told.evaluate(bindings, &mut budget).map_err(|error| error.to_string())?;
+            let result = told.evaluate(bindings, &mut budget)?;
             out.push(match result {
                 Ok(Cel::Text(text)) => Some(text.trim().to_owned()),
                 _ => None,
@@ -165,7 +165,7 @@ impl Policy {
         Ok(out)
     }
 
-    fn annotation(&self, key: &str, result: Result<Cel, String>) -> Option<Annotation> {
+    fn annotation(&self, key: &str, result: Result<Cel, ExpressionError>) -> Option<Annotation> {
         match result {
             Ok(Cel::Text(text)) => {
                 let value = text.trim();
@@ -177,7 +177,7 @@ impl Policy {
             }
             Ok(_) => None,
             Err(_) if self.ignores_failures => None,
-            Err(error) => Some(Annotation::Fail(error)),
+            Err(error) => Some(Annotation::Fail(error.to_string())),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::admission::matching::Matching;
 use crate::admission::review::View;
 use crate::admission::step::Request;
 use crate::error::Result;
-use crate::remote::ClientConfig;
+use crate::remote::{CallError, ClientConfig};
 
 /// The webhooks of one configuration, in their order.
 pub(super) struct Configuration {
@@ -27,7 +27,7 @@ pub(super) struct Hook {
     /// Unique among all webhooks.
     pub(super) id: String,
     /// The target of calls, or why there is none.
-    pub(super) client: Result<ClientConfig, String>,
+    pub(super) client: Result<ClientConfig, CallError>,
     pub(super) timeout: Duration,
     /// `failurePolicy: Ignore`.
     pub(super) ignores_failures: bool,
@@ -71,7 +71,7 @@ impl Hook {
             configuration: configuration.to_owned(),
             extension: extension_of(object),
             id: format!("{configuration}/{index}/{}", text("name")),
-            client: ClientConfig::of_webhook(&hook["clientConfig"]).map_err(|error| error.to_string()),
+            client: ClientConfig::of_webhook(&hook["clientConfig"]),
             timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
             ignores_failures: text("failurePolicy") == "Ignore",
             allows_dry_run: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
@@ -91,7 +91,7 @@ impl Hook {
         }
         let holds = self.conditions.hold(&expressions::of_webhook(request, &view));
         // A condition that fails closes the way; its own words are the refusal.
-        Ok(holds.map_err(|error| request.forbidden(error))?.then_some(view))
+        Ok(holds.map_err(|error| request.forbidden(error.to_string()))?.then_some(view))
     }
 }
 

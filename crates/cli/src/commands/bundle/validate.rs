@@ -6,7 +6,7 @@ use std::process::Command;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use mainstay_bundle::validators::{self, Finding, ImagePlatform, IndexFileError, Level, Manifests, Options, Selection};
+use mainstay_bundle::validators::{self, Finding, ImagePlatform, IndexFileError, Level, Manifests, Options, Selection, Unavailable};
 use mainstay_diagnostics::counted;
 use mainstay_oci::Client;
 use mainstay_terminal::bundles::{self, Files};
@@ -155,18 +155,19 @@ fn values(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
 }
 
 /// The categories of the file that the environment variable names.
-fn categories() -> Option<Result<Vec<String>, String>> {
+fn categories() -> Option<Result<Vec<String>, Unavailable>> {
     #[derive(Deserialize)]
     struct File {
         #[serde(default)]
         categories: Vec<String>,
     }
     let path = std::env::var("OPERATOR_BUNDLE_CATEGORIES").ok().filter(|path| !path.is_empty())?;
-    let read = std::fs::read(&path).map_err(|error| format!("reading category file: open {path}: {}", os_words(&error)));
-    Some(read.and_then(|bytes| {
+    let read = || {
+        let bytes = std::fs::read(&path).map_err(|error| format!("reading category file: open {path}: {}", os_words(&error)))?;
         let file: File = serde_json::from_slice(&bytes).map_err(|error| format!("unmarshaling category file: {error}"))?;
         Ok(file.categories)
-    }))
+    };
+    Some(read())
 }
 
 fn index_file(values: &BTreeMap<String, String>) -> Option<Result<String, IndexFileError>> {
@@ -187,15 +188,14 @@ pub fn os_words(error: &std::io::Error) -> String {
     }
 }
 
-fn platforms(client: &Client, image: &str) -> Result<Vec<ImagePlatform>, String> {
+fn platforms(client: &Client, image: &str) -> Result<Vec<ImagePlatform>, Unavailable> {
     let ask = async {
         let reference = client.reference(image)?;
         let workspace = client.workspace()?;
         let tree = client.survey(&reference, workspace.store()).await?;
         client.images(&reference, &tree, workspace.store()).await
     };
-    let images = runtime::block_on(async { Ok(ask.await) }).map_err(|failure| failure.message().to_owned())?;
-    let images = images.map_err(|error| error.to_string())?;
+    let images = runtime::block_on(async { Ok(ask.await) }).map_err(|failure| failure.message().to_owned())??;
     let platforms = images.iter().map(|image| image.config.platform());
     let known = platforms.filter(|platform| platform.os != "unknown" && platform.architecture != "unknown");
     Ok(known.map(|platform| ImagePlatform { os: platform.os, architecture: platform.architecture }).collect())

@@ -10,6 +10,7 @@ use mainstay_catalog_serve::cache::Cache;
 use mainstay_catalog_serve::opm_cache;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::{ImageBuilder, Platform};
+use mainstay_terminal::errors::InvalidArgument;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images::{self, CATALOG_LABEL, Foundation, Target};
 use mainstay_terminal::progress::Progress;
@@ -153,10 +154,10 @@ impl Output {
 }
 
 /// Parses a label as `key=value`.
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), InvalidArgument> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("invalid label {text:?}, expected key=value")),
+        _ => Err(InvalidArgument(format!("invalid label {text:?}, expected key=value"))),
     }
 }
 

@@ -273,7 +273,7 @@ pub fn remove(arguments: &Remove) -> Result<(), Failure> {
         let session = arguments.cluster.open_to_change().await?;
         let name = &arguments.name;
         cluster_catalogs::get(&session, name).await?;
-        confirm(&format!("remove catalog {name}? What was installed from it stays, but is not upgraded any more."), arguments.yes)?;
+        confirm(&format!("remove catalog {name}? What was installed from it stays, but is no longer upgraded."), arguments.yes)?;
         cluster_catalogs::remove(&session, name).await?;
         output::line(format!("clustercatalog {name} removed"))
     })

@@ -10,6 +10,7 @@ use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format};
 
 use super::content;
+use mainstay_terminal::errors::InvalidArgument;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ enum Criterion {
     Rule(Rule),
 }
 
-fn criterion(text: &str) -> Result<Criterion, String> {
+fn criterion(text: &str) -> Result<Criterion, InvalidArgument> {
     let rule = |name: &str| Rule::ALL.into_iter().find(|rule| rule.name() == name).map(Criterion::Rule);
     match text {
         "any" => Ok(Criterion::Any),
@@ -56,7 +57,7 @@ fn criterion(text: &str) -> Result<Criterion, String> {
         "info" => Ok(Criterion::Level(Level::Info)),
         name => rule(name).ok_or_else(|| {
             let names: Vec<&str> = Rule::ALL.iter().map(|rule| rule.name()).collect();
-            format!("expected any, error, warning, info or one of {}", names.join(", "))
+            InvalidArgument(format!("expected any, error, warning, info or one of {}", names.join(", ")))
         }),
     }
 }

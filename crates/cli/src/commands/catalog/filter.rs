@@ -68,8 +68,8 @@ pub enum FileFormat {
     Yaml,
 }
 
-fn choice(text: &str) -> Result<Choice, String> {
-    text.parse().map_err(|error: FilterError| error.to_string())
+fn choice(text: &str) -> Result<Choice, FilterError> {
+    text.parse()
 }
 
 /// Filters and writes.

@@ -20,6 +20,7 @@ use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 use serde_json::Value;
 
+use self::sources::InvalidFile;
 use self::sources::{DEPRECATIONS, Fault, Source, Sources};
 
 /// Arguments.
@@ -228,7 +229,7 @@ impl Sources {
                     }
                     self.deprecations.push(path);
                 }
-                Err(problem) => self.faults.push(Fault::new(path, problem)),
+                Err(problem) => self.faults.push(Fault::new(path, problem.to_string())),
             }
         }
         found
@@ -257,11 +258,12 @@ impl Sources {
 }
 
 /// The blobs of one file with deprecations.
-fn deprecations(path: &Path) -> Result<Vec<Deprecations>, String> {
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let blobs = Catalog::load(&MemorySource::of(DEPRECATIONS, bytes), &Limits::default()).map_err(|error| error.to_string())?;
+fn deprecations(path: &Path) -> Result<Vec<Deprecations>, InvalidFile> {
+    let bytes = std::fs::read(path).map_err(|error| InvalidFile(error.to_string()))?;
+    let blobs =
+        Catalog::load(&MemorySource::of(DEPRECATIONS, bytes), &Limits::default()).map_err(|error| InvalidFile(error.to_string()))?;
     if blobs.packages.len() + blobs.channels.len() + blobs.bundles.len() + blobs.others.len() > 0 {
-        return Err("holds blobs of other schemas than olm.deprecations".to_owned());
+        return Err(InvalidFile("holds blobs of other schemas than olm.deprecations".to_owned()));
     }
     Ok(blobs.deprecations)
 }

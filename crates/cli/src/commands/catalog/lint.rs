@@ -14,6 +14,7 @@ use mainstay_terminal::output::{self, Format, Table};
 use serde_json::{Value, json};
 
 use super::content::{self, LevelArgument};
+use mainstay_terminal::errors::InvalidArgument;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -63,8 +64,8 @@ pub struct Arguments {
     output: Format,
 }
 
-fn rule(text: &str) -> Result<Rule, String> {
-    Rule::named(text).ok_or_else(|| "no such rule; mainstay catalog lint --list-rules shows them".to_owned())
+fn rule(text: &str) -> Result<Rule, InvalidArgument> {
+    Rule::named(text).ok_or_else(|| InvalidArgument("no such rule; mainstay catalog lint --list-rules shows them".to_owned()))
 }
 
 /// Checks the catalog, prints the findings and fails if they are severe enough.
@@ -165,7 +166,7 @@ fn subject(finding: &Finding) -> String {
 
 /// Compares the bundles of the catalog with the bundle directories below one directory.
 fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>, Failure> {
-    let mut rendered: BTreeMap<(String, String), Result<Bundle, String>> = BTreeMap::new();
+    let mut rendered: BTreeMap<(String, String), Bundle> = BTreeMap::new();
     let places = bundles::find(directory)?.bundles;
     if places.is_empty() {
         let subject = format!("bundles {}", directory.display());
@@ -174,7 +175,7 @@ fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>
     for place in places {
         match content::bundle(&place.display().to_string()) {
             Ok(bundle) => {
-                rendered.insert((bundle.package.to_string(), bundle.name.to_string()), Ok(bundle));
+                rendered.insert((bundle.package.to_string(), bundle.name.to_string()), bundle);
             }
             Err(failure) => note(format!("bundle directory {} is left out: {}", place.display(), failure.message())),
         }
@@ -187,7 +188,7 @@ fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>
     let findings = both
         .filter_map(|(said, rendered)| {
             compared += 1;
-            compare_bundle(placed, said, rendered.as_ref().map_err(String::as_str))
+            compare_bundle(placed, said, Ok(rendered))
         })
         .collect();
     note(format!("{compared} of {} were compared with their directories", counted(placed.catalog.bundles.len(), "bundle")));

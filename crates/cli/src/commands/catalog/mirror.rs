@@ -15,6 +15,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use mainstay_catalog::filter::Choice;
+use mainstay_catalog::filter::FilterError;
 use mainstay_diagnostics::counted;
 use mainstay_oci::mirror::{self, Destination};
 use mainstay_terminal::errors::{Exit, Failure, note, warn};
@@ -91,8 +92,8 @@ enum Target {
     Directory(PathBuf),
 }
 
-fn selection(text: &str) -> Result<Choice, String> {
-    text.parse().map_err(|error: mainstay_catalog::filter::FilterError| error.to_string())
+fn selection(text: &str) -> Result<Choice, FilterError> {
+    text.parse()
 }
 
 /// Mirrors the catalog.

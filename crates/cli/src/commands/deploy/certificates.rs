@@ -31,7 +31,7 @@ pub fn make(namespace: &str, serving: &[Serving], trusted: Option<&str>) -> Resu
         Ok((serving.secret, (params.signed_by(&key, &issuer)?.pem(), key.serialize_pem())))
     };
     let before = trusted.and_then(|text| text.find(END).map(|at| format!("{}\n", &text[..at + END.len()])));
-    Ok(Certificates::Given {
+    Ok(Certificates::Provided {
         authorities: authority.pem() + &before.unwrap_or_default(),
         pairs: serving.iter().map(sign).collect::<Result<_, _>>().map_err(failed)?,
     })
@@ -62,7 +62,7 @@ mod tests {
     fn made(trusted: Option<&str>) -> (String, Pair) {
         let serving = Serving { secret: "cert", services: vec!["one", "two"] };
         match make("olm", &[serving], trusted).unwrap() {
-            Certificates::Given { authorities, mut pairs } => (authorities, pairs.remove("cert").unwrap()),
+            Certificates::Provided { authorities, mut pairs } => (authorities, pairs.remove("cert").unwrap()),
             other => panic!("not made: {other:?}"),
         }
     }

@@ -96,7 +96,7 @@ impl Component {
             };
             let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1 };
             let pairs = self.serving(&shape).into_iter().map(|serving| (serving.secret, Default::default())).collect();
-            for certificates in [Certificates::Given { authorities: String::new(), pairs }, Certificates::CertManager] {
+            for certificates in [Certificates::Provided { authorities: String::new(), pairs }, Certificates::CertManager] {
                 let frame = Frame {
                     namespace: self.namespace(&shape).to_owned(),
                     image: String::new(),

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+/// Why a file is no program whose requirements can be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidProgram(String);
+
 /// The requirements of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -42,16 +47,16 @@ struct Segment {
 }
 
 /// Reads a 64-bit little-endian ELF file, which programs for amd64 and arm64 are.
-pub fn read(file: &[u8]) -> Result<Needs, String> {
+pub fn read(file: &[u8]) -> Result<Needs, InvalidProgram> {
     if file.get(..6) != Some(b"\x7fELF\x02\x01".as_slice()) {
-        return Err("it is no program for 64-bit Linux".to_owned());
+        return Err(InvalidProgram("it is no program for 64-bit Linux".to_owned()));
     }
     let architecture = match number::<2>(file, 18)? {
         62 => "amd64",
         183 => "arm64",
         243 => "riscv64",
         21 => "ppc64le",
-        other => return Err(format!("it is for a machine that is not known here (ELF machine {other})")),
+        other => return Err(InvalidProgram(format!("it is for a machine that is not known here (ELF machine {other})"))),
     };
     let segments = segments(file)?;
     let find = |kind| segments.iter().find(move |segment| segment.kind == kind);
@@ -60,7 +65,7 @@ pub fn read(file: &[u8]) -> Result<Needs, String> {
     if let (Some(dynamic), Some(_)) = (find(PT_DYNAMIC), &loader) {
         let entries = dynamic_entries(file, dynamic)?;
         let value = |tag| entries.iter().find(|(known, _)| *known == tag).map(|(_, value)| *value);
-        let strings = located(&segments, value(DT_STRTAB).ok_or("it has no table of names")?)?;
+        let strings = located(&segments, value(DT_STRTAB).ok_or_else(|| InvalidProgram("it has no table of names".to_owned()))?)?;
         for (_, name) in entries.iter().filter(|(tag, _)| *tag == DT_NEEDED) {
             libraries.insert(text(file, at(strings, *name)?)?);
         }
@@ -77,7 +82,7 @@ pub fn read(file: &[u8]) -> Result<Needs, String> {
     Ok(Needs { architecture, loader, libraries, glibc })
 }
 
-fn segments(file: &[u8]) -> Result<Vec<Segment>, String> {
+fn segments(file: &[u8]) -> Result<Vec<Segment>, InvalidProgram> {
     let (table, size, count) = (number::<8>(file, 32)?, number::<2>(file, 54)?, number::<2>(file, 56)?);
     (0..count)
         .map(|index| {
@@ -92,7 +97,7 @@ fn segments(file: &[u8]) -> Result<Vec<Segment>, String> {
         .collect()
 }
 
-fn dynamic_entries(file: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, String> {
+fn dynamic_entries(file: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, InvalidProgram> {
     let mut entries = Vec::new();
     for index in 0..(dynamic.size / 16).min(MOST as u64) {
         let begin = at(dynamic.offset, index * 16)?;
@@ -105,7 +110,7 @@ fn dynamic_entries(file: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, St
 }
 
 /// The versions of libraries that are required.
-fn versions(file: &[u8], table: u64, count: u64, strings: u64) -> Result<Vec<String>, String> {
+fn versions(file: &[u8], table: u64, count: u64, strings: u64) -> Result<Vec<String>, InvalidProgram> {
     let mut found = Vec::new();
     let mut library = table;
     for _ in 0..count.min(MOST as u64) {
@@ -123,33 +128,33 @@ fn versions(file: &[u8], table: u64, count: u64, strings: u64) -> Result<Vec<Str
 }
 
 /// The offset in the file of an address in memory.
-fn located(segments: &[Segment], address: u64) -> Result<u64, String> {
+fn located(segments: &[Segment], address: u64) -> Result<u64, InvalidProgram> {
     let holder =
         segments.iter().find(|segment| segment.kind == PT_LOAD && address >= segment.address && address - segment.address < segment.size);
     let holder = holder.ok_or_else(damaged)?;
     at(holder.offset, address - holder.address)
 }
 
-fn at(base: u64, more: u64) -> Result<u64, String> {
+fn at(base: u64, more: u64) -> Result<u64, InvalidProgram> {
     base.checked_add(more).ok_or_else(damaged)
 }
 
-fn number<const BYTES: usize>(file: &[u8], offset: u64) -> Result<u64, String> {
+fn number<const BYTES: usize>(file: &[u8], offset: u64) -> Result<u64, InvalidProgram> {
     let begin = usize::try_from(offset).map_err(|_| damaged())?;
     let end = begin.checked_add(BYTES).ok_or_else(damaged)?;
     let bytes = file.get(begin..end).ok_or_else(damaged)?;
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn text(file: &[u8], offset: u64) -> Result<String, String> {
+fn text(file: &[u8], offset: u64) -> Result<String, InvalidProgram> {
     let begin = usize::try_from(offset).map_err(|_| damaged())?;
     let rest = file.get(begin..).ok_or_else(damaged)?;
     let end = rest.iter().take(MOST).position(|byte| *byte == 0).ok_or_else(damaged)?;
     Ok(String::from_utf8_lossy(&rest[..end]).into_owned())
 }
 
-fn damaged() -> String {
-    "it is damaged: a table of it points outside of the file".to_owned()
+fn damaged() -> InvalidProgram {
+    InvalidProgram("it is damaged: a table of it points outside of the file".to_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use mainstay_oci::{Layer, Modes, Platform, UnpackOptions, unpack};
+use mainstay_terminal::errors::InvalidArgument;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::{images, output, runtime};
@@ -32,22 +33,22 @@ pub struct Extract {
     platform: Option<Platform>,
 }
 
-fn pair(text: &str) -> Result<(String, PathBuf), String> {
-    let (source, target) = text.split_once(':').ok_or("expected SRC:DST")?;
+fn pair(text: &str) -> Result<(String, PathBuf), InvalidArgument> {
+    let (source, target) = text.split_once(':').ok_or_else(|| InvalidArgument("expected SRC:DST".to_owned()))?;
     if source.split('/').any(|part| part == "..") {
-        return Err("a path in an image has no \"..\"".to_owned());
+        return Err(InvalidArgument("a path in an image has no \"..\"".to_owned()));
     }
     if target.is_empty() {
-        return Err("the directory after the colon is missing".to_owned());
+        return Err(InvalidArgument("the directory after the colon is missing".to_owned()));
     }
     Ok((source.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/"), PathBuf::from(target)))
 }
 
-fn platform(text: &str) -> Result<Platform, String> {
+fn platform(text: &str) -> Result<Platform, InvalidArgument> {
     let mut parts = text.splitn(3, '/').map(str::to_owned);
     match (parts.next(), parts.next(), parts.next()) {
         (Some(os), Some(architecture), variant) if !os.is_empty() && !architecture.is_empty() => Ok(Platform { os, architecture, variant }),
-        _ => Err("expected OS/ARCH, like linux/arm64".to_owned()),
+        _ => Err(InvalidArgument("expected OS/ARCH, like linux/arm64".to_owned())),
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::account_name;
 use super::super::facts::UnreadableHistory;
+use super::super::permissions::default_account;
 use super::remedy::ByRemedy as _;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};
@@ -15,7 +16,7 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let (name, namespace) = (name(extension), &extension.spec.namespace);
     let why = "an extension is installed with the permissions of this account, and with no others";
     if account.is_empty() {
-        let made = format!("{name}-installer");
+        let made = default_account(name);
         return held(facts, "no-account-named", "it names no ServiceAccount to install with".to_owned()).because(why).then(
             Action::new("Name an account, and make it with the permissions that this package needs:").by(
                 extension,
@@ -97,7 +98,7 @@ pub(super) fn record(facts: &Facts, unreadable: &UnreadableHistory) -> Explanati
     };
     let answer = answer.because(first_line(&unreadable.to_string()).to_owned());
     let runs = facts.snapshot.extension.status.as_ref().and_then(|status| status.install.as_ref()).map(|install| &install.bundle.version);
-    let pinned = Remedy::Wish(json!({"version": runs.map_or("VERSION", String::as_str)})).commands(&facts.snapshot.extension);
+    let pinned = Remedy::Request(json!({"version": runs.map_or("VERSION", String::as_str)})).commands(&facts.snapshot.extension);
     match &unreadable.secret {
         Some(secret) => answer.then(Action::new(format!("Restore the Secret {secret} from a backup."))).or(Action::new(
             "If there is no backup: pin the version that runs, and drop the record. The objects are found again as its own",

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use mainstay_api::condition::{self, Condition, Status};
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
-use mainstay_diagnostics::counted;
+use mainstay_diagnostics::{SharedError, counted};
 use serde_json::json;
 
 use super::super::facts::PullProblem;
@@ -16,7 +16,7 @@ pub struct CatalogFacts {
     /// The catalog.
     pub catalog: ClusterCatalog,
     /// The numbers of packages and bundles in its content, or the reason why it could not be fetched; none if it is not serving.
-    pub content: Option<Result<(usize, usize), String>>,
+    pub content: Option<Result<(usize, usize), SharedError>>,
     /// Names of extensions whose packages it has.
     pub used_by: Vec<String>,
     /// Events about it.
@@ -36,7 +36,7 @@ pub fn explain_catalog(facts: &CatalogFacts) -> Explanation {
             situation: "content-unreachable",
             ..Explanation::new(subject(name), "", State::Degraded, "it serves, but its content cannot be fetched from here")
         }
-        .because(first_line(problem).to_owned())
+        .because(first_line(&problem.to_string()).to_owned())
         .then(
             Action::new("See whether the address that the catalog names can be reached:")
                 .command(format!("kubectl get clustercatalog {name} -o jsonpath={{.status.urls.base}}")),
@@ -132,7 +132,7 @@ fn remedy(name: &str, image: &str, problem: &str, serves: bool) -> Action {
             Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
         }
         CatalogProblem::Pull(PullProblem::Missing) if serves => {
-            Action::new(format!("{image} is not in the registry any more. Push it again; it is looked for by itself."))
+            Action::new(format!("{image} is no longer in the registry. Push it again; it is looked for by itself."))
         }
         CatalogProblem::Pull(PullProblem::Missing) => {
             Action::new(format!("{image} is not in the registry. Push it, and it is found by itself; or remove the catalog:"))

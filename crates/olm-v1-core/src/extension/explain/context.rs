@@ -15,7 +15,7 @@ use super::super::plan::{Plan, rendered};
 pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'a str, &'a str)> {
     let version = target.api_version.rsplit('/').next().unwrap_or_default();
     let held = catalogs.iter().filter_map(|catalog| match &catalog.content {
-        CatalogContent::Held(source) => Some((catalog.name.as_str(), source)),
+        CatalogContent::Served(source) => Some((catalog.name.as_str(), source)),
         _ => None,
     });
     held.flat_map(|(catalog, source)| source.providers(target.group(), version, &target.kind).into_iter().map(move |name| (name, catalog)))

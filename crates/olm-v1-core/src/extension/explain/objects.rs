@@ -49,7 +49,7 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
                     .or(others),
                 Some((_, version)) => nearby(facts, answer)
                     .or(Action::new(format!("Stay with {version}, which does without the object:"))
-                        .by(extension, Remedy::Wish(json!({"version": version}))))
+                        .by(extension, Remedy::Request(json!({"version": version}))))
                     .or(Action { text: format!("Remove {owner}"), ..others })
                     .first(),
             }
@@ -170,7 +170,7 @@ pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
     reached.take(TRIED).fold(answer, |answer, version| {
         let leads_to = Destination { package: package.to_owned(), version: version.clone() };
         let action = Action::new(format!("Ask for version {version}; that leads to {leads_to}:"));
-        let action = action.by(extension, Remedy::Wish(json!({"version": version}))).if_it_works();
+        let action = action.by(extension, Remedy::Request(json!({"version": version}))).if_it_works();
         answer.or(Action { leads_to: Some(leads_to), ..action })
     })
 }
@@ -185,7 +185,7 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[UnsafeCrd]) -> Explanation {
     let answer = nearby(facts, answer);
     let answer = match installed(facts) {
         Some((_, version)) => answer.or(Action::new(format!("Stay with {version} until a version comes that keeps what exists:"))
-            .by(extension, Remedy::Wish(json!({"version": version})))),
+            .by(extension, Remedy::Request(json!({"version": version})))),
         None => answer.because("the CRD is left from an earlier install"),
     };
     answer

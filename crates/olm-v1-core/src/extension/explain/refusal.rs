@@ -26,12 +26,12 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::InvalidVersionRange { range, .. } => {
             words::held(facts, "invalid-version-range", format!("{range:?} is not a version range"))
                 .because("a range is written like 1.2.3, 1.2.x, ~1.2, or \">=1.2.0, <2.0.0\"")
-                .then(Action::new("Remove the version range, or correct it:").by(extension, Remedy::Wish(json!({"version": null}))))
+                .then(Action::new("Remove the version range, or correct it:").by(extension, Remedy::Request(json!({"version": null}))))
         }
         RefusalKind::InvalidSelector { reason } => {
             words::held(facts, "invalid-selector", "its choice of catalogs cannot be read".to_owned()).because(reason.clone()).then(
                 Action::new("Correct the catalog selector, or remove it so that all catalogs count:")
-                    .by(extension, Remedy::Wish(json!({"selector": null}))),
+                    .by(extension, Remedy::Request(json!({"selector": null}))),
             )
         }
         RefusalKind::InvalidInstalledVersion { bundle, version, .. } => words::held(
@@ -42,7 +42,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         .because("no bundle can be said to follow it")
         .then(
             Action::new("Let any version follow:")
-                .by(extension, Remedy::Wish(json!({"upgradeConstraintPolicy": "SelfCertified"})))
+                .by(extension, Remedy::Request(json!({"upgradeConstraintPolicy": "SelfCertified"})))
                 .warns("the catalog has not verified such a step, and data may be lost"),
         ),
         RefusalKind::InvalidBundleVersion { bundle, reason } => {
@@ -67,9 +67,9 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
 /// The bundles of a catalog, counted in a line (OLM1-SEL-10).
 fn counted(facts: &Facts, report: &CatalogReport) -> String {
     let CatalogReport { catalog, bundles, in_channels, in_range, matching, .. } = report;
-    let wish = facts.snapshot.extension.spec.source.catalog.as_ref();
-    let ranged = wish.is_some_and(|wish| wish.version.is_some());
-    let channeled = wish.is_some_and(|wish| !wish.channels.is_empty());
+    let requested = facts.snapshot.extension.spec.source.catalog.as_ref();
+    let ranged = requested.is_some_and(|requested| requested.version.is_some());
+    let channeled = requested.is_some_and(|requested| !requested.channels.is_empty());
     if !report.selected {
         return format!("catalog {catalog}: left out by the extension's choice of catalogs");
     }
@@ -260,7 +260,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });
     if let Err(problem) = satisfiable(&facts.snapshot) {
         // A policy would only replace this refusal with another one.
-        answer.why.extend(problem.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        answer.why.extend(problem.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         return answer.then(
             Action::new("No catalog of this cluster has all that it needs. See which catalogs there are; one that has it must be added:")
                 .command("mainstay catalog list"),
@@ -324,7 +324,7 @@ fn action(extension: &ClusterExtension, hint: &Hint) -> Option<(bool, Action)> {
 
 /// Changes of the request as one command, and true if it bypasses the catalog's update edges.
 pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version: &str) -> Option<(bool, Action)> {
-    let (mut wish, mut words, mut forced) = (Map::new(), Vec::new(), false);
+    let (mut patch, mut words, mut forced) = (Map::new(), Vec::new(), false);
     for change in changes {
         let (key, value, text) = match change {
             Change::AnyVersion => ("version", Value::Null, "Take the version range out".to_owned()),
@@ -341,15 +341,15 @@ pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version:
             }
             Change::Package(_) | Change::AddMissing => return None,
         };
-        wish.insert(key.to_owned(), value);
+        patch.insert(key.to_owned(), value);
         words.push(if words.is_empty() { text } else { text.to_lowercase() });
     }
-    if wish.is_empty() {
+    if patch.is_empty() {
         return None;
     }
     let leads_to = Destination { package: package(extension).to_owned(), version: version.to_owned() };
     let action =
-        Action::new(format!("{}; that leads to {leads_to}:", words.join(" and "))).by(extension, Remedy::Wish(Value::Object(wish)));
+        Action::new(format!("{}; that leads to {leads_to}:", words.join(" and "))).by(extension, Remedy::Request(Value::Object(patch)));
     let action = Action { leads_to: Some(leads_to), ..action };
     Some((forced, if forced { action.warns("the catalog has not verified this step, and data may be lost") } else { action }))
 }
@@ -374,9 +374,9 @@ impl Offered {
         let version = |text: &String| mainstay_versions::Version::parse(text).ok();
         versions.sort_by(|one, other| version(other).cmp(&version(one)).then_with(|| one.cmp(other)));
         versions.dedup();
-        let wish = facts.snapshot.extension.spec.source.catalog.as_ref().and_then(|wish| wish.version.as_deref());
+        let requested = facts.snapshot.extension.spec.source.catalog.as_ref().and_then(|catalog| catalog.version.as_deref());
         // The version that was probably meant is first.
-        if let Some(near) = wish.and_then(|wish| nearest(wish, versions.iter().map(String::as_str))).map(str::to_owned)
+        if let Some(near) = requested.and_then(|requested| nearest(requested, versions.iter().map(String::as_str))).map(str::to_owned)
             && versions.len() > LISTED
         {
             versions.retain(|version| *version != near);

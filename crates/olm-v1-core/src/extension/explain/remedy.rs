@@ -27,7 +27,7 @@ use super::{Action, name};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// This merge patch changes `spec.source.catalog` of the extension.
-    Wish(Value),
+    Request(Value),
     /// Another package is installed instead, since the package of an extension cannot be changed.
     Package(String),
     /// Unsafe changes of CRDs are made with a warning, for this extension.
@@ -122,7 +122,7 @@ impl Remedy {
         let in_field = watches_by_field(extension);
         let annotate = |value: &str| format!("kubectl annotate clusterextension {} {WATCH_NAMESPACE}{value}", shell_word(own));
         vec![match self {
-            Self::Wish(wish) => patched("clusterextension", own, &json!({"spec": {"source": {"catalog": wish}}})),
+            Self::Request(catalog) => patched("clusterextension", own, &json!({"spec": {"source": {"catalog": catalog}}})),
             Self::Package(near) => {
                 return vec![format!("mainstay uninstall {}", shell_word(own)), format!("mainstay install {}", shell_word(near))];
             }
@@ -168,7 +168,7 @@ impl Remedy {
     /// Returns true if it requests another version, catalog or package, instead of removing an obstacle.
     pub(super) fn chooses(&self) -> bool {
         match self {
-            Self::Wish(_) | Self::Package(_) => true,
+            Self::Request(_) | Self::Package(_) => true,
             Self::All(all) => all.iter().any(Self::chooses),
             _ => false,
         }
@@ -194,7 +194,7 @@ impl Remedy {
 
     fn apply(&self, snapshot: &mut Snapshot) -> Result<(), Untried> {
         match self {
-            Self::Wish(wish) => patch(snapshot, &json!({"spec": {"source": {"catalog": wish}}})),
+            Self::Request(catalog) => patch(snapshot, &json!({"spec": {"source": {"catalog": catalog}}})),
             Self::Package(near) => patch(snapshot, &json!({"spec": {"source": {"catalog": {"packageName": near}}}})),
             Self::AcceptedCrds => patch(snapshot, &json!({"metadata": {"annotations": {CRD_UPGRADE_SAFETY: WARN}}})),
             Self::Watch(namespace) if watches_by_field(&snapshot.extension) => {

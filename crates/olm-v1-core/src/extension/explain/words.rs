@@ -100,7 +100,7 @@ fn waits_for(situation: &str) -> &'static str {
         "quota" => "room in the quota",
         "admission" => "the rule to allow it",
         "webhook-unreachable" | "webhook-simulated" => "the webhook",
-        "rolled-back" => "another version, or another wish",
+        "rolled-back" => "another version, or another request",
         "server-slow" | "failed" | "unreadable-object" | "cleared" => "the next attempt, which is made by itself",
         _ => "a change of the extension",
     }

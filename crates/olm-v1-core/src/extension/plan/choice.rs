@@ -71,7 +71,7 @@ impl Planner<'_> {
         let choice = &resolution.choice;
         let dependency =
             self.snapshot.catalogs.iter().find(|catalog| catalog.name == choice.catalog).and_then(|catalog| match &catalog.content {
-                CatalogContent::Held(source) => {
+                CatalogContent::Served(source) => {
                     let facts = source.package(&choice.package)?;
                     let bundle = facts.bundles.iter().find(|bundle| bundle.name == choice.bundle)?;
                     bundle.dependency.map(|kind| json!({"type": kind}))

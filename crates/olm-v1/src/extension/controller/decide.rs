@@ -157,7 +157,7 @@ impl Extensions {
         snapshot.known.lifecycle = lifecycle.facts().await;
         for _ in 0..ROUNDS {
             let (thought, answer) =
-                think(snapshot, plan).await.map_err(|problem| ExtensionError::Thinking { name: name.clone(), problem })?;
+                think(snapshot, plan).await.map_err(|source| ExtensionError::Thinking { name: name.clone(), source })?;
             snapshot = thought;
             let plan = match answer {
                 Answer::Ready(plan) => plan,
@@ -236,15 +236,26 @@ pub(super) fn kinds(record: &Record) -> HashSet<GroupVersionKind> {
     record.objects.iter().map(|object| mainstay_apply::gvk(&object::place(object))).collect()
 }
 
+/// Why a decision could not be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum ThinkError {
+    /// The computation itself failed.
+    #[error(transparent)]
+    Broken(tokio::task::JoinError),
+    /// It took too long.
+    #[error("it took longer than {} s", THINKING.as_secs())]
+    TooLong,
+}
+
 /// Computes a decision outside the async workers, since the content decides how long it takes.
-async fn think(snapshot: Snapshot, decide: fn(&Snapshot) -> Answer<Plan>) -> Result<(Snapshot, Answer<Plan>), String> {
+async fn think(snapshot: Snapshot, decide: fn(&Snapshot) -> Answer<Plan>) -> Result<(Snapshot, Answer<Plan>), ThinkError> {
     let thinking = tokio::task::spawn_blocking(move || {
         let answer = decide(&snapshot);
         (snapshot, answer)
     });
     match tokio::time::timeout(THINKING, thinking).await {
-        Ok(thought) => thought.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("it took longer than {} s", THINKING.as_secs())),
+        Ok(thought) => thought.map_err(ThinkError::Broken),
+        Err(_) => Err(ThinkError::TooLong),
     }
 }
 
@@ -281,7 +292,7 @@ impl BundleSource for Asking<'_> {
         }
     }
 
-    async fn forget(&self, extension: &str) -> Result<(), String> {
+    async fn forget(&self, extension: &str) -> Result<(), SharedError> {
         self.bundles.forget(extension).await
     }
 }

@@ -44,7 +44,7 @@ impl Extensions {
                 self.forget(key);
                 if present.iter().any(|finalizer| finalizer == FINALIZERS[0]) {
                     let forgotten = self.bundles.forget(&key.name).await;
-                    forgotten.map_err(|problem| ExtensionError::Forget { name: key.name.clone(), problem })?;
+                    forgotten.map_err(|source| ExtensionError::Forget { name: key.name.clone(), source })?;
                 }
                 for finalizer in present {
                     match self.writer.remove_finalizer(&live, finalizer).await? {

@@ -15,6 +15,11 @@ use mainstay_terminal::runtime;
 use super::super::super::init::words;
 use super::super::super::server_log::{Level, ServerLog};
 
+/// Why a folder cannot be read, in the words of upstream's program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Unreadable(String);
+
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  opm alpha bundle extract -m /bundle/ -n olm -c unpacked --gzip")]
@@ -60,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         for folder in ["manifests/", "metadata/"] {
             let path = format!("{}{folder}", arguments.manifestsdir);
-            files.extend(read(&path, &log).map_err(failed)?);
+            files.extend(read(&path, &log).map_err(|error| failed(error.to_string()))?);
         }
         let named = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let content = configmap::content(named, encoding, arguments.datalimit).map_err(|error| failed(error.to_string()))?;
@@ -89,8 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The files of a folder in order; like opm, it does not read inner folders.
-fn read(folder: &str, log: &ServerLog) -> Result<Vec<(String, Vec<u8>)>, String> {
-    let shown = |path: &str, error: &std::io::Error| format!("open {path}: {}", words(error));
+fn read(folder: &str, log: &ServerLog) -> Result<Vec<(String, Vec<u8>)>, Unreadable> {
+    let shown = |path: &str, error: &std::io::Error| Unreadable(format!("open {path}: {}", words(error)));
     let entries = std::fs::read_dir(Path::new(folder)).map_err(|error| shown(folder, &error))?;
     let mut names = Vec::new();
     for entry in entries {

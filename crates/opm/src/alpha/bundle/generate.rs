@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
+use mainstay_bundle::InvalidDocument;
 use mainstay_bundle::generate::{Description, Package, csv_of, media_type};
 use mainstay_terminal::errors::{Exit, Failure};
 
@@ -78,6 +79,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     generate(&arguments.bundle, Existing::Replace, &ServerLog::new(Level::Info)).map(|_| ())
 }
 
+/// A failure in the words of a document's error.
+fn unreadable(error: &InvalidDocument) -> Failure {
+    failed(error.to_string())
+}
+
 fn failed(message: impl Into<String>) -> Failure {
     Failure::new(Exit::Failed, "bundle", message)
 }
@@ -96,7 +102,8 @@ pub fn generate(flags: &BundleFlags, existing: Existing, log: &ServerLog) -> Res
     }
     let files = files(&directory)?;
     let shown = directory.display().to_string();
-    let media_type = media_type(&shown, files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))).map_err(failed)?;
+    let media_type =
+        media_type(&shown, files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))).map_err(|error| unreadable(&error))?;
     let mut description = Description {
         media_type: media_type.to_owned(),
         package: flags.package.clone(),
@@ -122,7 +129,7 @@ pub fn generate(flags: &BundleFlags, existing: Existing, log: &ServerLog) -> Res
         Ok(text) if existing == Existing::Keep => {
             info("An annotations.yaml already exists in the directory: metadata/");
             info("Validating existing annotations.yaml");
-            let problems = description.differences(&text).map_err(failed)?;
+            let problems = description.differences(&text).map_err(|error| unreadable(&error))?;
             match problems.as_slice() {
                 [] => {}
                 [only] => return Err(failed(only.clone())),
@@ -166,8 +173,8 @@ fn infer(directory: &Path, files: &[(String, Vec<u8>)], description: &mut Descri
     let csv = csv_of(&shown, files).map_err(|problem| refuse(format!("error loading CSV from bundle directory, {problem}")))?;
     let bundle = csv["metadata"]["name"].as_str().unwrap_or_default();
     let parent = directory.parent().unwrap_or(directory);
-    let package =
-        read_package(parent).and_then(|(files, folders)| Package::read(&parent.display().to_string(), &files, &folders).map_err(failed));
+    let package = read_package(parent)
+        .and_then(|(files, folders)| Package::read(&parent.display().to_string(), &files, &folders).map_err(|error| unreadable(&error)));
     let package = package.map_err(|failure| refuse(failure.message().to_owned()))?;
     if description.channels.is_empty() {
         description.channels = package.channels_of(bundle).join(",");

@@ -7,13 +7,13 @@ use batsat::{Lit, SolverInterface, lbool};
 use super::super::universe::Key;
 use super::{Asked, Encoding, Undecided};
 
-/// Answers in which all but one fact of an explanation hold, by the fact that was left out. Many wishes often need one fact in the
+/// Answers in which all but one fact of an explanation hold, by the fact that was left out. Many roots often need one fact in the
 /// same way, and the answer for the first of them shows it for the others without a search.
 #[derive(Default)]
 pub(super) struct Witnesses(HashMap<Lit, Vec<Vec<lbool>>>);
 
 impl Encoding {
-    /// Returns a least set of facts that cannot all hold together with the wishes; `None` if they can. It is deterministic: facts are left out in
+    /// Returns a least set of facts that cannot all hold together with the roots; `None` if they can. It is deterministic: facts are left out in
     /// their order, and one is kept only if the others can all hold without it.
     ///
     /// Each fact costs a question to the solver, which `questions` counts down. When there are none left, the answer is the facts that the solver
@@ -33,19 +33,19 @@ impl Encoding {
         self.least(wanted, &taken, questions)
     }
 
-    /// Returns whether wishes could have a bundle if the facts that `left_out` names did not hold. This is one question to the existing solver,
+    /// Returns whether roots could have a bundle if the facts that `left_out` names did not hold. This is one question to the existing solver,
     /// before a whole problem is built to find the exact outcome.
     pub(in super::super) fn possible_without(&mut self, wanted: &BTreeSet<usize>, left_out: impl Fn(&Key) -> bool) -> bool {
-        let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
+        let asked = |key: &Key| !matches!(key, Key::Wanted(root) if !wanted.contains(root));
         let assumed: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key) && !left_out(key)).map(|(_, lit)| *lit).collect();
         Asked::from(self.solver.solve_limited(&assumed)) == Asked::Possible
     }
 
     fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit], questions: &mut usize) -> Result<Option<Vec<Key>>, Undecided> {
-        let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
+        let asked = |key: &Key| !matches!(key, Key::Wanted(root) if !wanted.contains(root));
         let facts: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key)).map(|(_, lit)| *lit).collect();
         let Some(mut core) = self.core(&facts, taken)? else { return Ok(None) };
-        // The wishes come first in the order and are tried first: the remaining facts explain themselves without them.
+        // The roots come first in the order and are tried first: the remaining facts explain themselves without them.
         let mut at = 0;
         while at < core.len() && *questions > 0 {
             let left_out = core[at];

@@ -8,9 +8,9 @@ use super::super::universe::Key;
 use super::{Asked, Encoding};
 
 impl Encoding {
-    /// Asks whether the wishes can all have a bundle, with everything that was demanded before.
+    /// Asks whether the roots can all have a bundle, with everything that was demanded before.
     pub(in super::super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> Asked {
-        let wanted: Vec<Lit> = wanted.iter().filter_map(|wish| self.guard(Key::Wanted(*wish))).collect();
+        let wanted: Vec<Lit> = wanted.iter().filter_map(|root| self.guard(Key::Wanted(*root))).collect();
         self.question(&wanted)
     }
 
@@ -32,10 +32,10 @@ impl Encoding {
         self.solver.value_lvl_0(lit) == lbool::FALSE
     }
 
-    /// Demands that the wishes have a bundle from now on.
+    /// Demands that the roots have a bundle from now on.
     pub(in super::super) fn demand(&mut self, wanted: &BTreeSet<usize>) {
-        for wish in wanted {
-            let guard = self.guard(Key::Wanted(*wish));
+        for root in wanted {
+            let guard = self.guard(Key::Wanted(*root));
             self.clause(None, guard);
         }
     }

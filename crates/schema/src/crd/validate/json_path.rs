@@ -5,6 +5,11 @@ use serde_json::Value;
 use super::super::{list, text};
 use crate::field::{Error, Path};
 
+/// Why a path of a schema leads nowhere, in the words that Kubernetes reports.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidJsonPath(String);
+
 const MOST_SELECTABLE: u64 = 8;
 
 /// A path in dot notation.
@@ -76,23 +81,23 @@ pub(super) fn selectable_fields(fields: &Value, schema: &Value, path: &Path, err
 }
 
 /// The schema that a path leads to: `.a.b`, and with `brackets` also `.a['b-c']`.
-pub(super) fn follow<'a>(json_path: &str, schema: &'a Value, brackets: bool) -> Result<&'a Value, String> {
-    let invalid = || "does not refer to a valid field".to_owned();
+pub(super) fn follow<'a>(json_path: &str, schema: &'a Value, brackets: bool) -> Result<&'a Value, InvalidJsonPath> {
+    let invalid = || InvalidJsonPath("does not refer to a valid field".to_owned());
     let mut schema = schema;
     let mut rest = json_path;
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
             if end == 0 {
-                return Err("unexpected end of JSON path".to_owned());
+                return Err(InvalidJsonPath("unexpected end of JSON path".to_owned()));
             }
             schema = schema["properties"].get(&after[..end]).ok_or_else(invalid)?;
             rest = &after[end..];
         } else if let Some(after) = rest.strip_prefix('[') {
             if !brackets {
-                return Err("array notation is not allowed".to_owned());
+                return Err(InvalidJsonPath("array notation is not allowed".to_owned()));
             }
-            let end = after.find(']').ok_or_else(|| "unexpected end of JSON path".to_owned())?;
+            let end = after.find(']').ok_or_else(|| InvalidJsonPath("unexpected end of JSON path".to_owned()))?;
             let name = after[..end].trim_matches(['\'', '"']);
             schema = match schema["properties"].get(name) {
                 Some(property) => property,
@@ -102,7 +107,7 @@ pub(super) fn follow<'a>(json_path: &str, schema: &'a Value, brackets: bool) -> 
             rest = &after[end + 1..];
         } else {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            return Err(format!("expected [ or . but got: {}", &rest[..end]));
+            return Err(InvalidJsonPath(format!("expected [ or . but got: {}", &rest[..end])));
         }
     }
     Ok(schema)

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use mainstay_catalog::{Index, Limits, MemorySource};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, DirectorySource, StoredCatalog};
-use mainstay_resolver::joint::{Problem, Wish, solve};
+use mainstay_resolver::joint::{Problem, Root, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Request, resolve};
 use serde_json::json;
 
@@ -57,8 +57,8 @@ impl Bench {
         let index = interdependent()?;
         let labels = BTreeMap::new();
         let catalogs = [CandidateCatalog { name: "all", labels: &labels, priority: 0, state: CatalogState::Content(&index) }];
-        let wishes: Vec<Wish> = (0..PACKAGES)
-            .map(|number| Wish {
+        let roots: Vec<Root> = (0..PACKAGES)
+            .map(|number| Root {
                 subject: format!("clusterextension {}", name(number)),
                 request: Request {
                     package: name(number),
@@ -67,7 +67,7 @@ impl Bench {
                 },
             })
             .collect();
-        let problem = Problem { wishes: &wishes, catalogs: &catalogs, provided: &[], add_missing: false, about: None };
+        let problem = Problem { roots: &roots, catalogs: &catalogs, provided: &[], add_missing: false, about: None };
         let took = median(ROUNDS, || {
             let begun = Instant::now();
             let components = solve(&problem);

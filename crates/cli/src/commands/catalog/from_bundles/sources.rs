@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use mainstay_bundle::Bundle;
+use mainstay_bundle::InvalidDocument;
 use mainstay_bundle::generate::{Description, Package, csv_of};
 use mainstay_catalog::author::{BundleInput, Mode};
 use mainstay_catalog_store::{Folder, FolderError, FolderLimits, Found, Links};
@@ -19,6 +20,11 @@ use mainstay_terminal::bundles::{self, Files};
 use mainstay_terminal::errors::Failure;
 
 use crate::commands::bundle;
+
+/// Why a file beside bundles cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidFile(pub(super) String);
 
 /// The file of a package's deprecations, beside its bundles.
 pub const DEPRECATIONS: &str = "deprecations.yaml";
@@ -136,7 +142,7 @@ pub fn read(root: &Path, mut doing: impl FnMut(&str)) -> Result<Sources, Failure
     for file in found.files.iter().filter(|path| is_package_file(path)) {
         match versions(file.parent().unwrap_or(root)) {
             Ok(versions) => places.extend(versions),
-            Err(problem) => sources.faults.push(Fault::new(file.clone(), problem)),
+            Err(problem) => sources.faults.push(Fault::new(file.clone(), problem.to_string())),
         }
     }
     let all = places.len();
@@ -157,7 +163,7 @@ pub fn read(root: &Path, mut doing: impl FnMut(&str)) -> Result<Sources, Failure
                 sources.modes.extend(packages.into_iter().map(|package| (package, mode)));
             }
             Ok(None) => {}
-            Err(problem) => sources.faults.push(Fault::new(file, problem)),
+            Err(problem) => sources.faults.push(Fault::new(file, problem.to_string())),
         }
     }
     Ok(sources)
@@ -191,16 +197,19 @@ impl Sources {
 }
 
 /// The value of `updateGraph` of a `ci.yaml`.
-fn mode(file: &Path) -> Result<Option<Mode>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    let document = mainstay_yaml::stream(&text).next().transpose().map_err(|error| error.to_string())?;
+fn mode(file: &Path) -> Result<Option<Mode>, InvalidFile> {
+    let text = std::fs::read_to_string(file).map_err(|error| InvalidFile(error.to_string()))?;
+    let document = mainstay_yaml::stream(&text).next().transpose().map_err(|error| InvalidFile(error.to_string()))?;
     let document = document.map(|document| document.value).unwrap_or_default();
     match document["updateGraph"].as_str() {
         None if document["updateGraph"].is_null() => Ok(None),
         Some("replaces-mode") => Ok(Some(Mode::Replaces)),
         Some("semver-mode") => Ok(Some(Mode::Semver)),
         Some("semver-skippatch-mode" | "semver-skippatch") => Ok(Some(Mode::SemverSkipPatch)),
-        _ => Err(format!("updateGraph: expected replaces-mode, semver-mode or semver-skippatch-mode, found {}", document["updateGraph"])),
+        _ => Err(InvalidFile(format!(
+            "updateGraph: expected replaces-mode, semver-mode or semver-skippatch-mode, found {}",
+            document["updateGraph"]
+        ))),
     }
 }
 
@@ -209,11 +218,11 @@ fn is_package_file(path: &Path) -> bool {
 }
 
 /// The folders of a package in the older layout that a channel leads to, with their generated annotations.
-fn versions(directory: &Path) -> Result<Vec<(PathBuf, Layout)>, String> {
-    let folder = Folder::open(directory, Links::Anywhere, LIMITS).map_err(|error| error.to_string())?;
+fn versions(directory: &Path) -> Result<Vec<(PathBuf, Layout)>, InvalidFile> {
+    let folder = Folder::open(directory, Links::Anywhere, LIMITS).map_err(|error| InvalidFile(error.to_string()))?;
     let mut beside = Files::new();
     let mut versions: BTreeMap<String, Files> = BTreeMap::new();
-    for (path, bytes) in files(&folder).map_err(|error| error.to_string())? {
+    for (path, bytes) in files(&folder).map_err(|error| InvalidFile(error.to_string()))? {
         match path.split_once('/') {
             Some((version, name)) => versions.entry(version.to_owned()).or_default().push((name.to_owned(), bytes)),
             None if is_package_file(Path::new(&path)) => beside.push((path, bytes)),
@@ -224,10 +233,11 @@ fn versions(directory: &Path) -> Result<Vec<(PathBuf, Layout)>, String> {
     versions.retain(|_, files| csv_of("", files).is_ok());
     let folders: Vec<(String, Files)> = versions.into_iter().collect();
     let shown = directory.display().to_string();
-    let package = Package::read(&shown, &beside, &folders)?;
+    let unreadable = |error: InvalidDocument| InvalidFile(error.to_string());
+    let package = Package::read(&shown, &beside, &folders).map_err(unreadable)?;
     let mut found = Vec::new();
     for (version, files) in folders {
-        let csv = csv_of(&format!("{shown}/{version}"), &files)?;
+        let csv = csv_of(&format!("{shown}/{version}"), &files).map_err(unreadable)?;
         let channels = package.channels_of(csv["metadata"]["name"].as_str().unwrap_or_default()).join(",");
         // A version that no channel leads to was never served.
         if !channels.is_empty() {

@@ -1,9 +1,9 @@
-//! What is installed is held in place, whatever becomes of catalogs and registries.
+//! Installed content is enforced, even when catalogs and registries are unavailable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use mainstay_objects::{ObjectRef, Patch};
 
-use crate::support::bench::{Bench, wish};
+use crate::support::bench::{Bench, cluster_extension};
 use crate::support::{catalog, catalog_object, condition, extension, place};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn installed() -> Bench {
     bench.catalog("test", "widgets", &[("1.0.0", &image)]).await;
     bench.account().await;
     bench.administrator().await;
-    bench.api.apply(wish("widgets", "widgets", None)).await;
+    bench.api.apply(cluster_extension("widgets", "widgets", None)).await;
     bench.installed("widgets", "1.0.0").await;
     bench
 }
@@ -127,7 +127,7 @@ async fn beside_a_broken_catalog() {
     bench.api.apply(broken.clone()).await;
     bench.api.until(&catalog("broken"), |object| condition(object, "Progressing")["reason"] == "Retrying").await;
     is_held(&bench, None).await;
-    let mut second = wish("second", "widgets", None);
+    let mut second = cluster_extension("second", "widgets", None);
     second["spec"]["namespace"] = json!("work");
     bench.api.apply(second).await;
     // It is chosen for, and fails only because the first has its objects.
