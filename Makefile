@@ -32,12 +32,12 @@ test: ## Everything that proves the project
 
 soak: ## The long proofs: power cuts, kills, faults, histories and attacks, for hours
 	cargo build --workspace --bins
-	cargo build --profile demo -p mainstay-cli # attacks are as large as they were found, and so is what meets them
+	cargo build --profile measured -p mainstay-cli # attacks are as large as they were found, and so is what meets them
 	for round in {1..20}; do PROPTEST_CASES=20000 cargo test --no-fail-fast $(PROPERTIES) -- --quiet; done
 	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
 	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-v1 --test olm-v1 crashes:: -- --show-output
 	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test e2e -- --show-output crash:: history::
-	for seed in {1..20}; do MAINSTAY_SOAK=1 SEED=$$seed MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo test -p mainstay-e2e --test hostile -- --show-output; done
+	for seed in {1..20}; do MAINSTAY_SOAK=1 SEED=$$seed MAINSTAY_BIN="$(abspath $(TARGET))/measured/mainstay" cargo test -p mainstay-e2e --test hostile -- --show-output; done
 
 setup: ## Get what is needed beside Rust, into .cache
 	@scripts/setup all
@@ -55,12 +55,12 @@ fmt: ## Format the sources
 	cargo fmt --all
 
 bench: ## Measure speed and size, write BENCHMARKS.md
-	cargo build --profile demo -p mainstay-cli
-	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md $(if $(wildcard $(BESIDE)),--beside $(BESIDE)) $(if $(OPM),--opm $(OPM))
+	cargo build --profile measured -p mainstay-cli
+	MAINSTAY_BIN="$(abspath $(TARGET))/measured/mainstay" cargo run --quiet --profile measured -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/measured/mainstay --out BENCHMARKS.md $(if $(wildcard $(BESIDE)),--beside $(BESIDE)) $(if $(OPM),--opm $(OPM))
 
 beside: ## Measure upstream's kube-apiserver with etcd here; `make bench` shows it beside
-	cargo build --profile demo -p mainstay-e2e --bin bench
-	@scripts/kube-apiserver beside $(TARGET)/demo/bench
+	cargo build --profile measured -p mainstay-e2e --bin bench
+	@scripts/kube-apiserver beside $(TARGET)/measured/bench
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (120) seconds; TARGETS names fewer
 	@scripts/fuzz $(TARGETS)

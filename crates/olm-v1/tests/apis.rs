@@ -65,7 +65,14 @@ async fn apis(broken: u16) -> Result<Vec<String>, String> {
         Ok::<_, Infallible>(Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap())
     });
     let client = Client::new(service, "default");
-    let observer = Observer { own: &client, account: None, bundles: &Nothing, policy: &Nothing, system_namespace: "olmv1-system" };
+    let observer = Observer {
+        own: &client,
+        account: None,
+        account_found: false,
+        bundles: &Nothing,
+        policy: &Nothing,
+        system_namespace: "olmv1-system",
+    };
     let extension = serde_json::from_value(json!({"metadata": {"name": "widgets"}, "spec": {"namespace": "work",
         "source": {"sourceType": "Catalog", "catalog": {"packageName": "widgets"}}}}));
     let mut snapshot = observer.begin(Arc::new(extension.unwrap()), FeatureGates::defaults(Profile::Up), false, Vec::new()).await;

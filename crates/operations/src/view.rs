@@ -170,6 +170,7 @@ impl<'s> ClusterView<'s> {
         Observer {
             own: &self.session.client,
             account: Some(&self.session.writer),
+            account_found: false,
             bundles: &self.bundles,
             policy: self,
             system_namespace: &self.settings.system_namespace,

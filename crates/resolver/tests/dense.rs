@@ -70,13 +70,13 @@ fn one_root_is_asked_about() {
     assert!(others.filter_map(|component| component.outcome.as_ref().err()).all(|conflict| conflict.facts.len() == 1));
 }
 
-/// More pigeons than holes: `root` and `also` require packages of which each requires a version of its own of one of too few others. Nothing but
+/// More pigeons than holes: `large` and `also` require packages of which each requires a version of its own of one of too few others. Nothing but
 /// trying shows that there is no way.
 fn pigeons(holes: usize) -> World {
     let mut text = "catalog main\nhealthy 1.0.0 @stable package=other:\">=1.0.0\"\nother 1.0.0 @stable\n".to_owned();
     let requires: String = (0..=holes).map(|pigeon| format!(" package=pigeon{pigeon}:\"1.0.0\"")).collect::<Vec<_>>().concat();
-    for root in ["root", "also"] {
-        writeln!(text, "{root} 1.0.0 @stable{requires}").unwrap();
+    for package in ["large", "also"] {
+        writeln!(text, "{package} 1.0.0 @stable{requires}").unwrap();
     }
     for pigeon in 0..=holes {
         let package =
@@ -87,7 +87,7 @@ fn pigeons(holes: usize) -> World {
             writeln!(text, "hole{hole} {}.0.0 @stable", pigeon + 1).unwrap();
         }
     }
-    text.push_str("add-missing\nroot first root\nroot second healthy\nroot third also\n");
+    text.push_str("add-missing\nroot first large\nroot second healthy\nroot third also\n");
     World::read(&text)
 }
 

@@ -1,7 +1,7 @@
 //! Clients that act as a ServiceAccount with short-lived tokens (OLM1-PERM-01).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +12,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::cluster::bearing;
 use crate::{Cluster, ConnectError, Env, Key};
 
 /// The requested lifetime of a token, in seconds.
@@ -19,8 +20,8 @@ const LIFE: i64 = 3_600;
 /// The remaining lifetime, in seconds, below which a token is renewed: a tenth.
 const RENEW: i64 = LIFE / 10;
 
-/// The clients that are cached. Accounts in frequent use are found again; a thousand idle ones do not keep a client each.
-const HELD: usize = 64;
+/// The tokens that are kept. Each takes a few KiB, and a request for a new one costs the server a signature.
+const HELD: usize = 2_048;
 
 /// An account that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,8 @@ pub struct Accounts {
     cluster: Cluster,
     client: Client,
     env: Env,
+    /// The connections of all accounts.
+    connections: Arc<OnceLock<Client>>,
     held: Arc<Mutex<HashMap<Key, CachedClient>>>,
 }
 
@@ -91,14 +94,14 @@ struct CachedClient {
 impl Accounts {
     /// Creates clients with tokens that `client` requests, whose identity may create them.
     pub fn new(cluster: Cluster, client: Client, env: Env) -> Self {
-        Self { cluster, client, env, held: Arc::default() }
+        Self { cluster, client, env, connections: Arc::default(), held: Arc::default() }
     }
 
     /// Returns a client that acts as the account.
     pub async fn client(&self, account: &Key) -> Result<Client, AccountError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
         let token_error = |source| AccountError::Token { account: account.clone(), source: Box::new(source) };
-        let found = api.get_opt(&account.name).await.map_err(token_error)?;
+        let found = api.get_metadata_opt(&account.name).await.map_err(token_error)?;
         let Some(found) = found else {
             self.held.lock().await.remove(account);
             return Err(AccountError::NotFound { account: account.clone() });
@@ -121,8 +124,7 @@ impl Accounts {
         let Some(status) = answer.status else {
             return Err(AccountError::NoToken { account: account.clone() });
         };
-        let client =
-            self.cluster.client_with_token(&status.token).map_err(|source| AccountError::Client { account: account.clone(), source })?;
+        let client = self.bearing(&status.token).map_err(|source| AccountError::Client { account: account.clone(), source })?;
         // A server may grant a shorter lifetime than requested.
         let until = status.expiration_timestamp.0;
         let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
@@ -137,6 +139,14 @@ impl Accounts {
         }
         held.insert(account.clone(), CachedClient { client: client.clone(), uid: found.uid(), until, lasts, used });
         Ok(client)
+    }
+
+    fn bearing(&self, token: &str) -> Result<Client, ConnectError> {
+        if let Some(connections) = self.connections.get() {
+            return bearing(connections, token);
+        }
+        let made = self.cluster.anonymous()?;
+        bearing(self.connections.get_or_init(|| made), token)
     }
 
     /// Returns the cached client of this same account, if its token is still valid.

@@ -65,6 +65,18 @@ pub enum ConnectError {
     /// The client rejects the configuration.
     #[error("a client cannot be made from the configuration")]
     Client(#[from] kube::Error),
+    /// The text is no token: it cannot be sent in a header.
+    #[error("the token cannot be sent")]
+    Token(#[from] http::header::InvalidHeaderValue),
+}
+
+/// The identity of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Identity {
+    /// That of this process.
+    Own,
+    /// None: requests carry one of their own, or are anonymous.
+    None,
 }
 
 impl Cluster {
@@ -119,29 +131,31 @@ impl Cluster {
 
     /// Creates a client with this process's own identity.
     pub fn client(&self) -> Result<Client, ConnectError> {
-        self.make(None, Manner::default())
+        self.make(Identity::Own, Manner::default())
+    }
+
+    /// Creates a client without any identity. Its connections serve every identity that [`bearing`] adds to it.
+    pub fn anonymous(&self) -> Result<Client, ConnectError> {
+        self.make(Identity::None, Manner::default())
     }
 
     /// Creates a client with no identity but that of `token`.
     pub fn client_with_token(&self, token: &str) -> Result<Client, ConnectError> {
-        self.make(Some(token), Manner::default())
+        bearing(&self.anonymous()?, token)
     }
 
-    fn make(&self, token: Option<&str>, manner: Manner) -> Result<Client, ConnectError> {
+    fn make(&self, own: Identity, manner: Manner) -> Result<Client, ConnectError> {
         match self {
             Self::Remote(config) => {
                 let mut config = Config::clone(config);
-                if let Some(token) = token {
-                    config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
+                if own == Identity::None {
+                    config.auth_info = kube::config::AuthInfo::default();
                 }
                 remote(config, manner)
             }
-            Self::Embedded { router, identity } => {
-                let bearer = token.and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
-                Ok(embedded(router.clone(), token.is_none().then_some(*identity), bearer, manner))
-            }
-            Self::Within(cluster, within) => cluster.make(token, Manner { within: *within, ..manner }),
-            Self::Guarded(cluster, gate) => cluster.make(token, Manner { gate: gate.clone(), ..manner }),
+            Self::Embedded { router, identity } => Ok(embedded(router.clone(), (own == Identity::Own).then_some(*identity), manner)),
+            Self::Within(cluster, within) => cluster.make(own, Manner { within: *within, ..manner }),
+            Self::Guarded(cluster, gate) => cluster.make(own, Manner { gate: gate.clone(), ..manner }),
         }
     }
 
@@ -153,6 +167,21 @@ impl Cluster {
             Self::Within(cluster, _) | Self::Guarded(cluster, _) => cluster.server(),
         }
     }
+}
+
+/// Returns a client that sends a token over another client's connections: a thousand accounts need no thousand handshakes.
+pub fn bearing(client: &Client, token: &str) -> Result<Client, ConnectError> {
+    let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))?;
+    bearer.set_sensitive(true);
+    let (namespace, client) = (client.default_namespace().to_owned(), client.clone());
+    let service = tower::service_fn(move |mut request: Request<KubeBody>| {
+        let (client, bearer) = (client.clone(), bearer.clone());
+        async move {
+            request.headers_mut().insert(header::AUTHORIZATION, bearer);
+            client.send(request).await
+        }
+    });
+    Ok(Client::new(service, namespace))
 }
 
 /// Returns the proxy that the kubeconfig names for its cluster; it takes precedence over the environment's.
@@ -193,21 +222,13 @@ fn remote(config: Config, manner: Manner) -> Result<Client, ConnectError> {
 /// The host of the embedded API, for metrics.
 const IN_PROCESS: &str = "in-process";
 
-fn embedded(
-    router: Router,
-    identity: Option<fn(&mut axum::http::Extensions)>,
-    bearer: Option<HeaderValue>,
-    Manner { within, gate }: Manner,
-) -> Client {
+fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, Manner { within, gate }: Manner) -> Client {
     let service = tower::service_fn(move |request: Request<KubeBody>| {
-        let (router, bearer) = (router.clone(), bearer.clone());
+        let router = router.clone();
         async move {
             let mut request = request.map(Body::new);
             if let Some(identity) = identity {
                 identity(request.extensions_mut());
-            }
-            if let Some(bearer) = bearer {
-                request.headers_mut().insert(header::AUTHORIZATION, bearer);
             }
             router.oneshot(request).await.map_err(|never: Infallible| match never {})
         }
@@ -245,5 +266,49 @@ impl<S: Service<Request<KubeBody>>> Service<Request<KubeBody>> for Named<S> {
     fn call(&mut self, mut request: Request<KubeBody>) -> S::Future {
         request.headers_mut().entry(header::USER_AGENT).or_insert_with(user_agent);
         self.0.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use axum::serve::ListenerExt as _;
+
+    use super::*;
+
+    /// OLM1-PERM-01, MS-OPS-04: all accounts use one connection after the other's answer, and each request carries its own token alone.
+    #[tokio::test]
+    async fn accounts_share_connections() {
+        let (seen, connections) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+        let (record, count) = (seen.clone(), connections.clone());
+        let answer = move |request: Request<Body>| {
+            let shown: Vec<String> =
+                request.headers().get_all(header::AUTHORIZATION).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+            record.lock().unwrap().push(shown.join(" and "));
+            std::future::ready("{}")
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = listener.tap_io(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+        let mut config = Config::new(format!("http://{address}").parse().unwrap());
+        config.auth_info.token = Some("own".to_owned().into());
+        let cluster = Cluster::Remote(Box::new(config));
+        let shared = cluster.anonymous().unwrap();
+        let ask = async |client: Client| client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await.unwrap();
+        for token in ["one", "two", "one"] {
+            ask(bearing(&shared, token).unwrap()).await;
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 1);
+        ask(shared).await;
+        ask(cluster.client().unwrap()).await;
+        assert_eq!(*seen.lock().unwrap(), ["Bearer one", "Bearer two", "Bearer one", "", "Bearer own"]);
+        assert!(matches!(bearing(&cluster.anonymous().unwrap(), "no\ntoken"), Err(ConnectError::Token(_))));
     }
 }

@@ -74,6 +74,8 @@ pub struct Observer<'a> {
     pub own: &'a Client,
     /// The extension's account, which reads its objects; `None` if it cannot be used.
     pub account: Option<&'a Writer>,
+    /// True if the extension's account was found when its client was made, a moment ago.
+    pub account_found: bool,
     /// The source of bundle images.
     pub bundles: &'a dyn BundleSource,
     /// The source of roles and bindings.
@@ -95,8 +97,11 @@ impl Observer<'_> {
         catalogs: Vec<CatalogFact>,
     ) -> Snapshot {
         let account = async {
-            let asked = self.account.is_some() && !ignore_service_account;
-            if asked { Some(self.account_exists(&extension).await) } else { None }
+            match self.account {
+                Some(_) if self.account_found => Some(Ok(true)),
+                Some(_) if !ignore_service_account => Some(self.account_exists(&extension).await),
+                _ => None,
+            }
         };
         let policy = async { if gates.on("PreflightPermissions") { Some(self.policy.index().await) } else { None } };
         let (history, account, policy) = tokio::join!(self.history(&extension), account, policy);

@@ -135,15 +135,16 @@ impl Extensions {
         let observer = Observer {
             own: self.writer.client(),
             account: account.as_ref().ok(),
+            account_found: account.is_ok() && !self.ignore_service_account,
             bundles: &bundles,
             policy: &self.policy,
             system_namespace: &self.system_namespace,
         };
         let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new()).await;
-        if let Err(error) = &account
-            && !matches!(error, AccountError::NotFound { .. })
-        {
-            snapshot.known.account = Some(Err(chain(error).into()));
+        match &account {
+            Err(AccountError::NotFound { .. }) => snapshot.known.account = Some(Ok(false)),
+            Err(error) => snapshot.known.account = Some(Err(chain(error).into())),
+            Ok(_) => {}
         }
         snapshot.known.now = Some(self.env.now_seconds());
         // An attempt in progress decides what is live. The installed version is held only if the attempt does not continue.

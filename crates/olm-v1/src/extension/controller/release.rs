@@ -23,6 +23,7 @@ impl Extensions {
         let observer = Observer {
             own: self.writer.client(),
             account: account.as_ref().ok(),
+            account_found: account.is_ok() && !self.ignore_service_account,
             bundles: &*self.bundles,
             policy: &self.policy,
             system_namespace: &self.system_namespace,

@@ -512,7 +512,7 @@ fn page(bench: &Bench, beside: &[Load]) -> String {
         .collect();
     format!(
         "# Benchmarks\n\n`make bench` measures and rewrites this file. Times are medians of {ROUNDS} rounds (installs: of 3), taken from outside the program; the\n\
-         catalogs are measured in a process of their own. Built with profile `demo` (no LTO); the release profile is a little faster.\n\n\
+         catalogs are measured in a process of their own. Built with profile `measured` (no LTO); the release profile is a little faster.\n\n\
          | what | measured | budget | holds |\n| --- | --- | --- | --- |\n{}\n\n{}\
          ## Requests\n\nConfigMaps of 1 KiB, keep-alive connections over TLS, server and client on the same machine, every write durable when it is answered, {} s each.\n\
          `make beside` puts the same load on upstream's kube-apiserver with Debian's etcd on the same machine: the last columns. (`bench --kubeconfig FILE --json FILE`\n\
