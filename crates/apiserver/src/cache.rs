@@ -165,7 +165,7 @@ impl Cache {
                     self.refill().await
                 }
                 error @ mainstay_store::Error::Remote { .. } => {
-                    tracing::warn!(%error, "the store can not be followed; trying again");
+                    tracing::warn!(%error, "the store cannot be followed; trying again");
                     tokio::time::sleep(PAUSE).await;
                     Ok(())
                 }
@@ -212,7 +212,7 @@ impl Cache {
         let (mut found, revision) = loop {
             match read_all(&*self.store).await {
                 Err(error @ mainstay_store::Error::Remote { .. }) => {
-                    tracing::warn!(%error, "the store can not be read; trying again");
+                    tracing::warn!(%error, "the store cannot be read; trying again");
                     tokio::time::sleep(PAUSE).await;
                 }
                 other => break other?,

@@ -100,7 +100,7 @@ async fn too_deep() {
         let refused = cluster.send("PATCH", &format!("{one}?fieldManager=test"), &[("content-type", kind)], body).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{kind}: {}", &refused.text[..refused.text.len().min(200)]);
     }
-    // What is built up step by step ends before it can not be read any more.
+    // What is built up step by step ends before it cannot be read any more.
     let path = |depth: usize| format!("/spec{}", "/a".repeat(depth));
     let value: Value = serde_json::from_str(&nested(90)).unwrap();
     let refused = cluster.patch(&one, "json", json!([{"op": "replace", "path": path(100), "value": value}])).await;

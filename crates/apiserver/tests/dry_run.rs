@@ -100,7 +100,7 @@ async fn every_verb() {
     }
 }
 
-/// KAPI-ADM-01: webhooks that may have effects can not be configured, so that no dry run ever meets one.
+/// KAPI-ADM-01: webhooks that may have effects cannot be configured, so that no dry run ever meets one.
 #[tokio::test(flavor = "multi_thread")]
 async fn side_effects_are_refused() {
     for side_effects in ["Some", "Unknown"] {

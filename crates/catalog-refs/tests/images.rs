@@ -55,7 +55,7 @@ async fn images_are_pulled_once() {
         let counts = registry.counts();
         reads.push((counts.manifest_reads, counts.blob_reads));
     }
-    assert_eq!(reads, [(2, 2), (4, 2), (4, 2), (4, 2)], "the manifest of a tag may have changed, the rest can not");
+    assert_eq!(reads, [(2, 2), (4, 2), (4, 2), (4, 2)], "the manifest of a tag may have changed, the rest cannot");
 
     // Files of bundles come the same way.
     pull_files(&client().unwrap(), &by_digest).await.unwrap();

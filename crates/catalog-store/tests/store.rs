@@ -48,7 +48,7 @@ fn put_and_open() {
     assert_eq!(next.modified(), stored.modified());
 }
 
-/// OLM1-CAT-07: a catalog that can not be loaded leaves nothing behind and does not disturb what is there.
+/// OLM1-CAT-07: a catalog that cannot be loaded leaves nothing behind and does not disturb what is there.
 #[test]
 fn failed_put_changes_nothing() {
     let root = tempfile::tempdir().unwrap();

@@ -63,7 +63,7 @@ pub enum ComposeError {
     #[error("{0}")]
     Shape(String),
     /// A name cannot be that of a folder.
-    #[error("{what} {name:?} can not name a folder; use letters, digits, `-`, `_` and `.`, beginning with a letter or digit")]
+    #[error("{what} {name:?} cannot name a folder; use letters, digits, `-`, `_` and `.`, beginning with a letter or digit")]
     Name {
         /// The object with that name.
         what: &'static str,

@@ -16,7 +16,7 @@ pub struct SourceError {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The source could not provide a file.
-    #[error("catalog can not be read: {0}")]
+    #[error("catalog cannot be read: {0}")]
     Source(#[from] SourceError),
     /// The bytes are not JSON.
     #[error("{path}:{line}: not valid JSON: {reason}")]

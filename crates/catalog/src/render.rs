@@ -43,7 +43,7 @@ pub enum RenderError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The output reports an error.
-    #[error("catalog can not be written: {0}")]
+    #[error("catalog cannot be written: {0}")]
     Write(#[source] io::Error),
 }
 

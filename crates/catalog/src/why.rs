@@ -269,7 +269,7 @@ fn reasons(updates: &Updates<'_>, from: &End, to: usize, reachable: &[usize]) ->
     reasons.push(match (&entry.skip_range, &from.version) {
         (None, _) => format!("{name} has no skipRange"),
         (Some(range), version) => match (CatalogRange::parse(range), version) {
-            (Err(error), _) => format!("skipRange {range:?} of {name} can not be read: {error}"),
+            (Err(error), _) => format!("skipRange {range:?} of {name} cannot be read: {error}"),
             (Ok(_), None) => format!("skipRange {range:?} of {name} is about versions, and that of {} is not known", from.shown()),
             (Ok(_), Some(version)) => format!("skipRange {range:?} of {name} does not contain {version}"),
         },
@@ -288,7 +288,7 @@ fn fate(updates: &Updates<'_>, name: &str, reachable: &[usize]) -> &'static str 
     match updates.position(name) {
         None => ", which is not in the channel",
         Some(at) if reachable.contains(&at) => "",
-        Some(_) => ", which can not be reached either",
+        Some(_) => ", which cannot be reached either",
     }
 }
 

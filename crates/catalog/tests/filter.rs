@@ -256,7 +256,7 @@ fn the_rest_of_a_package() {
     assert_eq!(found.others.len(), 1);
 }
 
-/// CATLG-35: the configuration file says the same as the command line, and what it can not say is an error.
+/// CATLG-35: the configuration file says the same as the command line, and what it cannot say is an error.
 #[test]
 fn configuration() {
     let text =

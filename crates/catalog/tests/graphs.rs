@@ -52,7 +52,7 @@ fn upstreams_drawing_of_a_real_catalog() {
     }
 }
 
-/// CATLG-49: what can not be drawn, in upstream's words.
+/// CATLG-49: what cannot be drawn, in upstream's words.
 #[test]
 fn upstreams_refusals() {
     let bundle = |properties: &str| {

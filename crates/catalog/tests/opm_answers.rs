@@ -20,7 +20,7 @@ struct Answer {
 
 /// Where the answers differ, and why.
 const OTHERWISE: &[(&str, &str)] = &[
-    ("skiprange", "CATLG-25, and a recorded answer: a skip range that can not be read is refused"),
+    ("skiprange", "CATLG-25, and a recorded answer: a skip range that cannot be read is refused"),
     ("dep-noschema", "CATLG-24: upstream mixes up the two values of its message"),
     ("prop-null", "CATLG-11: the value of a property is not null"),
     ("prop-notype", "CATLG-11: the type of a property is not empty"),

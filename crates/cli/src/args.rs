@@ -119,7 +119,7 @@ pub enum Command {
     Describe(describe::Arguments),
     /// What a change would do, before it happens
     Plan(plan::Arguments),
-    /// Do what a saved plan says, if the world is still as it was
+    /// Apply a saved plan, unless the cluster changed since
     ApplyPlan(apply_plan::Arguments),
     /// Approve a change that waits for it
     Approve(approve::Arguments),
@@ -131,7 +131,7 @@ pub enum Command {
     Rollback(rollback::Arguments),
     /// Wait until an extension or a catalog is as wanted
     Wait(wait::Arguments),
-    /// Run the loops against an existing cluster
+    /// Run the controllers against an existing cluster
     Run(run::Arguments),
     /// Install mainstay into a cluster
     Deploy(deploy::Arguments),

@@ -113,7 +113,7 @@ fn what_is_added_as_json() {
     assert_eq!(found["refused"], json!([]));
 }
 
-/// MS-EXPL-01, MS-EXPL-05, OLM1-OWN-02: exit code 4 and the facts for who can not be met; the others are answered.
+/// MS-EXPL-01, MS-EXPL-05, OLM1-OWN-02: exit code 4 and the facts for who cannot be met; the others are answered.
 #[test]
 fn conflicts() {
     let missing = "kite 1.0.0 requires package wind >=1.0.0, which no catalog has";

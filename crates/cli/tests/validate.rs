@@ -75,7 +75,7 @@ fn everything() {
     assert!(finding["fix"].as_str().is_some_and(|fix| !fix.is_empty()));
 }
 
-/// CATLG-22: what is no directory, and what can not be loaded, is refused in the same two ways.
+/// CATLG-22: what is no directory, and what cannot be loaded, is refused in the same two ways.
 #[test]
 fn not_to_be_loaded() {
     let directory = catalog(&[("a.json", "{\"schema\": \"olm.package\",\n \"name\": }\n")]);

@@ -204,7 +204,7 @@ fn many_nodes() {
     assert_eq!(text(&picture, &plain()).unwrap().lines().filter(|line| line.contains('\u{25cf}')).count(), 500);
 }
 
-/// MS-EXPL-03: what can not be drawn is refused with the reason.
+/// MS-EXPL-03: what cannot be drawn is refused with the reason.
 #[test]
 fn refusals() {
     let lost = picture(2, &[(0, 5, 0)]);

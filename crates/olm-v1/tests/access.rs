@@ -326,7 +326,7 @@ async fn every_field_is_checked() {
     api.close().await;
 }
 
-/// OLM1-API-01: what can not be changed, and what can; the status is checked as the spec is.
+/// OLM1-API-01: what cannot be changed, and what can; the status is checked as the spec is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn some_fields_never_change() {
     let api = Api::start().await;

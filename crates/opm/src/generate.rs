@@ -21,7 +21,7 @@ pub enum Commands {
 Write the Dockerfile of a file-based catalog.
 
 It lies beside the catalog's directory and has its name with .Dockerfile behind it; one that exists is not changed. Of a label that is
-given twice the last value counts. The builder image needs opm, so it can not be scratch.")]
+given twice the last value counts. The builder image needs opm, so it cannot be scratch.")]
     Dockerfile(Dockerfile),
 }
 

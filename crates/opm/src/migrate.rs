@@ -84,7 +84,7 @@ fn write(catalog: &Catalog, directory: &Path, format: Format) -> std::io::Result
     for (package, catalog) in by_package(catalog) {
         // Names of packages have been checked, but a database comes from outside.
         if package == ".." || package == "." || package.contains(['/', '\0']) {
-            return Err(std::io::Error::other(format!("package {package:?} can not be the name of a folder")));
+            return Err(std::io::Error::other(format!("package {package:?} cannot be the name of a folder")));
         }
         let folder = directory.join(&package);
         std::fs::create_dir_all(&folder)?;

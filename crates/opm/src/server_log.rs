@@ -95,7 +95,7 @@ impl TerminationLog {
     pub fn write(&self, reason: &str, log: &ServerLog) {
         let Some(mut file) = self.0.as_ref() else { return };
         if let Err(error) = file.write_all(format!("{reason}\n").as_bytes()) {
-            log.write(Level::Warning, "termination log can not be written", &[("error", &error.to_string())]);
+            log.write(Level::Warning, "termination log cannot be written", &[("error", &error.to_string())]);
         }
     }
 }

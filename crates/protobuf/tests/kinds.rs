@@ -215,7 +215,7 @@ proptest! {
     }
 }
 
-/// KAPI-SRV-07: short bytes can not stand for gigabytes: a list of empty items is refused by the limit of values.
+/// KAPI-SRV-07: short bytes cannot stand for gigabytes: a list of empty items is refused by the limit of values.
 #[test]
 fn memory_is_bounded() {
     let bomb = |api_version: &str, kind: &str, item: &[u8]| {

@@ -64,7 +64,7 @@ pub fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Ve
             }
             CatalogState::Unavailable => "is switched off".to_owned(),
             CatalogState::NotServing => "is not being served".to_owned(),
-            CatalogState::Failed(reason) | CatalogState::Broken { reason, .. } => format!("can not be read: {reason}"),
+            CatalogState::Failed(reason) | CatalogState::Broken { reason, .. } => format!("cannot be read: {reason}"),
         };
         if request.selector.as_ref().is_none_or(|selector| selector.matches(catalog.labels)) {
             let text = format!("catalog {} {reason}, so what it has is not known", catalog.name);

@@ -127,7 +127,7 @@ fn successors() {
     assert_eq!(of("1.3.0", chain), "1.3.0@cat", "stays");
     assert_eq!(one(&Request { installed: installed("1.1.0"), channels: vec!["stable".into()], ..app() }, chain), "1.2.0@cat");
     let broken_range = "1.0.0 @stable\n2.0.0 @stable range=\"<v2.0.0\"";
-    assert_eq!(of("1.0.0", broken_range), "1.0.0@cat", "a range that can not be read contains nothing");
+    assert_eq!(of("1.0.0", broken_range), "1.0.0@cat", "a range that cannot be read contains nothing");
     assert_eq!(
         of("9.0.0", chain),
         "error upgrading from currently installed version \"9.0.0\": no bundles found for package \"app\"",
@@ -202,7 +202,7 @@ fn across_catalogs() {
     assert_eq!(answer(&Request { version: Some("2.x".into()), ..app() }, &[("a", 0, &new), ("b", 0, &old)]), "2.0.0@a");
 }
 
-/// OLM1-SEL-02, OLM1-SEL-03, OLM1-SEL-05, OLM1-CAT-09: selection of catalogs, and catalogs that can not answer.
+/// OLM1-SEL-02, OLM1-SEL-03, OLM1-SEL-05, OLM1-CAT-09: selection of catalogs, and catalogs that cannot answer.
 #[test]
 fn candidate_catalogs() {
     let (old, new) = (universe("1.0.0 @stable"), universe("2.0.0 @stable"));
@@ -339,7 +339,7 @@ fn dependencies() {
     assert_eq!(refusal.hints[0].to_string(), "with version \"1.0.0\" it would be app.v1.0.0 (1.0.0) from catalog cat");
 }
 
-/// OLM1-SEL-01, OLM1-SEL-12: a bundle whose version can not be read is the last choice, and is refused by name.
+/// OLM1-SEL-01, OLM1-SEL-12: a bundle whose version cannot be read is the last choice, and is refused by name.
 #[test]
 fn unreadable_versions() {
     assert_eq!(one(&app(), "v1 @stable\n0.0.1-alpha @stable"), "0.0.1-alpha@cat");

@@ -243,7 +243,7 @@ fn edge_cases_of_ranges() {
     check("upg-10-edge-cases.txt");
 }
 
-/// OLM1-UPG-03, OLM1-UPG-10, OLM1-SEL-12: pre-releases, build metadata, versions that can not be read.
+/// OLM1-UPG-03, OLM1-UPG-10, OLM1-SEL-12: pre-releases, build metadata, versions that cannot be read.
 #[test]
 fn order_of_versions() {
     check("upg-10-order.txt");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
-    #[error("can not listen on {address}")]
+    #[error("cannot listen on {address}")]
     Bind {
         /// The requested address.
         address: SocketAddr,
@@ -15,7 +15,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A certificate or key file cannot be read.
-    #[error("can not read {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -31,6 +31,6 @@ pub enum Error {
         detail: String,
     },
     /// Certificate and key do not match, or use an unsupported feature.
-    #[error("serving certificate can not be used")]
+    #[error("serving certificate cannot be used")]
     Certificate(#[source] rustls::Error),
 }

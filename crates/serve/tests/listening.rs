@@ -143,7 +143,7 @@ async fn drains_and_cuts() {
 async fn address_in_use() {
     let first = Server::bind(ANY_PORT).await.unwrap();
     let error = Server::bind(first.address()).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("can not listen on {}", first.address()));
+    assert_eq!(error.to_string(), format!("cannot listen on {}", first.address()));
 }
 
 /// KAPI-SRV-06: a head that never ends, one without end and an answer that nobody reads cost a connection no longer than the limits.

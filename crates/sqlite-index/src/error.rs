@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened, read or written.
-    #[error("{path}: the file can not be used")]
+    #[error("{path}: the file cannot be used")]
     Io {
         /// The file.
         path: PathBuf,

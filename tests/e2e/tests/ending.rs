@@ -111,7 +111,7 @@ fn writes_in_flight_are_answered() {
         for _ in 0..HELD {
             gate.come.recv().await.unwrap();
         }
-        // Others write one after the other until they can not.
+        // Others write one after the other until they cannot.
         let (told, mut count) = watch::channel(0);
         let writers: Vec<_> = (0..8)
             .map(|writer| {

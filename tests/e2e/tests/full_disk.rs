@@ -34,7 +34,7 @@ impl Small {
         let size = format!("size={DISK}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&disk).stderr(Stdio::null()).status();
         if !mounted.is_ok_and(|status| status.success()) {
-            skip("a small disk can not be mounted here (that takes root)");
+            skip("a small disk cannot be mounted here (that takes root)");
             return None;
         }
         let mut small = Self { cluster, disk };

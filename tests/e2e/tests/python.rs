@@ -26,7 +26,7 @@ fn patches() {
     check("patches", CONTROLLERS);
 }
 
-/// KAPI-CLIENT-02, KAPI-WATCH-01: a watch resumes where another one ended, ends in time, and says when it can not begin.
+/// KAPI-CLIENT-02, KAPI-WATCH-01: a watch resumes where another one ended, ends in time, and says when it cannot begin.
 #[test]
 fn watches() {
     check("watches", CONTROLLERS);

@@ -148,7 +148,7 @@ fn caches() {
     assert!(without.contains("--cache-dir must be specified with --cache-enforce-integrity"), "{without}");
 }
 
-/// CATLG-45: what can not be served says why, on stderr and in the termination log, with exit code 1.
+/// CATLG-45: what cannot be served says why, on stderr and in the termination log, with exit code 1.
 #[test]
 fn refusals() {
     let folder = tempfile::tempdir().unwrap();

@@ -33,9 +33,9 @@ pub fn databases(data: &[u8]) {
     }
     let Ok(catalog) = IndexDatabase::open_limited(&path, LIMITS).and_then(|database| database.to_catalog()) else { return };
     let mut lines = Vec::new();
-    assert!(render(&catalog, Format::JsonLines, &mut lines).is_ok(), "a catalog that can not be written");
+    assert!(render(&catalog, Format::JsonLines, &mut lines).is_ok(), "a catalog that cannot be written");
     let again = Catalog::load(&MemorySource::of("catalog.json", lines), &CatalogLimits::default());
-    assert!(again.is_ok_and(|again| again.bundles.len() == catalog.bundles.len()), "a catalog that can not be read again");
+    assert!(again.is_ok_and(|again| again.bundles.len() == catalog.bundles.len()), "a catalog that cannot be read again");
 }
 
 fn insert(path: &Path, text: &str) -> rusqlite::Result<()> {

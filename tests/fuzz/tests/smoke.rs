@@ -143,7 +143,7 @@ smoke! {
     catalog_indexes,
     /// OLM1-FBC-10: versions print as they were read, and ranges of both dialects are refused or hold.
     version_ranges,
-    /// CATLG-35, CATLG-66: selections and compositions are read or refused, and name folders that can not lead elsewhere.
+    /// CATLG-35, CATLG-66: selections and compositions are read or refused, and name folders that cannot lead elsewhere.
     selections,
     /// CATLG-35: any catalog can be looked at; what is filtered from one is valid.
     catalog_looks,

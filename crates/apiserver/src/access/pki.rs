@@ -34,7 +34,7 @@ const LEAF_DAYS: i64 = 365;
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// A file cannot be read.
-    #[error("can not read {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum PkiError {
         source: std::io::Error,
     },
     /// A file cannot be written.
-    #[error("can not write {}", path.display())]
+    #[error("cannot write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum PkiError {
         expired: Timestamp,
     },
     /// A file holds something that cannot be used.
-    #[error("{} can not be used: {detail}", path.display())]
+    #[error("{} cannot be used: {detail}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -74,7 +74,7 @@ pub enum PkiError {
         detail: String,
     },
     /// A key cannot be used.
-    #[error("{what} can not be used: {detail}")]
+    #[error("{what} cannot be used: {detail}")]
     Key {
         /// Its name.
         what: &'static str,
@@ -82,7 +82,7 @@ pub enum PkiError {
         detail: String,
     },
     /// A certificate cannot be made.
-    #[error("can not make the certificate of {subject}")]
+    #[error("cannot make the certificate of {subject}")]
     Make {
         /// For whom.
         subject: String,

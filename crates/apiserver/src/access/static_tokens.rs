@@ -12,7 +12,7 @@ const MAX_LINES: usize = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     /// It cannot be read.
-    #[error("can not read {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

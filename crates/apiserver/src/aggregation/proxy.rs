@@ -75,7 +75,7 @@ pub async fn forward(
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let Some(client) = client else {
-            return refuse(StatusCode::BAD_REQUEST, "the connection of the client can not change its protocol");
+            return refuse(StatusCode::BAD_REQUEST, "the connection of the client cannot change its protocol");
         };
         let server = hyper::upgrade::on(&mut response);
         tokio::spawn(join(client, server, closing.clone(), place));
@@ -138,7 +138,7 @@ fn headers(parts: &Parts, path: &str, user: &UserInfo) -> Result<HeaderMap, &'st
     for name in names {
         headers.remove(name);
     }
-    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| "the user's name can not be sent in a header");
+    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| "the user's name cannot be sent in a header");
     headers.insert(USER, value(&user.name)?);
     if !user.uid.is_empty() {
         headers.insert(UID, value(&user.uid)?);
@@ -147,7 +147,7 @@ fn headers(parts: &Parts, path: &str, user: &UserInfo) -> Result<HeaderMap, &'st
         headers.append(GROUP, value(group)?);
     }
     for (key, values) in &user.extra {
-        let name = HeaderName::try_from(format!("{EXTRA}{}", escape(key))).map_err(|_| "the user's extra can not be sent in a header")?;
+        let name = HeaderName::try_from(format!("{EXTRA}{}", escape(key))).map_err(|_| "the user's extra cannot be sent in a header")?;
         for one in values {
             headers.append(name.clone(), value(one)?);
         }

@@ -185,7 +185,7 @@ def autoscalers(count):
 # Events.
 
 def event(r, version, name):
-    """Most of an event can not be changed; who owns it can."""
+    """Most of an event cannot be changed; who owns it can."""
     core = version == "v1"
     fixed = random.Random(name)
     names = {"regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent"}

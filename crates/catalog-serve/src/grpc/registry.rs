@@ -32,7 +32,7 @@ fn unknown(text: impl std::fmt::Display) -> Status {
 
 impl From<ServeError> for Status {
     fn from(error: ServeError) -> Self {
-        tracing::error!(%error, "registry: a bundle of the catalog can not be sent");
+        tracing::error!(%error, "registry: a bundle of the catalog cannot be sent");
         unknown(error)
     }
 }

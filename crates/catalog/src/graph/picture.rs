@@ -143,7 +143,7 @@ fn drawn(graph: &UpdateGraph<'_>, node: &GraphNode<'_>, ways: &UpdatePaths) -> N
     }
     match node.place {
         Place::Entry => {}
-        Place::EntryWithoutBundle => details.push("no bundle blob: can not be installed".to_owned()),
+        Place::EntryWithoutBundle => details.push("no bundle blob: cannot be installed".to_owned()),
         Place::Outside => details.push("not in this channel".to_owned()),
     }
     if let Some(range) = node.skip_range {

@@ -110,6 +110,6 @@ fn ranges(bundle: &Bundle, here: Subject<'_>, report: &mut Report<'_>) {
         visit(&need, &mut found);
     }
     for (package, problem) in found {
-        report.add(Rule::DependencyRange, here, format!("the range of package {package} can not be read: {problem}"));
+        report.add(Rule::DependencyRange, here, format!("the range of package {package} cannot be read: {problem}"));
     }
 }

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 63;
 pub(super) fn check(package: &Subjects<'_>, channel: &Channel, report: &mut Report<'_>) {
     let name = channel.name.as_str();
     if !is_label(name) {
-        report.add(Rule::ChannelName, Subject::channel(package.name, name), format!("name {name:?} can not be a value of a label"));
+        report.add(Rule::ChannelName, Subject::channel(package.name, name), format!("name {name:?} cannot be a value of a label"));
     }
     let updates = Updates::of(channel, &package.versions);
     // Without exactly one head, paths have no target; validation reports that.

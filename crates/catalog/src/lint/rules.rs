@@ -114,7 +114,7 @@ rules! {
     MetadataMissing, "metadata-missing", Warning, "The head has no metadata for consoles",
         "Without olm.csv.metadata or the CSV in olm.bundle.object, consoles know neither display name nor description, and OLM classic has no CSV to serve.",
         "render the bundle again with `mainstay opm render`";
-    MetadataBroken, "metadata-broken", Warning, "The head's metadata can not be read",
+    MetadataBroken, "metadata-broken", Warning, "The head's metadata cannot be read",
         "A field has another type than the CSV defines, so consoles fail or leave it out.",
         "correct the CSV and publish a new bundle";
     DisplayNameMissing, "display-name-missing", Warning, "The head has no display name",
@@ -139,7 +139,7 @@ rules! {
         "A tag can be moved, and disconnected clusters mirror images by digest.",
         "refer to images by digest in the CSV";
     RelatedImagesMissing, "related-images-missing", Warning, "A bundle lists no related images",
-        "Mirroring copies what relatedImages lists; without it a disconnected cluster can not run the operator.",
+        "Mirroring copies what relatedImages lists; without it a disconnected cluster cannot run the operator.",
         "render the bundle again with `mainstay opm render`, which fills the list";
     ImageShared, "image-shared", Warning, "Several bundles have one image",
         "An image holds one bundle, so at least one of the names is wrong.",
@@ -148,10 +148,10 @@ rules! {
         "People read the version from the name (NAME.vVERSION); OLM takes the one in olm.package.",
         "name the bundle after its version";
     MinKubeVersion, "min-kube-version", Warning, "minKubeVersion is not a version",
-        "OLM can not compare it with the cluster's version and refuses the bundle.",
+        "OLM cannot compare it with the cluster's version and refuses the bundle.",
         "write it as 1.28.0";
     MaxOpenShiftVersion, "max-openshift-version", Warning, "olm.maxOpenShiftVersion is not a version",
-        "The platform can not compare it with its own version, and blocks its own updates.",
+        "The platform cannot compare it with its own version, and blocks its own updates.",
         "write it as \"4.19\"";
     UnknownProperty, "unknown-property", Warning, "A property type of olm.* is not known",
         "olm.* is reserved. A misspelt type is ignored without a word.",
@@ -165,17 +165,17 @@ rules! {
     LargeBlob, "large-blob", Warning, "A blob is larger than 4 MiB",
         "Clients of the registry API refuse messages above 4 MiB unless told otherwise.",
         "migrate olm.bundle.object properties, and shorten what the CSV holds (alm-examples, icons)";
-    DependencyRange, "dependency-range", Error, "The range of a dependency can not be read",
-        "OLM can not resolve the bundle.",
+    DependencyRange, "dependency-range", Error, "The range of a dependency cannot be read",
+        "OLM cannot resolve the bundle.",
         "write the range in the catalogs' dialect, for example \">=1.2.0 <2.0.0\"";
     DependencyMissing, "dependency-missing", Warning, "Nothing in the catalog satisfies a dependency",
-        "Unless another catalog on the cluster provides it, the bundle can not be installed.",
+        "Unless another catalog on the cluster provides it, the bundle cannot be installed.",
         "add a package that provides it, or tell users which catalog has it";
     DependencyCycle, "dependency-cycle", Info, "Packages need each other",
         "None of them can be installed or removed on its own.",
         "take out the dependency that is not essential";
     ApiProviders, "api-providers", Warning, "Several packages provide one API",
-        "They can not be installed together on one cluster, and a dependency on the API does not say which one is meant.",
+        "They cannot be installed together on one cluster, and a dependency on the API does not say which one is meant.",
         "make sure that this is meant, for example by deprecating one of the packages";
     DeprecatedHead, "deprecated-head", Warning, "The head of a channel is deprecated, the channel is not",
         "New installations from the channel begin with a warning and have nothing to update to.",
@@ -190,7 +190,7 @@ rules! {
         "What is resolved, shown and mirrored is not what gets installed.",
         "render the bundle again, or publish what was changed as a new bundle";
     BundleUnread, "bundle-unread", Error, "A bundle could not be compared",
-        "Its image or directory can not be read, so it can not be installed either.",
+        "Its image or directory cannot be read, so it cannot be installed either.",
         "publish the bundle image, or correct the reference";
 }
 

@@ -50,7 +50,7 @@ fn ways_and_reasons() {
     assert!(told[0].starts_with("stable: p.v1.1.0 is not newer than p.v2.0.0; updates go upwards"), "{told:?}");
     assert_eq!(hints, Vec::<String>::new());
     let (told, hints) = way("0.1.0", Some("2.0.0"), &["stable"]);
-    assert!(told[0].contains("p.v2.0.0 replaces p.v1.1.0, which can not be reached either"), "{told:?}");
+    assert!(told[0].contains("p.v2.0.0 replaces p.v1.1.0, which cannot be reached either"), "{told:?}");
     assert_eq!(hints, ["from p.v1.0.0 channel stable leads to p.v2.0.0"]);
     // Two channels, one after the other.
     blobs[1]["entries"] = json!([entry("1.1.0", "", &[], ""), entry("2.0.0", "1.1.0", &[], "")]);

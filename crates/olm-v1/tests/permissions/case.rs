@@ -27,7 +27,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Renders a bundle in the first mode that it supports; `None` where it can not be read or rendered.
+    /// Renders a bundle in the first mode that it supports; `None` where it cannot be read or rendered.
     pub fn of(name: &str, files: &bundles::Files, number: usize, uid: &str) -> Option<Self> {
         let bundle = Bundle::read(files).ok()?;
         let (extension, work, watched) = (format!("e{number}"), format!("work-{number}"), format!("watched-{number}"));

@@ -94,7 +94,7 @@ fn plain(name: &str) -> Result<&str, Failure> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(_)), None) if !name.ends_with('/') => Ok(name),
-        _ => Err(Failure::new(Exit::Failed, "index", format!("{name:?} can not be the name of a folder"))),
+        _ => Err(Failure::new(Exit::Failed, "index", format!("{name:?} cannot be the name of a folder"))),
     }
 }
 

@@ -84,7 +84,7 @@ impl FactKind {
 impl Conflict {
     /// The conflict of a root whose explanation was not requested.
     pub(super) fn untold(subject: &str, package: &str) -> Self {
-        let text = format!("{subject} can not have a bundle of package {package} together with the others");
+        let text = format!("{subject} cannot have a bundle of package {package} together with the others");
         Self { facts: vec![Fact { kind: FactKind::Wanted, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
     }
 

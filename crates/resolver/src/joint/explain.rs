@@ -196,14 +196,14 @@ impl Telling<'_, '_> {
                 let (stays, _) = self.named(self.staying(*root));
                 let text = match &self.input.asked[*root] {
                     Err(refusal) => format!("{} stays at {stays}, because: {refusal}", subject(*root)),
-                    Ok(_) => format!("{} can not be met itself and stays at {stays}", subject(*root)),
+                    Ok(_) => format!("{} cannot be met itself and stays at {stays}", subject(*root)),
                 };
                 of(FactKind::Stays, *root, text)
             }
             Key::Absent(root) => {
                 let reason = match &self.input.asked[*root] {
                     Err(refusal) => refusal.to_string(),
-                    Ok(_) => "it can not be met itself".to_owned(),
+                    Ok(_) => "it cannot be met itself".to_owned(),
                 };
                 of(
                     FactKind::Refused,
@@ -223,7 +223,7 @@ impl Telling<'_, '_> {
                 let (names, several) = self.named(self.of_package(package).filter(broken));
                 bare(
                     FactKind::Requirement,
-                    format!("{names} {} a dependency that can not be met: {reason}", if several { "have" } else { "has" }),
+                    format!("{names} {} a dependency that cannot be met: {reason}", if several { "have" } else { "has" }),
                 )
             }
             Key::OneProvider(kind) => {

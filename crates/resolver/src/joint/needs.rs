@@ -121,7 +121,7 @@ impl Targets<'_> {
 
 /// Reads the needs of one property; none if its type declares no need. The error is the reason why it cannot be read.
 pub(crate) fn read(property: PropertyFacts<'_>) -> Result<Vec<Need>, InvalidConstraint> {
-    let wrong = |reason: &dyn fmt::Display| InvalidConstraint(format!("property {} can not be read: {reason}", property.kind));
+    let wrong = |reason: &dyn fmt::Display| InvalidConstraint(format!("property {} cannot be read: {reason}", property.kind));
     let single = |rule: Rule| vec![Need { rule, forbids: false, message: None }];
     match property.kind {
         "olm.package.required" => {

@@ -91,7 +91,7 @@ pub fn check(operations: &[Operation]) -> Result<(), Vec<usize>> {
     Err(best)
 }
 
-/// The states that an operation can lead to; none where the answer can not have been given.
+/// The states that an operation can lead to; none where the answer cannot have been given.
 fn step(state: State, operation: &Operation) -> Vec<State> {
     let fits = |wanted: Option<Revision>| match (wanted, state) {
         (None, Some(_)) => true,
@@ -133,7 +133,7 @@ mod tests {
         Operation { begin, end, ask, told }
     }
 
-    /// The checker itself: histories that a correct server can produce, and ones that it can not.
+    /// The checker itself: histories that a correct server can produce, and ones that it cannot.
     #[test]
     fn good_histories_pass_and_bad_ones_do_not() {
         use Ask::{Create, Delete, Get, Update};

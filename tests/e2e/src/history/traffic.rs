@@ -268,7 +268,7 @@ fn settled(operations: &[Operation], happened: &[Event]) -> Vec<Operation> {
     settled
 }
 
-/// What an answer says; none for one that there can not be.
+/// What an answer says; none for one that there cannot be.
 fn told(ask: &Ask, code: u16, body: &Value) -> Option<Told> {
     let (value, revision) = (value_of(body), revision_of(body));
     match (ask, code) {

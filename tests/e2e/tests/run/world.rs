@@ -61,7 +61,7 @@ pub struct World {
 }
 
 impl World {
-    /// None, with a visible skip, where it can not be deployed.
+    /// None, with a visible skip, where it cannot be deployed.
     pub fn start(deployment: &str, flags: &[&str]) -> Option<Self> {
         let cluster = Cluster::without_olm()?;
         let image = [&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"], flags].concat();

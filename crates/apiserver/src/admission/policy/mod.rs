@@ -250,7 +250,7 @@ fn note(request: &Request<'_>, binding: &Binding, decision: &Decision) {
     };
     match serde_json::to_string(&[failure]) {
         Ok(text) => request.annotate(NoteKind::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
-        Err(error) => tracing::warn!(target: "audit", policy = binding.policy, %error, "a failed validation can not be written"),
+        Err(error) => tracing::warn!(target: "audit", policy = binding.policy, %error, "a failed validation cannot be written"),
     }
 }
 

@@ -128,7 +128,7 @@ fn note(request: &Request<'_>, index: usize, mutation: &Mutation<'_>) {
     let key = place(request, "mutation", index);
     match serde_json::to_string(mutation) {
         Ok(text) => request.annotate(NoteKind::Routine, &key, &text),
-        Err(error) => tracing::warn!(target: "audit", annotation = key, %error, "a mutation can not be written"),
+        Err(error) => tracing::warn!(target: "audit", annotation = key, %error, "a mutation cannot be written"),
     }
 }
 

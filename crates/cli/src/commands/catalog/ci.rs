@@ -31,7 +31,7 @@ The checks:
   lint        no error of `catalog lint` in changed packages that was not there before
   images      the images of new bundles exist (--check-images)
 
-Exit codes: 0 all checks passed, 1 a catalog can not be read, 4 a check did not pass.")]
+Exit codes: 0 all checks passed, 1 a catalog cannot be read, 4 a check did not pass.")]
 pub struct Arguments {
     /// The catalog as it is published: a directory, a file or an image
     old: String,

@@ -23,7 +23,7 @@ Examples:
 
 Rules of findings: package-removed, channel-removed, stranded (a bundle lost its way to the head of its channel), bundle-changed (a
 published bundle is not what it was), bundle-removed, head-back, default-channel-changed, deprecated.
-Exit codes: 0 done, 1 a catalog can not be read, 4 a finding of --fail-on.")]
+Exit codes: 0 done, 1 a catalog cannot be read, 4 a finding of --fail-on.")]
 pub struct Arguments {
     /// The catalog as it was: a directory, a file or an image
     old: String,

@@ -32,7 +32,7 @@ The configuration file:
     defaultChannel: stable
     keepPathFrom: [1.1.0]
 
-Exit codes: 0 done, 1 the catalog or the configuration can not be read, 3 a package or channel does not exist, 4 it can not be done.")]
+Exit codes: 0 done, 1 the catalog or the configuration cannot be read, 3 a package or channel does not exist, 4 it cannot be done.")]
 pub struct Arguments {
     /// The catalog: a directory, a file or an image
     catalog: String,

@@ -27,7 +27,7 @@ Examples:
   mainstay catalog lint --explain stranded
 
 Findings are errors, warnings and infos. Infos are counted, and shown with --show info.
-Exit codes: 0 no finding of --level, 1 the catalog can not be read, 4 there are such findings.")]
+Exit codes: 0 no finding of --level, 1 the catalog cannot be read, 4 there are such findings.")]
 pub struct Arguments {
     /// The catalog: a directory, a file or an image
     #[arg(required_unless_present_any = ["list_rules", "explain"])]

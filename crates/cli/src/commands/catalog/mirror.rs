@@ -51,7 +51,7 @@ repeated run replace the policy instead of creating it: kubectl replace -f manif
 
 --prune deletes in the destination what an earlier run put there for this catalog, and neither this run nor another catalog needs.
 
-Exit codes: 0 done, 1 something could not be copied, 3 the catalog or a package does not exist, 4 the selection can not be made.")]
+Exit codes: 0 done, 1 something could not be copied, 3 the catalog or a package does not exist, 4 the selection cannot be made.")]
 pub struct Arguments {
     /// The catalog's image, or file://DIR that an earlier run wrote
     source: String,

@@ -21,7 +21,7 @@ Examples:
   mainstay catalog why beacon 1.0.0 -c REGISTRY/catalog:v1 -o json
 
 FROM and TO are bundles or versions; FROM may be a version that the catalog no longer has.
-Exit codes: 0 there is a way, 1 the catalog can not be read, 3 no such package, channel or bundle, 4 there is no way.")]
+Exit codes: 0 there is a way, 1 the catalog cannot be read, 3 no such package, channel or bundle, 4 there is no way.")]
 pub struct Arguments {
     /// The package
     package: String,

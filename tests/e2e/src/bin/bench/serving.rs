@@ -144,7 +144,7 @@ impl Serving {
 
     fn fill(program: &Path, directory: &Path, cache: &Path) -> anyhow::Result<()> {
         let status = Self::command(program, directory, Some(cache)).arg("--cache-only").stderr(Stdio::null()).status()?;
-        ensure!(status.success(), "the cache can not be filled");
+        ensure!(status.success(), "the cache cannot be filled");
         Ok(())
     }
 
