@@ -10,6 +10,7 @@
 //! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through the caller's writers.
 
 pub mod author;
+mod blob;
 mod blob_text;
 pub mod ci;
 pub mod compose;

@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, EntryBlob, Fields, PackageBlob, PropertyBlob, Shape};
 use crate::error::LoadError;
-use crate::load::{Blob, Limits};
-use crate::source::Source;
+use crate::load::Blob;
 
 /// Schema of a package blob.
 pub const SCHEMA_PACKAGE: &str = "olm.package";
@@ -242,13 +241,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Loads all files of a source into the model.
-    pub fn load(source: &dyn Source, limits: &Limits) -> Result<Self, LoadError> {
-        let mut catalog = Self::default();
-        crate::load::load(source, limits, &mut |blob| catalog.add(&blob))?;
-        Ok(catalog)
-    }
-
     /// Adds one blob.
     pub fn add(&mut self, blob: &Blob<'_>) -> Result<(), LoadError> {
         self.add_fields(blob).map_err(|shape| blob.shape_error(shape))

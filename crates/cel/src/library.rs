@@ -3,6 +3,7 @@
 pub(crate) mod authz;
 pub(crate) mod format;
 pub(crate) mod lists;
+mod names;
 pub(crate) mod net;
 pub(crate) mod quantity;
 pub(crate) mod strings;

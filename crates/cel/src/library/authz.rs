@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::format;
+use super::names;
 use crate::error::EvalError;
 use crate::value::{Library, Value};
 
@@ -119,10 +119,10 @@ impl Authz {
             }
             (Step::Authorizer, "group", [group]) => Ok(self.next(Step::Group((*group).to_owned()))),
             (Step::Authorizer, "serviceAccount", [namespace, name]) => {
-                if !format::validate("dns1123Subdomain", name).is_empty() {
+                if !names::subdomain(name).is_empty() {
                     return Err(EvalError::new("Invalid service account name"));
                 }
-                if !format::validate("dns1123Label", namespace).is_empty() {
+                if !names::label(namespace).is_empty() {
                     return Err(EvalError::new("Invalid service account namespace"));
                 }
                 let account = Self { service_account: Some(((*namespace).into(), (*name).into())), ..self.clone() };
