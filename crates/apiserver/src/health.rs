@@ -11,7 +11,7 @@ use crate::object_store::ObjectStore;
 use crate::request::ApiRequest;
 use crate::respond::Answer;
 
-/// Why a check fails. Clients are not told.
+/// Why a check fails. The log says it, clients are not told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 struct Unhealthy(String);
@@ -71,8 +71,8 @@ fn page_of(page: &str, outcomes: &[(&str, Outcome)], excluded: &[&str], verbose:
         match outcome {
             None => lines.extend(["[+]", name, " excluded: ok\n"]),
             Some(Ok(())) => lines.extend(["[+]", name, " ok\n"]),
-            Some(Err(_)) => {
-                failed.push(*name);
+            Some(Err(problem)) => {
+                failed.push(format!("{name}: {problem}"));
                 lines.extend(["[-]", name, " failed: reason withheld\n"]);
             }
         }
@@ -85,7 +85,7 @@ fn page_of(page: &str, outcomes: &[(&str, Outcome)], excluded: &[&str], verbose:
         lines.extend(["warn: some health checks cannot be excluded: no matches for ", &unknown.join(", "), "\n"]);
     }
     if !failed.is_empty() {
-        tracing::warn!(page, checks = failed.join(","), "health check failed");
+        tracing::warn!(page, checks = failed.join("; "), "health check failed");
         return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{page} check failed\n"));
     }
     text(StatusCode::OK, if verbose { format!("{lines}{page} check passed\n") } else { "ok".to_owned() })

@@ -41,12 +41,13 @@ pub mod template;
 mod validate;
 pub mod why;
 
+pub use blob::{Blob, Limits};
 pub use decode::Shape;
 pub use error::{IndexError, LoadError, SourceError};
 pub use facts::{BundleFacts, CONTENT_TYPES, ChannelFacts, EntryFacts, PackageFacts, PropertyFacts};
 pub use index::{Api, BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
 pub use level::Level;
-pub use load::{Blob, Limits, load, store};
+pub use load::{load, store};
 pub use model::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Icon, Meta, Package, PackageName, Property,
     Reference, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,

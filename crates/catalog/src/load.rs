@@ -16,8 +16,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use crate::blob::{Blob, Limits};
-pub(crate) use crate::blob::{Found, count_lines, json_error, subject};
+use crate::blob::{Blob, Found, Limits, count_lines, json_error};
 use crate::decode::{Fields, Shape, kind_of};
 use crate::error::LoadError;
 use crate::index::IndexBuilder;

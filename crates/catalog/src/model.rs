@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::blob::Blob;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, EntryBlob, Fields, PackageBlob, PropertyBlob, Shape};
 use crate::error::LoadError;
-use crate::load::Blob;
 
 /// Schema of a package blob.
 pub const SCHEMA_PACKAGE: &str = "olm.package";

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use crate::blob::{Limits, count_lines};
 use crate::error::{LoadError, SourceError};
-use crate::load::{Limits, count_lines};
 use crate::source::{Source, SourceFile};
 
 /// Bytes that are read before each cut.

@@ -6,10 +6,11 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::blob::Limits;
 use crate::decode::Fields;
 use crate::error::LoadError;
 use crate::index::MetaQuery;
-use crate::load::{Limits, load};
+use crate::load::load;
 use crate::model::Bundle;
 use crate::properties::{Facts, object, values};
 use crate::source::Source;

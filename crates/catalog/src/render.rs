@@ -13,12 +13,13 @@ use std::io::{self, Write};
 use mainstay_golang::sort_slice;
 use serde_json::Value;
 
+use crate::blob::Limits;
 use crate::blob_text::Written;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob, PropertyBlob, Raw};
 use crate::error::LoadError;
 use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
-use crate::load::{Empty, Limits, Repeated, Rules, count_blob, files, read, read_piece};
+use crate::load::{Empty, Repeated, Rules, count_blob, files, read, read_piece};
 use crate::model::{BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Form, Pieces};

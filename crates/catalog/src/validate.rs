@@ -19,8 +19,9 @@ mod tree;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::blob::{Limits, subject};
 use crate::error::LoadError;
-use crate::load::{Empty, Limits, Repeated, Rules, count_blob, files, read, subject};
+use crate::load::{Empty, Repeated, Rules, count_blob, files, read};
 use crate::model::Catalog;
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Pieces};

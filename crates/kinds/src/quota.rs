@@ -133,7 +133,7 @@ pub enum Refusal {
         /// The fields that are missing.
         missing: String,
     },
-    /// Nobody has counted yet what is used of these resources.
+    /// The usage of these resources is not counted yet.
     #[error("status unknown for quota: {quota}, resources: {}", resources.join(","))]
     Uncounted {
         /// The quota's name.

@@ -16,21 +16,19 @@ use mainstay_lifecycle::revision::State;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::cluster_operator::compat::Platform;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
-use mainstay_olm_v1_core::extension::explain::{
-    CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge, weighed,
-};
+use mainstay_olm_v1_core::extension::explain::{EventFact, Explanation, Facts, Observed, Remedy, explain, judge, weighed};
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::{Reason, Verdict};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_olm_v1_core::extension::webhooks::Simulation;
+use mainstay_resolver::ModelSource;
 use mainstay_resolver::joint::Provided;
-use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
 
 use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, permissions, table, unreadable};
 
 /// When everything here is asked.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_300).unwrap()
 }
 
@@ -153,13 +151,13 @@ fn with(version: &str, prepare: impl FnOnce(&mut Case)) -> String {
     })
 }
 
-fn cluster_catalog(name: &str, mode: &str, conditions: &Value) -> Value {
+pub(crate) fn cluster_catalog(name: &str, mode: &str, conditions: &Value) -> Value {
     json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name, "creationTimestamp": "2023-11-14T22:00:00Z"},
         "spec": {"source": {"type": "Image", "image": {"ref": "registry.example.com/catalog:v1"}}, "availabilityMode": mode},
         "status": {"conditions": conditions}})
 }
 
-fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2023-11-14T22:13:20Z"})
 }
 
@@ -659,86 +657,6 @@ fn waiting_for_people_and_controllers() {
                     .collect();
             })
         ),
-    ]));
-}
-
-/// MS-EXPL-02, OLM1-CAT-08, OLM1-CAT-09: a catalog by itself.
-#[test]
-fn catalogs() {
-    let tell = |catalog: &Value, content: Option<Result<(usize, usize), SharedError>>, used_by: &[&str]| {
-        let facts = CatalogFacts {
-            catalog: serde_json::from_value(catalog.clone()).unwrap(),
-            content,
-            used_by: used_by.iter().map(|name| (*name).to_owned()).collect(),
-            events: Vec::new(),
-            now: now(),
-        };
-        explain_catalog(&facts).text(now())
-    };
-    let serving = || condition("Serving", "True", "Available", "Serving desired content from resolved source");
-    let failing =
-        |message: &str| json!([condition("Progressing", "True", "Retrying", message), condition("Serving", "False", "Unavailable", "")]);
-    let available = |conditions: &Value| cluster_catalog("main", "Available", conditions);
-    assert_snapshot!(table(&[
-        ("serving", tell(&available(&json!([serving()])), Some(Ok((3, 12))), &["widgets"])),
-        ("unreachable from here", tell(&available(&json!([serving()])), Some(Err("https://catalog/: connection refused".into())), &[])),
-        ("switched off", tell(&cluster_catalog("main", "Unavailable", &json!([])), None, &[])),
-        ("unpacking", tell(&available(&json!([])), None, &[])),
-        ("not there", tell(&available(&failing("source catalog content: registry.example.com/catalog:v1: manifest unknown")), None, &[])),
-        ("bad content", tell(&available(&failing("error storing fbc: main/catalog.yaml: line 3: no name")), None, &[])),
-        (
-            "older content",
-            tell(
-                &available(&json!([condition("Progressing", "True", "Retrying", "registry.example.com: 401 Unauthorized"), serving()])),
-                Some(Ok((3, 12))),
-                &[]
-            )
-        ),
-    ]));
-}
-
-/// MS-EXPL-02: a package by itself.
-#[test]
-fn packages() {
-    let tell = |package: &str, scene: &Scene, extensions: &[(&str, Option<&str>)]| {
-        let catalogs: Vec<CandidateCatalog<'_>> = scene
-            .catalogs
-            .iter()
-            .map(|fact| {
-                let CatalogContent::Served(source) = &fact.content else { panic!("no content") };
-                CandidateCatalog {
-                    name: &fact.name,
-                    labels: &fact.labels,
-                    priority: fact.priority,
-                    state: CatalogState::Content(&**source),
-                }
-            })
-            .collect();
-        let facts = PackageFacts {
-            package: package.to_owned(),
-            outcome: resolve(&Request { package: package.to_owned(), ..Request::default() }, &catalogs),
-            offers: if package == "widgets" {
-                vec![("main".into(), vec!["2.0.0".into(), "1.1.0".into(), "1.0.0".into()])]
-            } else {
-                Vec::new()
-            },
-            channels: if package == "widgets" { vec!["stable".into()] } else { Vec::new() },
-            catalogs: vec![serde_json::from_value(cluster_catalog("main", "Available", &json!([]))).unwrap()],
-            trial: None,
-            extensions: extensions.iter().map(|(name, version)| ((*name).to_owned(), version.map(str::to_owned))).collect(),
-            now: now(),
-        };
-        explain_package(&facts).text(now())
-    };
-    let scene = Scene::new();
-    let mut two = Scene::new();
-    two.catalogs.push(catalog("other", STABLE));
-    assert_snapshot!(table(&[
-        ("to be had", tell("widgets", &scene, &[])),
-        ("installed", tell("widgets", &scene, &[("widgets", Some("1.1.0"))])),
-        ("nearly", tell("widgts", &scene, &[])),
-        ("unknown", tell("strange", &scene, &[])),
-        ("two equal catalogs", tell("widgets", &two, &[])),
     ]));
 }
 

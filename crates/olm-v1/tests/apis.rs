@@ -65,17 +65,10 @@ async fn apis(broken: u16) -> Result<Vec<String>, String> {
         Ok::<_, Infallible>(Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap())
     });
     let client = Client::new(service, "default");
-    let observer = Observer {
-        own: &client,
-        account: None,
-        account_found: false,
-        bundles: &Nothing,
-        policy: &Nothing,
-        system_namespace: "olmv1-system",
-    };
+    let observer = Observer { own: &client, account: None, bundles: &Nothing, policy: &Nothing, system_namespace: "olmv1-system" };
     let extension = serde_json::from_value(json!({"metadata": {"name": "widgets"}, "spec": {"namespace": "work",
         "source": {"sourceType": "Catalog", "catalog": {"packageName": "widgets"}}}}));
-    let mut snapshot = observer.begin(Arc::new(extension.unwrap()), FeatureGates::defaults(Profile::Up), false, Vec::new()).await;
+    let mut snapshot = observer.begin(Arc::new(extension.unwrap()), FeatureGates::defaults(Profile::Up), false, Vec::new(), None).await;
     observer.fetch(&mut snapshot, vec![Fact::Apis]).await;
     let found = snapshot.known.apis.unwrap().map_err(|error| error.to_string())?;
     Ok(found.into_iter().map(|api| format!("{}/{} {}", api.provided.group, api.provided.version, api.provided.kind)).collect())

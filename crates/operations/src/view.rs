@@ -170,7 +170,6 @@ impl<'s> ClusterView<'s> {
         Observer {
             own: &self.session.client,
             account: Some(&self.session.writer),
-            account_found: false,
             bundles: &self.bundles,
             policy: self,
             system_namespace: &self.settings.system_namespace,
@@ -196,7 +195,7 @@ impl<'s> ClusterView<'s> {
             gates = FeatureGates::parse(Profile::Run, &off).map_err(|error| Failure::failed("plan", &error))?;
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
-        let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.catalogs.facts()).await;
+        let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.catalogs.facts(), None).await;
         // The controller looks in its own namespace only; this view reads records wherever they are kept.
         snapshot.history = records::history(self.session, &extension).await;
         snapshot.known.lifecycle = self.lifecycle.clone();

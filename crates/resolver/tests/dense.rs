@@ -48,7 +48,7 @@ fn a_dense_net_of_contradictions_is_explained() {
     assert_eq!(format!("{components:?}"), format!("{:?}", solve(&world.problem(&catalogs))));
 }
 
-/// MS-EXPL-05: whoever asks about one root is told about that one; what is chosen is the same.
+/// MS-EXPL-05: a caller who asks about one root is told about that one; what is chosen is the same.
 #[test]
 fn one_root_is_asked_about() {
     let world = world();

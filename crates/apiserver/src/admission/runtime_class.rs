@@ -9,8 +9,12 @@ use crate::error::Result;
 
 /// The label that a Pod and its RuntimeClass ask for with different values, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-struct Conflict(String);
+#[error("conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}")]
+struct Conflict {
+    key: String,
+    class: String,
+    pod: String,
+}
 
 /// The step.
 pub struct RuntimeClass;
@@ -68,10 +72,7 @@ fn select(pod: &mut Value, scheduling: &Value) -> Result<(), Conflict> {
     for (key, value) in wanted {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if let Some(own) = selector.get(key).filter(|own| *own != value) {
-            let (class, pod) = (text(value), text(own));
-            return Err(Conflict(format!(
-                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}"
-            )));
+            return Err(Conflict { key: key.clone(), class: text(value), pod: text(own) });
         }
         selector.insert(key.clone(), value.clone());
     }

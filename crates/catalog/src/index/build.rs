@@ -9,10 +9,10 @@ use super::layout::{NONE, Section, assemble};
 use super::orders::{Orders, order_blobs};
 use super::shown::Shown;
 use super::strings::Strings;
+use crate::blob::Blob;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
 use crate::facts::{CONTENT_TYPES, DEPENDENCY_TYPES, version_of};
-use crate::load::Blob;
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
 /// Largest content that can have an index, in bytes: offsets of texts have 32 bits.

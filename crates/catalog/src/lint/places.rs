@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::blob::{Blob, Limits};
 use crate::error::LoadError;
-use crate::load::{Blob, Limits};
 use crate::model::Catalog;
 use crate::source::Source;
 

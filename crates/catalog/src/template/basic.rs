@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::keys::{Keys, get};
 use super::{Kind, RenderBundle, TemplateError};
+use crate::blob::Limits;
 use crate::error::LoadError;
-use crate::load::{EachFound, Limits, read_json};
+use crate::load::{EachFound, read_json};
 use crate::model::{Catalog, SCHEMA_BUNDLE};
 
 /// Compiles the template. Bundles with only an image are rendered; all other entries stay unchanged, complete bundles included.

@@ -3,10 +3,11 @@
 use mainstay_golang::json as golang;
 
 use super::Kind;
+use crate::blob::Limits;
 use crate::error::LoadError;
 use crate::json::Cursor;
 use crate::json::write::{Layout, Writer, write_string};
-use crate::load::{Limits, load};
+use crate::load::load;
 use crate::model::{Catalog, SCHEMA_BUNDLE};
 use crate::source::Source;
 

@@ -11,9 +11,9 @@ use mainstay_versions::Version;
 
 use super::Rule;
 use super::go_types;
+use crate::blob::Found;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
-use crate::load::Found;
 use crate::model::{Catalog, Deprecation, Entry, Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::pullspec::check_pull_spec;
 

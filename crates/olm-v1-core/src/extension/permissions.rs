@@ -15,7 +15,7 @@ pub struct Installer {
     pub namespace: String,
 }
 
-/// Returns the name of the account that an extension gets if nobody names one; its roles always have this name.
+/// Returns the name of the account that an extension gets if the request names none; its roles always have this name.
 pub fn default_account(extension: &str) -> String {
     format!("{extension}-installer")
 }

@@ -74,8 +74,6 @@ pub struct Observer<'a> {
     pub own: &'a Client,
     /// The extension's account, which reads its objects; `None` if it cannot be used.
     pub account: Option<&'a Writer>,
-    /// True if the extension's account was found when its client was made, a moment ago.
-    pub account_found: bool,
     /// The source of bundle images.
     pub bundles: &'a dyn BundleSource,
     /// The source of roles and bindings.
@@ -88,19 +86,20 @@ pub struct Observer<'a> {
 const READERS: usize = 8;
 
 impl Observer<'_> {
-    /// Returns the facts with which every plan begins, and those that almost every plan asks for: each round of questions plans anew.
+    /// Returns the facts with which every plan begins, and those that almost every plan asks for: each round of questions plans anew. A caller that
+    /// has looked up the account already says what it found.
     pub async fn begin(
         &self,
         extension: Arc<ClusterExtension>,
         gates: FeatureGates,
         ignore_service_account: bool,
         catalogs: Vec<CatalogFact>,
+        known_account: Option<Result<bool, SharedError>>,
     ) -> Snapshot {
         let account = async {
-            match self.account {
-                Some(_) if self.account_found => Some(Ok(true)),
-                Some(_) if !ignore_service_account => Some(self.account_exists(&extension).await),
-                _ => None,
+            match known_account {
+                None if self.account.is_some() && !ignore_service_account => Some(self.account_exists(&extension).await),
+                known => known,
             }
         };
         let policy = async { if gates.on("PreflightPermissions") { Some(self.policy.index().await) } else { None } };

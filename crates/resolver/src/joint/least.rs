@@ -19,8 +19,8 @@ mod sample;
 use super::conflict::FactKind;
 use sample::{Rule, Sampled, cases, only, sampled};
 
-/// MS-EXPL-01: no fact of an explanation could be left out. In every universe of the test files, whoever cannot be met is explained
-/// by facts that cannot all hold, and without any one of them the others can.
+/// MS-EXPL-01: no fact of an explanation could be left out. In every universe of the test files, a root that cannot be met is
+/// explained by facts that cannot all hold, and without any one of them the others can.
 #[test]
 fn explanations_are_least() {
     let folder = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/universes");

@@ -135,17 +135,12 @@ impl Extensions {
         let observer = Observer {
             own: self.writer.client(),
             account: account.as_ref().ok(),
-            account_found: account.is_ok() && !self.ignore_service_account,
             bundles: &bundles,
             policy: &self.policy,
             system_namespace: &self.system_namespace,
         };
-        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new()).await;
-        match &account {
-            Err(AccountError::NotFound { .. }) => snapshot.known.account = Some(Ok(false)),
-            Err(error) => snapshot.known.account = Some(Err(chain(error).into())),
-            Ok(_) => {}
-        }
+        let known = self.known_account(&account);
+        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new(), known).await;
         snapshot.known.now = Some(self.env.now_seconds());
         // An attempt in progress decides what is live. The installed version is held only if the attempt does not continue.
         let whole = snapshot.history.as_ref().is_ok_and(History::is_whole);
@@ -216,6 +211,16 @@ impl Extensions {
             return Identity::Own;
         }
         Identity::Account(Key::new(extension.spec.namespace.clone(), account_name(extension)))
+    }
+
+    /// Returns what the use of the extension's account has shown of it; none if the controller's own identity is used.
+    pub(super) fn known_account(&self, account: &Result<Writer, AccountError>) -> Option<Result<bool, SharedError>> {
+        match account {
+            _ if self.ignore_service_account => None,
+            Ok(_) => Some(Ok(true)),
+            Err(AccountError::NotFound { .. }) => Some(Ok(false)),
+            Err(error) => Some(Err(chain(error).into())),
+        }
     }
 
     /// Returns the identity that changes the extension's objects (OLM1-PERM-01, OLM1-API-07).

@@ -8,7 +8,7 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::chain;
 use mainstay_olm_v1_core::extension::facts::Answer;
 use mainstay_olm_v1_core::extension::plan::{Plan, Reason, Verdict, release};
-use mainstay_runtime::{AccountError, Outcome};
+use mainstay_runtime::Outcome;
 use serde_json::Value;
 
 use super::super::observe::Observer;
@@ -23,17 +23,12 @@ impl Extensions {
         let observer = Observer {
             own: self.writer.client(),
             account: account.as_ref().ok(),
-            account_found: account.is_ok() && !self.ignore_service_account,
             bundles: &*self.bundles,
             policy: &self.policy,
             system_namespace: &self.system_namespace,
         };
-        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new()).await;
-        if let Err(error) = &account
-            && !matches!(error, AccountError::NotFound { .. })
-        {
-            snapshot.known.account = Some(Err(chain(error).into()));
-        }
+        let known = self.known_account(&account);
+        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new(), known).await;
         let mut rounds = 0;
         let plan = loop {
             match release(&snapshot) {

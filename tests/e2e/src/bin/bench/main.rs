@@ -63,7 +63,7 @@ const USAGE: &str =
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // The load needs TLS, and nobody installed a provider before; that one is there already cannot happen.
+    // The load needs TLS. No provider is installed yet, so it takes this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let ["index", folder] = words.as_slice() {
         return index(Path::new(folder));
