@@ -26,7 +26,7 @@ test: ## Everything that proves the project
 	@scripts/setup clients
 	@mkdir -p $(TARGET)
 	cargo test --workspace --no-run # the program, too: end-to-end tests start it
-	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" RUST_BACKTRACE=0 PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
+	@failed=0; RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" RUST_BACKTRACE=0 PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
 		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
 		scripts/summary $(TARGET)/test.log; exit $$failed
 

@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog"],
             &["resolver", "lifecycle", "protobuf"],
-            &["olm-v1-core"],
+            &["olm-classic-core", "olm-v1-core"],
         ],
     ),
     (

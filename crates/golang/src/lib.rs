@@ -6,6 +6,7 @@
 
 pub mod http_proxy;
 pub mod json;
+pub mod json_reader;
 mod quote;
 mod sort;
 pub mod value;

@@ -15,7 +15,6 @@ mod default;
 pub mod discovery;
 mod encode;
 mod fields;
-mod go_json;
 mod gvk;
 pub mod limit_range;
 pub mod openapi;

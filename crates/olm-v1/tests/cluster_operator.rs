@@ -343,7 +343,7 @@ async fn is_observable(api: &Api, page: &str) {
     }
     let all = api.admin.list(&GroupVersionKind::gvk("events.k8s.io", "v1", "Event"), 500).await.unwrap();
     let told = |kind: &str, reason: &str| -> Vec<String> {
-        let of = |event: &&Value| event["regarding"]["kind"] == kind && event["reason"] == reason && event["series"].is_null();
+        let of = |event: &&Value| event["regarding"]["kind"] == kind && event["reason"] == reason;
         all.iter().filter(of).map(|event| format!("{}: {}", event["type"].as_str().unwrap(), event["note"].as_str().unwrap())).collect()
     };
     let blocked = told("OLM", "IncompatibleOperatorsInstalled");

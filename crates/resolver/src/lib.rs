@@ -10,16 +10,18 @@
 //! ```
 //!
 //! [`joint::solve`] does the same for many extensions at once, whose bundles may need each other. [`why_not_newer`] explains what holds a
-//! healthy extension back.
+//! healthy extension back. [`ordered::solve`] is the search by preference on which OLM classic's resolver rests.
 
 // The language of the test universes names this crate as an outside user does.
 #[cfg(test)]
 extern crate self as mainstay_resolver;
 
 mod edges;
+mod effort;
 mod hints;
 pub mod joint;
 mod obstacles;
+pub mod ordered;
 mod refusal;
 mod request;
 mod resolve;

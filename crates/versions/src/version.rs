@@ -71,6 +71,25 @@ impl Version {
         Ok(Self(version))
     }
 
+    /// Reads a version leniently: blanks and a `v` in front, leading zeros, and missing parts are allowed.
+    pub fn parse_tolerant(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
+        for part in parts.iter_mut().filter(|part| part.len() > 1) {
+            let rest = part.trim_start_matches('0');
+            let digit = rest.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+            *part = if digit { rest.to_owned() } else { format!("0{rest}") };
+        }
+        if parts.len() < 3 {
+            if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+                return fail("Short version cannot contain PreRelease/Build meta data");
+            }
+            parts.resize(3, "0".to_owned());
+        }
+        Self::parse(&parts.join("."))
+    }
+
     /// The first number.
     pub fn major(&self) -> u64 {
         self.0.major

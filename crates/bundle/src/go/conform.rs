@@ -1,5 +1,6 @@
 //! Values read into a Go type and written out again.
 
+use mainstay_versions::Version;
 use serde_json::{Map, Value};
 
 use super::scalars;
@@ -67,7 +68,7 @@ fn convert(kind: &Type, value: &Value, path: &Path<'_>, reader: Reader) -> Resul
             Some(scalars::Time::At(text)) => Ok(Value::String(text)),
             None => refuse("a time such as 2006-01-02T15:04:05Z"),
         },
-        Type::Version if value.as_str().is_some_and(|text| scalars::tolerant_version(text).is_ok()) => Ok(value.clone()),
+        Type::Version if value.as_str().is_some_and(|text| Version::parse_tolerant(text).is_ok()) => Ok(value.clone()),
         Type::Version => refuse("a semantic version such as 1.2.3"),
         Type::Release if value.as_str().is_some_and(scalars::is_release) => Ok(value.clone()),
         Type::Release => refuse("identifiers separated by dots, numbers without leading zeros"),

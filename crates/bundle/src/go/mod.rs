@@ -19,4 +19,4 @@ mod types;
 pub use conform::{Mismatch, conform};
 pub use fold::{fold, lenient, member};
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};
-pub(crate) use scalars::{base64, tolerant_version};
+pub(crate) use scalars::base64;

@@ -9,11 +9,6 @@ use jiff::tz::Offset;
 use mainstay_versions::Version;
 use serde_json::{Number, Value};
 
-/// Why a text is no version, not even read leniently.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct InvalidVersion(String);
-
 /// Any JSON, with its numbers written as Go does: 1.0 is 1.
 pub(super) fn raw(value: &Value) -> Value {
     match value {
@@ -121,25 +116,6 @@ pub(super) fn time(text: &str) -> Option<Time> {
     Some(if text == "0001-01-01T00:00:00Z" { Time::Zero } else { Time::At(text) })
 }
 
-/// Reads a version leniently: blanks and a `v` in front, leading zeros, and missing parts are allowed.
-pub(crate) fn tolerant_version(text: &str) -> Result<Version, InvalidVersion> {
-    let text = text.trim();
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
-    for part in parts.iter_mut().filter(|part| part.len() > 1) {
-        let rest = part.trim_start_matches('0');
-        let digit = rest.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-        *part = if digit { rest.to_owned() } else { format!("0{rest}") };
-    }
-    if parts.len() < 3 {
-        if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-            return Err(InvalidVersion("Short version cannot contain PreRelease/Build meta data".to_owned()));
-        }
-        parts.resize(3, "0".to_owned());
-    }
-    Version::parse(&parts.join(".")).map_err(|error| InvalidVersion(error.to_string()))
-}
-
 /// Returns whether the text consists of pre-release identifiers, separated by dots.
 pub(super) fn is_release(text: &str) -> bool {
     text.split('.').all(|part| Version::parse(&format!("0.0.0-{part}")).is_ok())
@@ -179,10 +155,10 @@ mod tests {
         for (text, shown) in
             [("1.25", Some("1.25.0")), (" v1 ", Some("1.0.0")), ("01.02.03", Some("1.2.3")), ("1.2.3-rc.1", Some("1.2.3-rc.1"))]
         {
-            assert_eq!(tolerant_version(text).ok().map(|version| version.to_string()).as_deref(), shown, "{text}");
+            assert_eq!(Version::parse_tolerant(text).ok().map(|version| version.to_string()).as_deref(), shown, "{text}");
         }
         for text in ["", "1-a", "x", "1..2"] {
-            assert!(tolerant_version(text).is_err(), "{text}");
+            assert!(Version::parse_tolerant(text).is_err(), "{text}");
         }
     }
 

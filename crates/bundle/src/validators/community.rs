@@ -10,7 +10,6 @@ use super::finding::{Finding, Level};
 use super::manifests::{CsvManifest, Manifests};
 use super::removed_apis::removed_in_1_22;
 use super::{IndexFileError, Options, rules};
-use crate::go::tolerant_version;
 
 /// Why the index image does not let OpenShift's versions end in time, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +76,7 @@ fn max_openshift_version(csv: &CsvManifest, words: &str) -> Vec<Finding> {
             "csv.Annotations.olm.properties with the key `olm.maxOpenShiftVersion` and a value with an OCP version which is < 4.9 is required for any operator bundle that is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22. Migrate the API(s) for {words} or use the annotation"
         ));
     };
-    let version = match tolerant_version(value) {
+    let version = match Version::parse_tolerant(value) {
         Ok(version) => version,
         Err(problem) => {
             let detail = format!("csv.Annotations.olm.properties has an invalid value. Unable to parse ({value}) using semver : {problem}");
@@ -143,7 +142,7 @@ fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, word
     }
     let clean = |text: &str| text.replace(['\'', '"', 'v'], "");
     let parse =
-        |text: &str| tolerant_version(text).map_err(|_| IndexImageError(format!("unable to parse the value ({text}) on ({LABEL})")));
+        |text: &str| Version::parse_tolerant(text).map_err(|_| IndexImageError(format!("unable to parse the value ({text}) on ({LABEL})")));
     if let Some(exact) = parts.get(2).filter(|exact| !exact.is_empty()) {
         if at_least(&parse(&clean(exact))?, &UNSUPPORTED) {
             return Err(IndexImageError(format!(

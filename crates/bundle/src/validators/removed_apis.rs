@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{Options, go, rules};
-use crate::go::tolerant_version;
 
 /// Kinds that Kubernetes 1.22 removed, by `apiVersion`; CRDs are distinguished by their form.
 const REMOVED_IN_1_22: [(&str, &[&str]); 11] = [
@@ -82,12 +81,12 @@ pub(super) fn validate(manifests: &Manifests, options: &Options<'_>) -> Vec<Find
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     let asked = options.values.get("k8s-version").map_or("", String::as_str);
-    let target = tolerant_version(asked).ok();
+    let target = Version::parse_tolerant(asked).ok();
     if target.is_none() && !asked.is_empty() {
         let detail = format!("invalid value informed via the k8s key option : {asked}");
         errors.push(Finding::error(&rules::REMOVED_API_VERSION, name, detail));
     }
-    let minimum = tolerant_version(&csv.csv.min_kube_version).ok();
+    let minimum = Version::parse_tolerant(&csv.csv.min_kube_version).ok();
     if minimum.is_none() && !csv.csv.min_kube_version.is_empty() {
         let detail = format!(
             "unable to use csv.Spec.MinKubeVersion to verify the CRD/Webhook apis because it has an invalid value: {}",

@@ -1,5 +1,6 @@
 //! Kinds with few rules: data, leases, classes of priority and runtime, API services, certificates, events, reviews.
 
+use mainstay_golang::json_reader;
 use mainstay_golang::value::json_type;
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
@@ -7,8 +8,6 @@ use serde_json::{Value, json};
 use super::{
     Errors, all_invalid, flag, has, int, internal, labels, list, map, names, not_negative, resources, scheduling as scheduling_rules, text,
 };
-
-use crate::go_json;
 
 const MAX_DATA: usize = 1024 * 1024;
 
@@ -71,7 +70,7 @@ pub(super) fn secret(object: &Value) -> Errors {
         kind @ ("kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson") => {
             let key = if kind.ends_with("json") { ".dockerconfigjson" } else { ".dockercfg" };
             let bytes = data.and_then(|data| data.get(key)).and_then(Value::as_str).and_then(decode).unwrap_or_default();
-            let problem = match go_json::parse(&bytes) {
+            let problem = match json_reader::parse(&bytes) {
                 Ok(Value::Object(_) | Value::Null) => None,
                 Ok(other) => Some(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(&other))),
                 Err(problem) => Some(problem.to_string()),

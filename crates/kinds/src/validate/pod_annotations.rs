@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::pod_spec::every_container;
 use super::{Errors, map, scheduling, text, volumes};
-use crate::go_json;
+use mainstay_golang::json_reader;
 
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -54,7 +54,7 @@ pub(super) fn annotations(holder: &Value, path: &Path) -> Errors {
 }
 
 fn tolerations(given: &str, path: &Path) -> Errors {
-    let problem = match go_json::parse(given.as_bytes()) {
+    let problem = match json_reader::parse(given.as_bytes()) {
         Ok(Value::Null) => return Vec::new(),
         Ok(list @ Value::Array(_)) => return scheduling::tolerations(&json!({"tolerations": list}), &path.child(TOLERATIONS)),
         Ok(other) => format!("json: cannot unmarshal {} into Go value of type []core.Toleration", json_type(&other)),

@@ -1,7 +1,6 @@
 //! The rules of the universe, as a problem for the solver of Boolean formulas. Nothing outside this module knows of the solver.
 
 mod blame;
-mod effort;
 mod take;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use batsat::{Lit, Solver, SolverInterface, SolverOpts, lbool};
 
 use self::blame::Witnesses;
-use self::effort::Effort;
-pub(super) use self::effort::{Asked, Undecided};
 use super::pool::NeedId;
 use super::universe::{Key, Kind, Role, Universe};
+use crate::effort::Effort;
+pub(super) use crate::effort::{Asked, Undecided};
 
 /// The solver's problem: to find a set of bundles that keeps the rules.
 pub(super) struct Encoding {

@@ -1,14 +1,16 @@
-//! Messages of Go's JSON reader about text that it cannot read.
+//! Messages of Go's JSON reader about text that it cannot read, and about values that do not fit a struct.
 
 use serde_json::Value;
+
+use crate::value::json_type;
 
 /// Why a text is no JSON, in the words of Go's reader.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct SyntaxError(String);
+pub struct SyntaxError(String);
 
 /// The value, or the words of Go's error.
-pub(crate) fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
+pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
     scan.value(0)?;
@@ -18,6 +20,120 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     }
     // Text that Go reads and this reader does not: bytes that are no UTF-8, which Go replaces.
     serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| SyntaxError(error.to_string()))
+}
+
+/// The first value of the text, as `json.Decoder` reads it; the rest of the text does not count.
+pub fn parse_first(text: &[u8]) -> Result<Value, SyntaxError> {
+    let mut scan = Scan { text, at: 0 };
+    scan.blanks();
+    if scan.at == text.len() {
+        return Err(SyntaxError("EOF".to_owned()));
+    }
+    let begin = scan.at;
+    match scan.value(0) {
+        Ok(()) => parse(&text[begin..scan.at]),
+        Err(_) if scan.at == text.len() => Err(SyntaxError("unexpected EOF".to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+/// A Go struct, as far as JSON is read into it.
+#[derive(Debug)]
+pub struct Struct {
+    /// Its name with the package, as messages about the whole value have it; the definition of a struct without a name.
+    pub full_name: &'static str,
+    /// Its name without the package; empty if it has none.
+    pub name: &'static str,
+    /// Its fields by their names in JSON.
+    pub fields: &'static [(&'static str, Type)],
+}
+
+/// The type of a field.
+#[derive(Debug)]
+pub enum Type {
+    /// A text.
+    Text,
+    /// Any JSON.
+    Raw,
+    /// A struct, or a pointer to one.
+    Struct(&'static Struct),
+    /// A list of structs.
+    List(&'static Struct),
+}
+
+/// The treatment of fields that a struct lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// They are ignored.
+    Ignored,
+    /// They are an error, as after `DisallowUnknownFields`.
+    Refused,
+}
+
+/// A value that does not fit a struct.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("json: {0}")]
+pub struct TypeError(String);
+
+/// Why a text cannot be read into a struct.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is no JSON.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// It does not fit.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+}
+
+impl Struct {
+    /// Reads a text, as `json.Unmarshal` does.
+    pub fn read(&'static self, text: &str) -> Result<Value, Unreadable> {
+        let value = parse(text.as_bytes())?;
+        self.check(&value, Unknown::Ignored)?;
+        Ok(value)
+    }
+
+    /// Returns the first value that does not fit; fields are gone through in the order of their names.
+    pub fn check(&'static self, value: &Value, unknown: Unknown) -> Result<(), TypeError> {
+        match value {
+            Value::Object(_) | Value::Null => self.fields_of(value, "", unknown),
+            other => Err(TypeError(format!("cannot unmarshal {} into Go value of type {}", json_type(other), self.full_name))),
+        }
+    }
+
+    fn fields_of(&'static self, value: &Value, path: &str, unknown: Unknown) -> Result<(), TypeError> {
+        for (key, value) in value.as_object().into_iter().flatten() {
+            let exact = self.fields.iter().find(|(name, _)| name == key);
+            let Some((name, kind)) = exact.or_else(|| self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key))) else {
+                if unknown == Unknown::Refused {
+                    return Err(TypeError(format!("unknown field {}", crate::quote(key))));
+                }
+                continue;
+            };
+            let at = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
+            let misfit = |value: &Value, kind: &str| {
+                let (found, owner) = (json_type(value), self.name);
+                Err(TypeError(format!("cannot unmarshal {found} into Go struct field {owner}.{at} of type {kind}")))
+            };
+            match (kind, value) {
+                (Type::Raw, _) | (_, Value::Null) | (Type::Text, Value::String(_)) => {}
+                (Type::Text, other) => return misfit(other, "string"),
+                (Type::Struct(inner), value @ Value::Object(_)) => inner.fields_of(value, &at, unknown)?,
+                (Type::Struct(inner), other) => return misfit(other, inner.full_name),
+                (Type::List(inner), Value::Array(items)) => {
+                    for item in items {
+                        match item {
+                            Value::Object(_) | Value::Null => inner.fields_of(item, &at, unknown)?,
+                            other => return misfit(other, inner.full_name),
+                        }
+                    }
+                }
+                (Type::List(inner), other) => return misfit(other, &format!("[]{}", inner.full_name)),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// We give up before the stack does; Go goes on to ten thousand levels.
@@ -46,7 +162,7 @@ impl Scan<'_> {
             b'\'' => r"\'".to_owned(),
             b'"' => "\"".to_owned(),
             byte => {
-                let quoted = mainstay_golang::quote(&char::from(byte).to_string());
+                let quoted = crate::quote(&char::from(byte).to_string());
                 quoted[1..quoted.len() - 1].to_owned()
             }
         };
@@ -225,5 +341,51 @@ mod tests {
             assert_eq!(parse(text).map_err(|error| error.to_string()), Err(wanted.to_owned()));
         }
         assert_eq!(parse(b" {\"a\": [1, null]} "), Ok(json!({"a": [1, null]})));
+    }
+
+    /// OLM0-RES-09: what Go 1.26 answered for these.
+    #[test]
+    fn values_that_do_not_fit() {
+        static GVK: Struct = Struct {
+            full_name: "constraints.GVKConstraint",
+            name: "GVKConstraint",
+            fields: &[("group", Type::Text), ("kind", Type::Text), ("version", Type::Text)],
+        };
+        static ALL: Struct = Struct {
+            full_name: "constraints.CompoundConstraint",
+            name: "CompoundConstraint",
+            fields: &[("constraints", Type::List(&CONSTRAINT))],
+        };
+        static CONSTRAINT: Struct = Struct {
+            full_name: "constraints.Constraint",
+            name: "Constraint",
+            fields: &[("all", Type::Struct(&ALL)), ("gvk", Type::Struct(&GVK)), ("value", Type::Raw)],
+        };
+        for (text, wanted) in [
+            (r#""x""#, "json: cannot unmarshal string into Go value of type constraints.Constraint"),
+            (r#"{"gvk":1}"#, "json: cannot unmarshal number into Go struct field Constraint.gvk of type constraints.GVKConstraint"),
+            (r#"{"gvk":{"group":1}}"#, "json: cannot unmarshal number into Go struct field GVKConstraint.gvk.group of type string"),
+            (
+                r#"{"all":{"constraints":[{"gvk":{"group":true}}]}}"#,
+                "json: cannot unmarshal bool into Go struct field GVKConstraint.all.constraints.gvk.group of type string",
+            ),
+            (
+                r#"{"all":{"constraints":{}}}"#,
+                "json: cannot unmarshal object into Go struct field CompoundConstraint.all.constraints of type []constraints.Constraint",
+            ),
+            (r#"{"x":1}"#, "json: unknown field \"x\""),
+            (r#"{"gvk":{"y":1}}"#, "json: unknown field \"y\""),
+            ("", "EOF"),
+            ("{\"gvk\":null", "unexpected EOF"),
+        ] {
+            let answer = match parse_first(text.as_bytes()) {
+                Ok(value) => CONSTRAINT.check(&value, Unknown::Refused).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            assert_eq!(answer, Err(wanted.to_owned()), "{text}");
+        }
+        for text in ["{} x", "null", r#"{"GVK":{"Group":"a"}}"#, r#"{"all":{"constraints":null},"value":[1]}"#] {
+            assert_eq!(CONSTRAINT.check(&parse_first(text.as_bytes()).unwrap_or_default(), Unknown::Refused), Ok(()), "{text}");
+        }
     }
 }

@@ -15,11 +15,11 @@ const LEAST_OF_ONE: u64 = 500;
 
 /// A question that the solver gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Undecided;
+pub(crate) struct Undecided;
 
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Asked {
+pub(crate) enum Asked {
     /// There is an answer.
     Possible,
     /// There is no answer.
@@ -40,7 +40,7 @@ impl From<lbool> for Asked {
 
 /// Conflicts so far.
 #[derive(Debug, Default)]
-pub(super) struct Effort {
+pub(crate) struct Effort {
     of_one: u64,
     of_all: u64,
 }

@@ -1,0 +1,20 @@
+//! OLM classic's decisions (`docs/spec/olm-classic.md`), as functions of facts. No client and no runtime.
+//!
+//! ```text
+//!   subscriptions, CSVs, catalogs ── resolve ──> new bundles ── steps ──> install plan
+//!   bundle ── steps, permissions, deployments ──> objects      overrides: a Subscription's config on a Deployment
+//!   operator groups ── groups ──> intersections, provided APIs      rules: does an account hold a permission
+//! ```
+//!
+//! A recorded answer of upstream's own code outranks the text of the specification, so the order of guesses, the words of errors and the bytes that
+//! are hashed follow upstream. [`cases`] reads and answers inputs in the form of those records.
+
+pub mod api;
+pub mod cases;
+mod hash;
+pub mod owner;
+pub mod permissions;
+pub mod properties;
+pub mod resolve;
+pub mod source;
+pub mod steps;
