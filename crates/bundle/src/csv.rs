@@ -229,6 +229,11 @@ impl Csv {
         })
     }
 
+    /// Its apiVersion, as written.
+    pub fn api_version(&self) -> &str {
+        self.object["apiVersion"].as_str().unwrap_or_default()
+    }
+
     /// The supported install modes, sorted.
     pub fn supported_modes(&self) -> Vec<&str> {
         let mut modes: Vec<_> = self.install_modes.iter().filter(|mode| mode.supported).map(|mode| mode.mode.as_str()).collect();

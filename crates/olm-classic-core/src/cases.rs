@@ -1,5 +1,7 @@
 //! Questions and answers in the form of the records of upstream's answers: one JSON object an input, one an answer.
 
+mod bundle;
+mod facts;
 mod world;
 
 use serde_json::{Value, json};
@@ -9,6 +11,8 @@ use crate::resolve::{self, ResolveError, Resolved, ResolvedSteps};
 use crate::source::SourceKey;
 use crate::steps::{self, Step};
 
+pub use bundle::{BundleCaseError, deployments, permissions, plan};
+pub use facts::{install_modes, intersection, maximum_platform, overridden, rule_satisfied};
 pub use world::{InvalidCase, snapshot};
 
 /// The answers `resolve` and `steps` for a world.
@@ -23,7 +27,7 @@ pub fn resolution(input: &Value) -> Result<Value, InvalidCase> {
         Err(error) => failure(&error),
     };
     let steps = match resolve::resolve_steps(&snapshot) {
-        Ok(found) => plan(&found),
+        Ok(found) => contents(&found),
         Err(error) => failure(&error),
     };
     Ok(json!({"resolve": resolved, "steps": steps}))
@@ -54,7 +58,7 @@ fn failure(error: &ResolveError) -> Value {
     }
 }
 
-fn plan(found: &ResolvedSteps) -> Value {
+fn contents(found: &ResolvedSteps) -> Value {
     let lookups = found.lookups.iter().map(|lookup| {
         json!({
             "path": lookup.path, "identifier": lookup.identifier, "replaces": lookup.replaces,
@@ -84,6 +88,9 @@ fn step(step: &Step) -> Value {
 
 /// SHA-256 of canonical JSON: sorted keys, no blanks, no escapes for HTML.
 pub fn sha256(value: &Value) -> String {
-    let digest = Sha256::digest(mainstay_bundle::go::to_plain_string_as("", value).as_bytes());
-    digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+    hex(&Sha256::digest(mainstay_bundle::go::to_plain_string_as("", value).as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }

@@ -11,10 +11,16 @@
 
 pub mod api;
 pub mod cases;
+pub mod deployments;
+pub mod groups;
 mod hash;
+pub mod install_modes;
+pub mod overrides;
 pub mod owner;
 pub mod permissions;
+pub mod platform;
 pub mod properties;
 pub mod resolve;
+pub mod rules;
 pub mod source;
 pub mod steps;

@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 /// The CSV that owns objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
+    /// Its apiVersion as written; authors misspell the group.
+    pub api_version: &'a str,
     /// Its name.
     pub name: &'a str,
     /// Its namespace.
@@ -17,7 +19,7 @@ impl Owner<'_> {
     /// The owner reference, which blocks no deletion.
     pub fn reference(&self) -> Value {
         json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": self.name, "uid": self.uid,
+            "apiVersion": self.api_version, "kind": "ClusterServiceVersion", "name": self.name, "uid": self.uid,
             "controller": false, "blockOwnerDeletion": false,
         })
     }

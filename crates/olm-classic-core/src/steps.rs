@@ -135,7 +135,7 @@ pub fn of_bundle(bundle: BundleContent<'_>, namespace: &str, replaces: &str, cat
         let (group, version) = group_version(text(&object["apiVersion"]));
         steps.push(step(kind, group, version, &object, go::to_string(&object) + "\n"));
     }
-    let owner = Owner { name: &parsed.name, namespace, uid: text(&csv["metadata"]["uid"]) };
+    let owner = Owner { api_version: parsed.api_version(), name: &parsed.name, namespace, uid: text(&csv["metadata"]["uid"]) };
     for (account, granted) in permissions::of(&parsed, &owner) {
         if account != "default" {
             steps.push(step("ServiceAccount", "", "v1", &granted.service_account, written("ServiceAccount", &granted.service_account)));
@@ -233,4 +233,31 @@ fn group_version(api_version: &str) -> (&str, &str) {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// The content of a bundle's files, as the unpacked bundle's ConfigMap holds them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The CSV's name.
+    pub name: String,
+    /// The CSV, JSON; of several the last counts.
+    pub csv_json: String,
+    /// The text of every file that holds an object, the CSV's with them.
+    pub objects: Vec<String>,
+}
+
+/// Loads a bundle from its files in the order of their names. A file that holds no object is passed over, as upstream does.
+pub fn load<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> Loaded {
+    let files: std::collections::BTreeMap<&str, &[u8]> = files.into_iter().collect();
+    let mut loaded = Loaded::default();
+    for bytes in files.into_values() {
+        let written = String::from_utf8_lossy(bytes);
+        let Ok(object) = first_object(&written) else { continue };
+        if object["kind"] == "ClusterServiceVersion" {
+            loaded.csv_json = go::to_string(&object);
+            loaded.name = text(&object["metadata"]["name"]).to_owned();
+        }
+        loaded.objects.push(written.into_owned());
+    }
+    loaded
 }

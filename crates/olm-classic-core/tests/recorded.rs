@@ -1,6 +1,7 @@
 //! Upstream's recorded answers, all of them.
 
 use mainstay_olm_classic_core::cases;
+use mainstay_olm_classic_core::steps::{self, Loaded};
 use serde_json::Value;
 
 /// The answer without what one of the two sides does not tell.
@@ -53,4 +54,94 @@ fn resolutions() {
         }
     }
     assert_equal(2 * lines.len(), &different);
+}
+
+/// The answers of a record that are neither its input nor its name.
+fn answers(line: &Value) -> Value {
+    let mut answers = line.clone();
+    for key in ["id", "input", "csv"] {
+        answers.as_object_mut().unwrap().remove(key);
+    }
+    answers
+}
+
+fn compare(name: &str, answer: impl Fn(&Value) -> Value) {
+    let Some(lines) = mainstay_testing::data::json_lines(&format!("olm-classic/{name}.jsonl.gz")) else { return };
+    let different = lines.iter().enumerate().filter_map(|(at, line)| {
+        let ours = answer(line);
+        difference(&format!("{name} {at} {}", line["id"]), &ours, &answers(line))
+    });
+    let different: Vec<String> = different.collect();
+    assert_equal(lines.len(), &different);
+}
+
+/// The files of the folder that a record names.
+fn loaded(line: &Value) -> Loaded {
+    let id = line["id"].as_str().unwrap();
+    let (root, path) = id.split_once('/').unwrap();
+    let files = if root == "bundles" { mainstay_testing::bundles::bundles() } else { mainstay_testing::bundles::legacy() }.unwrap();
+    let parts: Vec<&str> = path.splitn(3, '/').collect();
+    let files = &files[&format!("{}/{}", parts[0], parts[1])];
+    let folder = format!("{}/", parts.get(2).unwrap_or(&"manifests"));
+    let names = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(&folder)?, bytes.as_slice())));
+    let loaded = steps::load(names.filter(|(name, _)| !name.contains('/')));
+    assert!(!loaded.csv_json.is_empty(), "{id} has no CSV");
+    loaded
+}
+
+/// OLM0-API-21, OLM0-IP-05: the plan steps of every bundle.
+#[test]
+fn plan_steps() {
+    compare("steps", |line| serde_json::json!({"steps": cases::plan(&loaded(line), &line["input"]).unwrap()}));
+}
+
+/// OLM0-CSV-16, OLM0-CSV-17, OLM0-CSV-19: names, labels and hashes of the roles of every bundle.
+#[test]
+fn permissions() {
+    compare("rbac", |line| serde_json::json!({"permissions": cases::permissions(&loaded(line)).unwrap()}));
+}
+
+/// OLM0-CSV-11 to OLM0-CSV-13: the Deployments of every bundle, with and without certificates.
+#[test]
+fn deployments() {
+    compare("deployments", |line| cases::deployments(&loaded(line)).unwrap());
+}
+
+/// OLM0-OG-22, OLM0-OG-23: intersections of OperatorGroups.
+#[test]
+fn intersections() {
+    compare("operatorgroups", |line| cases::intersection(&line["input"]).unwrap());
+}
+
+/// OLM0-API-16, OLM0-CSV-13, OLM0-ADMIN-16: a Subscription's configuration.
+#[test]
+fn overrides() {
+    compare("overrides", |line| {
+        let mut answer = cases::overridden(&line["input"]).unwrap();
+        // An empty node selector in the configuration clears the Deployment's, but the records do not show an empty one.
+        let place = "/deployment/spec/template/spec";
+        let cleared = line.pointer(&format!("{place}/nodeSelector")).is_none() && line["input"]["config"]["nodeSelector"].is_null();
+        if cleared {
+            answer.pointer_mut(place).unwrap().as_object_mut().unwrap().remove("nodeSelector");
+        }
+        answer
+    });
+}
+
+/// OLM0-CSV-09: permissions that a CSV demands.
+#[test]
+fn rules() {
+    compare("rulechecker", |line| cases::rule_satisfied(&line["input"]).unwrap());
+}
+
+/// OLM0-BUNDLE-12: the newest supported platform.
+#[test]
+fn maximum_platform() {
+    compare("maxopenshift", |line| cases::maximum_platform(&line["input"]));
+}
+
+/// OLM0-OG-03 to OLM0-OG-05: install modes and targets.
+#[test]
+fn install_modes() {
+    compare("installmodes", |line| cases::install_modes(&line["input"]).unwrap());
 }

@@ -11,8 +11,17 @@ use crate::source::SourceKey;
 
 /// Why an input is none of the expected form.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidCase(#[from] serde_json::Error);
+pub enum InvalidCase {
+    /// A field is missing or of another type.
+    #[error(transparent)]
+    Form(#[from] serde_json::Error),
+    /// A field of a Kubernetes object has the wrong type.
+    #[error(transparent)]
+    Object(#[from] mainstay_bundle::go::Mismatch),
+    /// A role or a binding cannot be read.
+    #[error(transparent)]
+    Role(#[from] mainstay_rbac::Error),
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -101,9 +110,24 @@ struct SubscriptionCase {
     current_csv: String,
 }
 
+/// Reads an input; a field that is null is as good as absent, as Go reads it.
+pub(super) fn read<T: serde::de::DeserializeOwned>(input: &Value) -> Result<T, serde_json::Error> {
+    fn without_nulls(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let set = fields.iter().filter(|(_, value)| !value.is_null());
+                Value::Object(set.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+            }
+            Value::Array(items) => items.iter().map(without_nulls).collect(),
+            other => other.clone(),
+        }
+    }
+    T::deserialize(without_nulls(input))
+}
+
 /// Reads a world.
 pub fn snapshot(input: &Value) -> Result<Snapshot, InvalidCase> {
-    let world = World::deserialize(input)?;
+    let world = read::<World>(input)?;
     Ok(Snapshot {
         namespace: world.namespace,
         global_namespace: world.global_namespace,
