@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    apply_plan, approve, backup, bundle, catalog, complete, completion, crd, demo, deploy, describe, down, explain, graph, history, image,
-    install, list, log_level, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, version,
-    versions, wait,
+    apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph, history,
+    image, install, list, log_level, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall,
+    up, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -51,7 +51,7 @@ pub struct Global {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Operators on a cluster", &["install", "upgrade", "uninstall", "list", "describe", "explain", "wait"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
-    ("Catalogs and bundles", &["catalog", "bundle", "crd", "graph", "resolve", "versions", "registry", "opm"]),
+    ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
     ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
@@ -71,7 +71,7 @@ pub fn command() -> clap::Command {
         let _ = writeln!(groups, "\n{title}:");
         for name in names {
             let about = built.find_subcommand(name).and_then(clap::Command::get_about).map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(groups, "  {name:<12}{about}");
+            let _ = writeln!(groups, "  {name:<15}{about}");
         }
     }
     let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\n{{all-args}}{{after-help}}");
@@ -147,6 +147,12 @@ pub enum Command {
     /// Compare CRDs; needs no cluster
     #[command(subcommand)]
     Crd(crd::Commands),
+    /// What OLM classic makes of a ClusterServiceVersion; needs no cluster
+    #[command(subcommand)]
+    Csv(csv::Commands),
+    /// What OLM classic makes of OperatorGroups that share namespaces and APIs; needs no cluster
+    #[command(subcommand)]
+    Operatorgroup(operatorgroup::Commands),
     /// Which build this is, and which Kubernetes the cluster is
     Version(version::Arguments),
     /// Versions and ranges; needs no cluster
@@ -204,7 +210,7 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(shown, grouped);
         let help = command().render_help().to_string();
-        assert!(help.contains("\nOperators on a cluster:\n  install     Install a package"), "{help}");
+        assert!(help.contains("\nOperators on a cluster:\n  install        Install a package"), "{help}");
         assert!(help.contains("--log-level") && !help.contains("\nCommands:"), "{help}");
     }
 

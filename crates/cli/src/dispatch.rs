@@ -259,6 +259,8 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Resolve(arguments) => commands::resolve::run(&arguments),
         Command::Bundle(command) => commands::bundle::run(command),
         Command::Crd(command) => commands::crd::run(command),
+        Command::Csv(command) => commands::csv::run(command),
+        Command::Operatorgroup(command) => commands::operatorgroup::run(command),
         Command::Version(arguments) => commands::version::run(&arguments),
         Command::Versions(command) => commands::versions::run(command),
         Command::Catalog(command) => commands::catalog::run(command),

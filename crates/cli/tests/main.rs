@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bundles;
+mod classic;
 mod cluster;
 mod common;
 mod curators;

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// An API: group, version and kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
 pub struct Api {
     /// Its group.
     pub group: String,

@@ -119,7 +119,7 @@ impl Strategy<'_> {
                 continue;
             }
             let mut spec = deployment.spec.clone();
-            self.certificate(&deployment.name, &mut spec, ports, authority, &mut writes);
+            self.certificate(&deployment.name, &mut spec, &ports, authority, &mut writes);
             deployments.push(self.deployment(deployment, &spec));
         }
         if !self.csv.deployments.is_empty() {
@@ -192,7 +192,7 @@ impl Strategy<'_> {
     }
 
     /// Adds what a serving certificate needs, and mounts it.
-    fn certificate(&self, deployment: &str, spec: &mut Value, ports: Vec<Value>, authority: &Authority, writes: &mut Vec<Write>) {
+    fn certificate(&self, deployment: &str, spec: &mut Value, ports: &[Value], authority: &Authority, writes: &mut Vec<Write>) {
         let Owner { namespace, .. } = self.owner;
         let service = service_name(deployment);
         let secret = secret_name(&service);
@@ -286,7 +286,8 @@ impl Strategy<'_> {
             WebhookKind::Other(_) => return Ok(()),
         };
         let entry = &webhook.entry;
-        let mut service = json!({"name": webhook_service(webhook), "namespace": self.owner.namespace, "port": webhook.container_port.unwrap_or(0)});
+        let mut service =
+            json!({"name": webhook_service(webhook), "namespace": self.owner.namespace, "port": webhook.container_port.unwrap_or(0)});
         if let Some(path) = &webhook.path {
             service["path"] = json!(path);
         }

@@ -61,7 +61,7 @@ pub fn apply(deployment: &mut Value, config: &SubscriptionConfig, proxy: &[Value
     }
     let pod = &mut deployment["spec"]["template"]["spec"];
     for container in containers(pod) {
-        set_list(container, "env", |list| merge_env(list, &env));
+        set_list(container, "env", |list| merge_env(&list, &env));
         set_list(container, "envFrom", |list| append_missing(list, &config.env_from));
         set_list(container, "volumeMounts", |list| merge_named(list, &config.volume_mounts));
         if let Some(resources) = &config.resources {
@@ -90,7 +90,7 @@ pub fn apply(deployment: &mut Value, config: &SubscriptionConfig, proxy: &[Value
 /// Adds variables to every container; init containers are left alone.
 pub fn add_env(deployment: &mut Value, env: &[Value]) {
     for container in containers(&mut deployment["spec"]["template"]["spec"]) {
-        set_list(container, "env", |list| merge_env(list, env));
+        set_list(container, "env", |list| merge_env(&list, env));
     }
 }
 
@@ -125,14 +125,14 @@ fn set(of: &mut Value, field: &str, value: Value) {
 
 /// New variables replace those of the same name in place; others follow in their order. Of several with one name the last counts; upstream
 /// leaves the second variable of one name in a container without name, and repeats new ones as often as they are given.
-fn merge_env(list: Vec<Value>, new: &[Value]) -> Vec<Value> {
+fn merge_env(list: &[Value], new: &[Value]) -> Vec<Value> {
     let mut merged: std::collections::BTreeMap<String, Value> = std::collections::BTreeMap::new();
     let name = |one: &Value| one["name"].as_str().unwrap_or_default().to_owned();
     for one in list.iter().chain(new) {
         merged.insert(name(one), one.clone());
     }
     let mut out = Vec::new();
-    for one in &list {
+    for one in list {
         out.push(merged.remove(&name(one)).unwrap_or_else(|| serde_json::json!({"name": ""})));
     }
     out.extend(new.iter().filter_map(|one| merged.get(&name(one)).cloned()));

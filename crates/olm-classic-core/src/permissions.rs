@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_bundle::go::to_string_as;
+use mainstay_bundle::go::{conform, to_string_as};
 use mainstay_bundle::{Csv, Permissions};
 use mainstay_golang::json::{Html, write_string};
 use serde_json::{Value, json};
@@ -29,13 +29,21 @@ pub struct OperatorPermissions {
     pub cluster_role_bindings: Vec<Value>,
 }
 
+/// A CSV whose install strategy is none that there is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unrecognized install strategy")]
+pub struct UnrecognizedStrategy;
+
 /// The objects of a CSV by service account. They carry no apiVersion and kind, as upstream writes them into plans.
-pub fn of(csv: &Csv, owner: &Owner<'_>) -> BTreeMap<String, OperatorPermissions> {
+pub fn of(csv: &Csv, owner: &Owner<'_>) -> Result<BTreeMap<String, OperatorPermissions>, UnrecognizedStrategy> {
+    if csv.object["spec"]["install"]["strategy"] != "deployment" {
+        return Err(UnrecognizedStrategy);
+    }
     let mut all: BTreeMap<String, OperatorPermissions> = BTreeMap::new();
     for entry in &csv.permissions {
         let account = all.entry(entry.service_account.clone()).or_insert_with(|| {
             let metadata = json!({"name": entry.service_account, "namespace": owner.namespace, "ownerReferences": [owner.reference()]});
-            OperatorPermissions { service_account: json!({"metadata": named(metadata)}), ..OperatorPermissions::default() }
+            OperatorPermissions { service_account: json!({"metadata": metadata}), ..OperatorPermissions::default() }
         });
         let hashed = content_hash(owner, None, entry);
         let name = hash::joined_name(&format!("{}-{}", owner.name, entry.service_account), &hashed);
@@ -53,28 +61,34 @@ pub fn of(csv: &Csv, owner: &Owner<'_>) -> BTreeMap<String, OperatorPermissions>
         let account = all.entry(entry.service_account.clone()).or_insert_with(|| {
             // Upstream leaves the namespace of such an account to the plan's.
             let metadata = json!({"name": entry.service_account, "ownerReferences": [owner.reference()]});
-            OperatorPermissions { service_account: json!({"metadata": named(metadata)}), ..OperatorPermissions::default() }
+            OperatorPermissions { service_account: json!({"metadata": metadata}), ..OperatorPermissions::default() }
         });
         let name = hash::joined_name(owner.name, &content_hash(owner, Some(owner.namespace), entry));
         let metadata = json!({"name": name, "labels": labels(owner, rules_hash(entry))});
         account.cluster_roles.push(json!({"metadata": metadata, "rules": entry.entry["rules"]}));
         let (subjects, role) = (subjects(owner, entry), role_ref("ClusterRole", &name));
-        let mut metadata = json!({"name": name, "labels": labels(owner, binding_hash(&role, &subjects))});
-        if !owner.namespace.is_empty() {
-            // Upstream gives cluster roles' bindings a namespace, which the API server ignores.
-            metadata["namespace"] = json!(owner.namespace);
-        }
+        // Upstream gives the bindings of cluster roles a namespace, which the API server ignores.
+        let metadata = json!({"name": name, "namespace": owner.namespace, "labels": labels(owner, binding_hash(&role, &subjects))});
         account.cluster_role_bindings.push(json!({"metadata": metadata, "roleRef": role, "subjects": subjects}));
     }
-    all
+    for granted in all.values_mut() {
+        written("ServiceAccount", std::slice::from_mut(&mut granted.service_account));
+        written("rbac.Role", &mut granted.roles);
+        written("rbac.RoleBinding", &mut granted.role_bindings);
+        written("rbac.ClusterRole", &mut granted.cluster_roles);
+        written("rbac.ClusterRoleBinding", &mut granted.cluster_role_bindings);
+    }
+    Ok(all)
 }
 
-/// Metadata without an empty name, which Go does not write.
-fn named(mut metadata: Value) -> Value {
-    if let Some(fields) = metadata.as_object_mut() {
-        fields.retain(|_, value| value.as_str() != Some(""));
+/// Leaves out what Go leaves out.
+fn written(kind: &str, objects: &mut [Value]) {
+    for object in objects {
+        // An object that was made of values of these types fits them.
+        if let Ok(conformed) = conform(kind, object) {
+            *object = conformed;
+        }
     }
-    metadata
 }
 
 fn labels(owner: &Owner<'_>, hash: String) -> Value {

@@ -1,9 +1,11 @@
 //! Properties of bundles, and the annotation in which OLM writes them on a CSV.
 
-use mainstay_bundle::go::member;
+use std::collections::BTreeMap;
+
 use mainstay_golang::json::{Html, write_string};
 use mainstay_golang::json_reader::{self, Struct, SyntaxError, Type, Unreadable};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// The annotation.
 pub const ANNOTATION: &str = "operatorframework.io/properties";
@@ -50,38 +52,26 @@ static PROPERTY: Struct =
 static PROPERTIES: Struct =
     Struct { full_name: "projection.propertiesAnnotation", name: "propertiesAnnotation", fields: &[("properties", Type::List(&PROPERTY))] };
 
-/// The properties in the text of an annotation.
+/// The fields of a JSON object, with the texts of their values.
+type RawFields<'a> = BTreeMap<String, &'a RawValue>;
+
+/// The properties in the text of an annotation; the texts of the values count as they are written.
 pub fn read(annotation: &str) -> Result<Vec<Property>, Unreadable> {
-    #[derive(Deserialize)]
-    struct Raw<'a> {
-        #[serde(borrow, default)]
-        properties: Option<Vec<Option<RawProperty<'a>>>>,
-    }
-    #[derive(Deserialize, Default)]
-    struct RawProperty<'a> {
-        #[serde(rename = "type", default)]
-        kind: Option<String>,
-        #[serde(borrow, default)]
-        value: Option<&'a serde_json::value::RawValue>,
-    }
-    let value = PROPERTIES.read(annotation)?;
-    // The texts of the values count as they are written; names of fields in another case, which Go takes too, have only their values.
-    if let Ok(Some(Raw { properties })) = serde_json::from_str::<Option<Raw<'_>>>(annotation)
-        && properties.is_some()
-    {
-        let property = |one: Option<RawProperty<'_>>| {
-            let RawProperty { kind, value } = one.unwrap_or_default();
-            Property { kind: kind.unwrap_or_default(), value: value.map_or_else(String::new, |value| value.get().to_owned()) }
-        };
-        return Ok(properties.into_iter().flatten().map(property).collect());
-    }
-    let list = member(&value, "properties").as_array().cloned().unwrap_or_default();
-    let property = |one: &serde_json::Value| Property {
-        kind: member(one, "type").as_str().unwrap_or_default().to_owned(),
-        value: match member(one, "value") {
-            serde_json::Value::Null => String::new(),
-            other => other.to_string(),
-        },
+    PROPERTIES.read(annotation)?;
+    // What passed the check above can be read by these types; null is no fields.
+    let fields: Option<RawFields<'_>> = serde_json::from_str(annotation).unwrap_or_default();
+    let list = fields.as_ref().and_then(|fields| member(fields, "properties"));
+    let list: Option<Vec<Option<RawFields<'_>>>> = list.and_then(|list| serde_json::from_str(list).ok()).flatten();
+    let property = |fields: Option<RawFields<'_>>| {
+        let fields = fields.unwrap_or_default();
+        let kind = member(&fields, "type").and_then(|text| serde_json::from_str::<Option<String>>(text).ok()).flatten();
+        Property { kind: kind.unwrap_or_default(), value: member(&fields, "value").unwrap_or_default().to_owned() }
     };
-    Ok(list.iter().map(property).collect())
+    Ok(list.unwrap_or_default().into_iter().map(property).collect())
+}
+
+/// A field by its name, which Go takes in any case.
+fn member<'a>(fields: &RawFields<'a>, name: &str) -> Option<&'a str> {
+    let exact = fields.get(name);
+    exact.or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)).map(|value| value.get())
 }

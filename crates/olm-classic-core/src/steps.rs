@@ -3,10 +3,11 @@
 use mainstay_bundle::Csv;
 use mainstay_bundle::go::{self, Mismatch, fold};
 use mainstay_golang::json_reader::{self, SyntaxError};
+use mainstay_versions::Version;
 use serde_json::{Value, json};
 
 use crate::owner::Owner;
-use crate::permissions;
+use crate::permissions::{self, UnrecognizedStrategy};
 use crate::properties::{self, AnnotationError, Property};
 use crate::source::SourceKey;
 
@@ -41,6 +42,12 @@ pub enum StepError {
     /// The CSV has a field of the wrong type.
     #[error("bundle CSV: {0}")]
     Csv(#[from] Mismatch),
+    /// The CSV's version is null, which Go reads as a text that is no version.
+    #[error("bundle CSV: spec.version: null is no version; leave the field out")]
+    NullVersion,
+    /// The CSV has another install strategy.
+    #[error(transparent)]
+    Strategy(#[from] UnrecognizedStrategy),
     /// The CSV lacks its apiVersion or kind.
     #[error("bundle CSV {name} missing {field}")]
     Untyped {
@@ -79,6 +86,9 @@ pub enum ObjectProblem {
     /// It has no kind.
     #[error("Object 'Kind' is missing")]
     NoKind,
+    /// Its first document is empty.
+    #[error("its first YAML document is empty, and no other counts; remove the `---` behind its comments")]
+    Empty,
 }
 
 /// A bundle whose content is here.
@@ -97,7 +107,11 @@ pub struct BundleContent<'a> {
 /// The steps of a bundle in the order of execution: CSVs, CRDs, the rest.
 pub fn of_bundle(bundle: BundleContent<'_>, namespace: &str, replaces: &str, catalog: &SourceKey) -> Result<Vec<Step>, StepError> {
     let object = json_reader::parse(bundle.csv_json.as_bytes())?;
-    let mut csv = go::conform("operators.ClusterServiceVersion", &fold("operators.ClusterServiceVersion", &object))?;
+    let object = fold("operators.ClusterServiceVersion", &object);
+    if object["spec"].get("version").is_some_and(Value::is_null) {
+        return Err(StepError::NullVersion);
+    }
+    let mut csv = go::conform("operators.ClusterServiceVersion", &object)?;
     let name = text(&csv["metadata"]["name"]).to_owned();
     for field in ["apiVersion", "kind"] {
         if text(&csv[field]).is_empty() {
@@ -108,6 +122,10 @@ pub fn of_bundle(bundle: BundleContent<'_>, namespace: &str, replaces: &str, cat
     let annotation = properties::annotation(bundle.properties).map_err(|error| StepError::Properties { csv: name.clone(), error })?;
     set(&mut csv["metadata"], "namespace", namespace);
     set(&mut csv["spec"], "replaces", replaces);
+    // Go reads a version leniently and writes it strictly.
+    if let Ok(version) = Version::parse_tolerant(text(&csv["spec"]["version"])) {
+        csv["spec"]["version"] = json!(version.to_string());
+    }
     csv["metadata"]["annotations"][properties::ANNOTATION] = Value::String(annotation);
     let parsed = Csv::parse(&csv)?;
     let step = |kind: &str, group: &str, version: &str, object: &Value, manifest: String| {
@@ -128,6 +146,9 @@ pub fn of_bundle(bundle: BundleContent<'_>, namespace: &str, replaces: &str, cat
     let mut steps = vec![step(text(&csv["kind"]), group, version, &csv, manifest)];
     for (place, written) in bundle.objects.iter().enumerate() {
         let object = first_object(written).map_err(|problem| StepError::Object { place, problem })?;
+        if object.is_null() {
+            return Err(StepError::Object { place, problem: ObjectProblem::Empty });
+        }
         let kind = text(&object["kind"]);
         if kind == "ClusterServiceVersion" {
             continue;
@@ -136,7 +157,7 @@ pub fn of_bundle(bundle: BundleContent<'_>, namespace: &str, replaces: &str, cat
         steps.push(step(kind, group, version, &object, go::to_string(&object) + "\n"));
     }
     let owner = Owner { api_version: parsed.api_version(), name: &parsed.name, namespace, uid: text(&csv["metadata"]["uid"]) };
-    for (account, granted) in permissions::of(&parsed, &owner) {
+    for (account, granted) in permissions::of(&parsed, &owner)? {
         if account != "default" {
             steps.push(step("ServiceAccount", "", "v1", &granted.service_account, written("ServiceAccount", &granted.service_account)));
         }
@@ -186,14 +207,15 @@ pub fn ordered(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// The first object of a text, as upstream's decoder reads it.
+/// The first object of a text, as upstream's decoder reads it; null if there is nothing in its first document.
 pub fn first_object(text: &str) -> Result<Value, ObjectProblem> {
     let object = if text.trim_start().starts_with('{') {
         json_reader::parse_first(text.as_bytes())?
     } else {
         mainstay_yaml::parse(first_document(text)).map_err(|error| ObjectProblem::Yaml(error.to_string()))?
     };
-    if object["kind"].as_str().is_none_or(str::is_empty) {
+    // A first document of nothing but comments is no error yet, but it is no object either.
+    if !object.is_null() && object["kind"].as_str().is_none_or(str::is_empty) {
         return Err(ObjectProblem::NoKind);
     }
     Ok(object)
@@ -255,7 +277,7 @@ pub fn load<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> Loaded 
         let Ok(object) = first_object(&written) else { continue };
         if object["kind"] == "ClusterServiceVersion" {
             loaded.csv_json = go::to_string(&object);
-            loaded.name = text(&object["metadata"]["name"]).to_owned();
+            text(&object["metadata"]["name"]).clone_into(&mut loaded.name);
         }
         loaded.objects.push(written.into_owned());
     }

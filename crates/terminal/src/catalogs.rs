@@ -65,7 +65,7 @@ fn index(place: &str, source: &dyn Source) -> Result<Catalog, Failure> {
 }
 
 /// Returns the name of a catalog: `./catalogs/team.json.gz` is `team`, `registry/org/catalog:v1` is `catalog`.
-fn name(place: &str) -> String {
+pub fn name(place: &str) -> String {
     let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or(place);
     let stem = last.split(['@', ':']).next().unwrap_or(last);
     let stem = stem.strip_suffix(".gz").unwrap_or(stem);

@@ -1,6 +1,6 @@
 //! The ten methods of `api.Registry` and the experimental one.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 
 use futures::stream;
@@ -49,6 +49,18 @@ impl Registry {
         let mut seen = HashSet::new();
         let entries = package.channels().flat_map(ChannelView::entries);
         entries.filter(|entry| seen.insert(entry.name())).try_for_each(|entry| check(&self.catalog, entry))
+    }
+
+    /// Every bundle as the registry lists it, one entry a channel, for a resolver in this process.
+    pub fn listing(&self) -> Result<Vec<api::Bundle>, ServeError> {
+        let listed = self.index().listing(0).map(|entry| convert(&self.catalog, entry, Detail::Listed));
+        listed.filter_map(Result::transpose).collect()
+    }
+
+    /// The default channel of each package that has one.
+    pub fn default_channels(&self) -> BTreeMap<String, String> {
+        let default = |package: PackageView<'_, Map>| Some((package.name().to_owned(), package.default_channel()?.to_owned()));
+        self.index().packages().filter_map(default).collect()
     }
 
     fn index(&self) -> &Index<Map> {

@@ -1,5 +1,7 @@
 //! `mainstay resolve`: the bundle that is selected, and the reasons (MS-CLI-09, OLM1-SEL-01).
 
+mod classic;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,6 +26,11 @@ Examples:
   mainstay resolve beacon --catalog examples/catalog --resolve-dependencies
   mainstay resolve beacon harbor --catalog examples/catalog --resolve-dependencies
   mainstay resolve --cases questions.jsonl --catalog catalog.json
+  mainstay resolve beacon --classic --catalog examples/catalog
+  mainstay resolve --classic --cases worlds.jsonl
+
+--classic resolves as OLM classic does: a namespace with a Subscription for each package, and what they need. With --cases every line is
+then {\"input\": WORLD}, and the answer has \"resolve\" and \"steps\" besides.
 
 With --cases every line is {\"package\", \"version\", \"channels\", \"installed\": {\"name\", \"version\"}, \"upgradeConstraintPolicy\"};
 the answer is what -o json gives.
@@ -39,8 +46,11 @@ pub struct Arguments {
     #[arg(required_unless_present = "cases", num_args = 1.., value_name = "PACKAGE")]
     packages: Vec<String>,
     /// A directory, a file or an image with a file-based catalog; can be repeated
-    #[arg(long, required = true, num_args = 1.., value_name = "PATH|REF")]
+    #[arg(long, required_unless_present = "classic", num_args = 1.., value_name = "PATH|REF")]
     catalog: Vec<String>,
+    /// Resolve as OLM classic does
+    #[arg(long)]
+    classic: bool,
     /// The acceptable versions, as in a ClusterExtension
     #[arg(long, value_name = "RANGE")]
     version: Option<String>,
@@ -83,6 +93,11 @@ impl From<Policy> for UpgradeConstraintPolicy {
 
 /// Prints the answer.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match (&arguments.cases, arguments.classic) {
+        (Some(path), true) => return classic::answer_cases(path, &arguments.output),
+        (None, true) => return classic::show(arguments),
+        (_, false) => {}
+    }
     if arguments.cases.is_some() {
         cases::check_format(&arguments.output, &Format::Table)?;
     }

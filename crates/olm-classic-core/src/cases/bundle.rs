@@ -1,7 +1,7 @@
 //! Steps, permissions and Deployments of a bundle in the form of the records.
 
-use mainstay_bundle::go::{Mismatch, fold};
 use mainstay_bundle::Csv;
+use mainstay_bundle::go::{Mismatch, fold};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -49,12 +49,7 @@ struct StepsInput {
 /// The answer `steps`.
 pub fn plan(loaded: &Loaded, input: &Value) -> Result<Value, BundleCaseError> {
     let input: StepsInput = read(input)?;
-    let content = BundleContent {
-        name: &loaded.name,
-        csv_json: &loaded.csv_json,
-        objects: &loaded.objects,
-        properties: &input.properties,
-    };
+    let content = BundleContent { name: &loaded.name, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &input.properties };
     let catalog = SourceKey { name: input.catalog_source, namespace: input.catalog_source_namespace };
     let mut steps: Vec<Value> = steps::of_bundle(content, &input.namespace, &input.replaces, &catalog)?.iter().map(step).collect();
     let text = |step: &Value, field: &str| step[field].as_str().unwrap_or_default().to_owned();
@@ -107,7 +102,7 @@ fn owner(csv: &Csv) -> Owner<'_> {
 pub fn permissions(loaded: &Loaded) -> Result<Value, BundleCaseError> {
     let csv = csv(loaded, &[])?;
     let mut answer = Map::new();
-    for (account, granted) in permissions::of(&csv, &owner(&csv)) {
+    for (account, granted) in permissions::of(&csv, &owner(&csv)).map_err(StepError::Strategy)? {
         let mut told = json!({"serviceAccount": granted.service_account});
         let lists = [
             ("roles", granted.roles),
@@ -144,7 +139,8 @@ pub fn deployments(loaded: &Loaded) -> Result<Value, BundleCaseError> {
         let (deployments, writes) = strategy.with_certificates(&authority, &None)?;
         let deployments: Vec<Value> = deployments.into_iter().map(random_hash).map(short).collect();
         // The records tell each write once, and conversions last.
-        let (conversions, others): (Vec<Write>, Vec<Write>) = writes.into_iter().partition(|write| matches!(write, Write::Conversion { .. }));
+        let (conversions, others): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|write| matches!(write, Write::Conversion { .. }));
         let mut objects: Vec<Value> = Vec::new();
         for object in others.into_iter().chain(conversions).map(write) {
             if !objects.contains(&object) {

@@ -47,8 +47,9 @@ pub fn intersection(input: &Value) -> Result<Value, InvalidCase> {
     case.add = groups::apis(&groups::annotation(&case.add));
     let group = case.group.group();
     let others: Vec<OperatorGroup> = case.others.iter().map(GroupCase::group).collect();
-    let sharing: BTreeSet<String> =
+    let mut sharing: Vec<String> =
         group.intersecting(&others).into_iter().map(|other| format!("{}/{}", other.name, other.namespace)).collect();
+    sharing.sort();
     Ok(json!({
         "result": group.reconcile(&case.add, &others).as_str(),
         "groupIntersection": sharing, "targets": group.targets, "allNamespaces": group.is_global(),

@@ -73,23 +73,15 @@ struct CsvCase {
     #[serde(rename = "requiredCRDs")]
     required_crds: Vec<Crd>,
     #[serde(rename = "ownedAPIServices")]
-    owned_api_services: Vec<ApiCase>,
+    owned_api_services: Vec<Api>,
     #[serde(rename = "requiredAPIServices")]
-    required_api_services: Vec<ApiCase>,
+    required_api_services: Vec<Api>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Crd {
     name: String,
-    version: String,
-    kind: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ApiCase {
-    group: String,
     version: String,
     kind: String,
 }
@@ -160,7 +152,6 @@ fn catalog(case: CatalogCase) -> Catalog {
 
 fn csv(case: CsvCase) -> Csv {
     let crds = |crds: Vec<Crd>| crds.into_iter().map(|crd| (crd.name, crd.version, crd.kind)).collect();
-    let apis = |apis: Vec<ApiCase>| apis.into_iter().map(|api| Api { group: api.group, version: api.version, kind: api.kind }).collect();
     Csv {
         name: case.name,
         namespace: case.namespace,
@@ -171,8 +162,8 @@ fn csv(case: CsvCase) -> Csv {
         properties: case.properties_annotation,
         owned_crds: crds(case.owned_crds),
         required_crds: crds(case.required_crds),
-        owned_api_services: apis(case.owned_api_services),
-        required_api_services: apis(case.required_api_services),
+        owned_api_services: case.owned_api_services,
+        required_api_services: case.required_api_services,
     }
 }
 

@@ -46,20 +46,11 @@ pub struct RegistryBundle {
     /// Its dependencies.
     pub dependencies: Vec<Property>,
     /// The APIs that it provides.
-    pub provided_apis: Vec<RegistryApi>,
+    pub provided_apis: Vec<Api>,
     /// The APIs that it requires.
-    pub required_apis: Vec<RegistryApi>,
+    pub required_apis: Vec<Api>,
     /// What its catalog deprecates of it.
     pub deprecations: Deprecations,
-}
-
-/// An API as a registry lists it.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct RegistryApi {
-    group: String,
-    version: String,
-    kind: String,
 }
 
 /// Messages of deprecations by scope.
@@ -200,10 +191,10 @@ impl Entry {
         // Registries that know no properties give the APIs by themselves.
         let mut properties = bundle.properties.clone();
         if properties.is_empty() {
-            properties = provided(bundle.provided_apis.iter().map(RegistryApi::api));
+            properties = provided(bundle.provided_apis.iter().cloned());
         }
         if bundle.dependencies.is_empty() {
-            properties.extend(required(bundle.required_apis.iter().map(RegistryApi::api)));
+            properties.extend(required(bundle.required_apis.iter().cloned()));
         } else {
             for dependency in &bundle.dependencies {
                 properties.extend(property_of(dependency)?);
@@ -275,12 +266,6 @@ fn floats(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(floats).collect(),
         Value::Object(fields) => Value::Object(fields.into_iter().map(|(key, value)| (key, floats(value))).collect()),
         other => other,
-    }
-}
-
-impl RegistryApi {
-    fn api(&self) -> Api {
-        Api { group: self.group.clone(), version: self.version.clone(), kind: self.kind.clone() }
     }
 }
 

@@ -231,7 +231,7 @@ impl<'a> Gathering<'a> {
                 return Ok(());
             }
         };
-        let mut sorted = entries.clone();
+        let mut sorted = entries;
         sorted.sort_by(|a, b| {
             let (a, b) = (finder.entry(*a), finder.entry(*b));
             b.default_channel.cmp(&a.default_channel).then_with(|| a.channel.cmp(&b.channel))
@@ -253,7 +253,8 @@ impl<'a> Gathering<'a> {
         let mut candidates = Vec::new();
         for at in ordered {
             let name = &finder.entry(at).name;
-            let stack: Vec<EntryRef> = entries.iter().copied().filter(|other| finder.entry(*other).name == *name).collect();
+            // A bundle of several channels is offered by the first of them first (OLM0-RES-16); upstream leaves that to chance.
+            let stack: Vec<EntryRef> = sorted.iter().copied().filter(|other| finder.entry(*other).name == *name).collect();
             let found = self.bundles_with_needs(&stack).map_err(Problem::Several)?;
             if found.is_empty() {
                 return Err(Problem::NoBundles(subscription.package.clone()));
