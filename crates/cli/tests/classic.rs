@@ -35,7 +35,11 @@ fn resolution() {
     assert!(run.stderr.contains(sentence), "{}", run.stderr);
     let run = classic(&["beacon", "--channel", "none", "-o", "json"]);
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(answer["error"]["causes"], json!([sentence, "subscription beacon exists"]));
+    assert_eq!(answer["refused"][0]["error"]["causes"], json!([sentence, "subscription beacon exists"]));
+    // OLM0-RES-32: one that cannot be met stops nobody else.
+    let run = classic(&["beacon", "nothing"]);
+    assert_eq!(run.code, 4);
+    assert!(run.stdout.contains("beacon.v1.2.0") && run.stderr.contains("subscription nothing"), "{}{}", run.stdout, run.stderr);
     assert_eq!(classic(&["beacon", "--version", "1"]).code, 2);
 }
 

@@ -1,4 +1,5 @@
 //! Decisions of OLM classic against upstream's recorded answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod components;
 mod recorded;

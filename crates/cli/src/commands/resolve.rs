@@ -30,7 +30,8 @@ Examples:
   mainstay resolve --classic --cases worlds.jsonl
 
 --classic resolves as OLM classic does: a namespace with a Subscription for each package, and what they need. With --cases every line is
-then {\"input\": WORLD}, and the answer has \"resolve\" and \"steps\" besides.
+then {\"input\": WORLD}, and the answer has \"resolve\" and \"steps\" besides; else -o json gives {\"install\": [{\"package\", \"bundle\", \"version\",
+\"channel\", \"catalog\", \"image\", \"replaces\"}], \"refused\": [{\"subscriptions\", \"error\"}]}.
 
 With --cases every line is {\"package\", \"version\", \"channels\", \"installed\": {\"name\", \"version\"}, \"upgradeConstraintPolicy\"};
 the answer is what -o json gives.

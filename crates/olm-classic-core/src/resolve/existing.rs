@@ -11,22 +11,35 @@ use super::entry::{Content, Entry, package_property, provided, required};
 use super::error::ExistingFailure;
 use super::snapshot::{Csv, Snapshot, Subscription};
 
-/// The entries of the CSVs of the namespace, by name.
-pub(super) fn content(snapshot: &Snapshot) -> Result<Content, ExistingFailure> {
-    let [group] = snapshot.operator_groups.as_slice() else { return Err(ExistingFailure::Groups(snapshot.operator_groups.len())) };
+/// The installed CSVs of a namespace.
+pub(super) struct Existing {
+    /// The entries of those that can be read, by name.
+    pub(super) content: Content,
+    /// The problem with the first that cannot.
+    pub(super) failure: Option<ExistingFailure>,
+}
+
+/// Reads the CSVs of the namespace.
+pub(super) fn read(snapshot: &Snapshot) -> Existing {
+    let [group] = snapshot.operator_groups.as_slice() else {
+        let failure = Some(ExistingFailure::Groups(snapshot.operator_groups.len()));
+        return Existing { content: Content::default(), failure };
+    };
     let csvs: BTreeMap<&str, &Csv> =
         snapshot.csvs.iter().filter(|csv| csv.namespace == snapshot.namespace).map(|csv| (csv.name.as_str(), csv)).collect();
     let replaced_by: BTreeMap<&str, &Csv> =
         csvs.values().filter(|csv| !csv.replaces.is_empty()).map(|csv| (csv.replaces.as_str(), *csv)).collect();
-    let mut entries = Vec::new();
+    // A CSV whose last successor failed is out of the way, so that a newer one can replace the successor (OLM0-UPG-16).
+    let in_the_way =
+        |csv: &Csv| Ok(!group.fails_forward || last_of_chain(csv, &replaced_by)?.phase != "Failed" || csv.phase != "Replacing");
+    let (mut entries, mut failure) = (Vec::new(), None);
     for csv in csvs.values().filter(|csv| !csv.copied) {
-        // A CSV whose last successor failed is out of the way, so that a newer one can replace the successor (OLM0-UPG-16).
-        if group.fails_forward && last_of_chain(csv, &replaced_by)?.phase == "Failed" && csv.phase == "Replacing" {
-            continue;
+        match in_the_way(csv).and_then(|counts| counts.then(|| entry(csv, &snapshot.subscriptions)).transpose()) {
+            Ok(entry) => entries.extend(entry),
+            Err(problem) => failure = failure.or(Some(problem)),
         }
-        entries.push(entry(csv, &snapshot.subscriptions)?);
     }
-    Ok(Content::of_entries(entries))
+    Existing { content: Content::of_entries(entries), failure }
 }
 
 /// The last CSV of the chain of replacements; all before it must be being replaced.

@@ -7,7 +7,7 @@ use crate::source::SourceKey;
 
 use super::entry::{Content, Entry};
 use super::error::{CatalogFailure, Problem};
-use super::existing;
+use super::existing::{self, Existing};
 use super::predicate::{Index, Predicate};
 use super::snapshot::Snapshot;
 
@@ -42,11 +42,9 @@ impl<'a> Finder<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let namespaces = snapshot.namespaces();
         let mut sources = Vec::new();
-        let (content, failure) = match existing::content(snapshot) {
-            Ok(content) => (Arc::new(content), None),
-            Err(failure) => (Arc::default(), Some(CatalogFailure::Existing(Box::new(failure)))),
-        };
-        sources.push(Source { key: SourceKey::existing(&snapshot.namespace), priority: 0, content: Ok(content), failure });
+        let Existing { content, failure } = existing::read(snapshot);
+        let failure = failure.map(|failure| CatalogFailure::Existing(Box::new(failure)));
+        sources.push(Source { key: SourceKey::existing(&snapshot.namespace), priority: 0, content: Ok(Arc::new(content)), failure });
         let mut catalogs: Vec<_> =
             snapshot.catalogs.iter().filter(|catalog| namespaces.contains(&catalog.key.namespace.as_str())).collect();
         catalogs.sort_by(|a, b| (&a.key.namespace, &a.key.name).cmp(&(&b.key.namespace, &b.key.name)));

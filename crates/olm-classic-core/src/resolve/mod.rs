@@ -10,6 +10,7 @@
 //! `ResolveSteps`: the same answers, the same sentences. Where upstream's answer depends on the order of a Go map, ours follows names.
 
 mod channel;
+mod components;
 mod entry;
 mod error;
 mod existing;
@@ -19,6 +20,7 @@ mod snapshot;
 mod step;
 mod variables;
 
+pub use components::{Component, resolve_components};
 pub use entry::{Content, Deprecations, Entry, Inline, RegistryBundle, SkippedBundle};
 pub use error::{CatalogFailure, Problem, ResolveError};
 pub use snapshot::{Catalog, Csv, OperatorGroup, Snapshot, Subscription};

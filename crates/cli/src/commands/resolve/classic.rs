@@ -9,7 +9,7 @@ use mainstay_olm_classic_core::api::Api;
 use mainstay_olm_classic_core::cases as classic;
 use mainstay_olm_classic_core::properties::Property;
 use mainstay_olm_classic_core::resolve::{
-    Catalog, Content, Csv, Deprecations, OperatorGroup, RegistryBundle, ResolveError, Resolved, Snapshot, Subscription, resolve,
+    Catalog, Content, Csv, Deprecations, OperatorGroup, RegistryBundle, ResolveError, Resolved, Snapshot, Subscription, resolve_components,
 };
 use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_terminal::catalogs;
@@ -41,23 +41,43 @@ pub fn show(arguments: &Arguments) -> Result<(), Failure> {
             Failure::new(Exit::Usage, "--classic", message).hint("leave out --version, --resolve-dependencies and further --channel")
         );
     }
-    let snapshot = snapshot(arguments)?;
-    match resolve(&snapshot) {
-        Ok(resolved) => told(&arguments.output, &resolved),
-        Err(error) => {
-            let least = match &error {
-                ResolveError::Unsatisfiable(conflict) => conflict.least.clone(),
-                _ => Vec::new(),
-            };
-            if !arguments.output.is_table() {
-                let constraints = json!({"error": {"message": error.to_string(), "causes": least}});
-                output::value(&arguments.output, &constraints)?;
-                return Err(Failure::silent(Exit::Impossible));
-            }
-            let message = if least.is_empty() { error.to_string() } else { format!("cannot all hold:\n  {}", least.join("\n  ")) };
-            Err(Failure::new(Exit::Impossible, format!("namespace {NAMESPACE}"), message))
+    let mut resolved = Vec::new();
+    let mut refused = Vec::new();
+    for component in resolve_components(&snapshot(arguments)?) {
+        match component.outcome {
+            Ok(bundles) => resolved.extend(bundles),
+            Err(error) => refused.push((component.subscriptions, error)),
         }
     }
+    if !arguments.output.is_table() {
+        let refused: Vec<Value> = refused.iter().map(|(subscriptions, error)| refusal(subscriptions, error)).collect();
+        let exit = if refused.is_empty() { Ok(()) } else { Err(Failure::silent(Exit::Impossible)) };
+        output::value(&arguments.output, &json!({"install": resolved.iter().map(bundle).collect::<Vec<_>>(), "refused": refused}))?;
+        return exit;
+    }
+    if !resolved.is_empty() || refused.is_empty() {
+        table(&resolved)?;
+    }
+    let mut failures = refused.iter().map(|(subscriptions, error)| {
+        let least = least(error);
+        let message = if least.is_empty() { error.to_string() } else { format!("cannot all hold:\n  {}", least.join("\n  ")) };
+        Failure::new(Exit::Impossible, format!("subscription {}", subscriptions.join(", ")), message)
+    });
+    let Some(last) = failures.next_back() else { return Ok(()) };
+    failures.for_each(|failure| failure.report());
+    Err(last)
+}
+
+/// The constraints of which none could be left out.
+fn least(error: &ResolveError) -> &[String] {
+    match error {
+        ResolveError::Unsatisfiable(conflict) => &conflict.least,
+        _ => &[],
+    }
+}
+
+fn refusal(subscriptions: &[String], error: &ResolveError) -> Value {
+    json!({"subscriptions": subscriptions, "error": {"message": error.to_string(), "causes": least(error)}})
 }
 
 fn snapshot(arguments: &Arguments) -> Result<Snapshot, Failure> {
@@ -161,27 +181,25 @@ fn registry_bundle(bundle: api::Bundle, default_channel: bool) -> RegistryBundle
     }
 }
 
-fn told(format: &Format, resolved: &[Resolved]) -> Result<(), Failure> {
-    let replaced = |bundle: &Resolved| Some(bundle.replaces.clone()).filter(|name| !name.is_empty());
-    if !format.is_table() {
-        let install: Vec<Value> = resolved
-            .iter()
-            .map(|bundle| {
-                json!({
-                    "package": bundle.package, "bundle": bundle.name, "version": bundle.version.as_ref().map(ToString::to_string),
-                    "channel": bundle.channel, "catalog": bundle.catalog.name, "image": bundle.bundle_path, "replaces": replaced(bundle),
-                })
-            })
-            .collect();
-        return output::value(format, &json!({"install": install}));
-    }
+fn bundle(bundle: &Resolved) -> Value {
+    json!({
+        "package": bundle.package, "bundle": bundle.name, "version": bundle.version.as_ref().map(ToString::to_string),
+        "channel": bundle.channel, "catalog": bundle.catalog.name, "image": bundle.bundle_path, "replaces": replaced(bundle),
+    })
+}
+
+fn replaced(bundle: &Resolved) -> Option<&str> {
+    Some(bundle.replaces.as_str()).filter(|name| !name.is_empty())
+}
+
+fn table(resolved: &[Resolved]) -> Result<(), Failure> {
     if resolved.is_empty() {
         return output::line("nothing to install: what is installed is the newest that the catalogs offer");
     }
     let mut table = Table::new(&["PACKAGE", "BUNDLE", "CHANNEL", "CATALOG", "REPLACES"]);
     for bundle in resolved {
         let replaces = replaced(bundle).unwrap_or_default();
-        table.row([bundle.package.as_str(), &bundle.name, &bundle.channel, &bundle.catalog.name, &replaces]);
+        table.row([bundle.package.as_str(), &bundle.name, &bundle.channel, &bundle.catalog.name, replaces]);
     }
     table.print()
 }
