@@ -3,3 +3,4 @@
 
 mod components;
 mod recorded;
+mod scenarios;

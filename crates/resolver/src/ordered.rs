@@ -180,7 +180,10 @@ fn conflict(variables: &[Variable]) -> Option<Conflict> {
             None => at += 1,
         }
     }
-    Some(Conflict { found, least: told(&core) })
+    let mut least = told(&core);
+    // Bundles of several channels say the same more than once.
+    least.dedup();
+    Some(Conflict { found, least })
 }
 
 /// The meaning of a rule, by which constraints are the same.
