@@ -9,6 +9,7 @@ mod bundle_folders;
 mod bundles;
 mod catalogs;
 mod choices;
+mod classic;
 mod connections;
 mod credentials;
 mod curators;
@@ -62,6 +63,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "bundles", run: bundles::bundles, seeds: bundles::bundle_seeds },
     Target { name: "bundle_annotations", run: bundles::annotations, seeds: bundles::annotation_seeds },
     Target { name: "bundle_folders", run: bundle_folders::folders, seeds: bundle_folders::folder_seeds },
+    Target { name: "classic_worlds", run: classic::worlds, seeds: classic::world_seeds },
+    Target { name: "classic_properties", run: classic::annotations, seeds: classic::annotation_seeds },
+    Target { name: "classic_bundles", run: classic::files, seeds: classic::file_seeds },
     Target { name: "update_graphs", run: drawings::graphs, seeds: drawings::graph_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
     Target { name: "image_entries", run: image_entries::images, seeds: image_entries::seeds },

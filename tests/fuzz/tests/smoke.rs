@@ -153,6 +153,12 @@ smoke! {
     bundle_annotations,
     /// CATLG-32, OLM0-BUNDLE-02: whatever a folder holds, reading it ends, and what came from an image tells nothing of its host.
     bundle_folders,
+    /// OLM0-RES-05: worlds have one answer, and parts of an answered namespace are answered.
+    classic_worlds,
+    /// OLM0-API-11: an annotation with properties reads back as it was read, or is refused.
+    classic_properties,
+    /// OLM0-API-21: files of a bundle give steps in order, or a reason.
+    classic_bundles,
     /// MS-EXPL-03: the graphs of whatever a catalog says can be drawn in every form, and no box is lost.
     update_graphs,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
