@@ -24,7 +24,7 @@ fn resolution() {
     };
     let run = classic(&["beacon"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    assert_words(&run.stdout, &["PACKAGE BUNDLE CHANNEL CATALOG REPLACES", "beacon beacon.v1.2.0 stable catalog beacon.v1.1.0"]);
+    assert_words(&run.stdout, &["PACKAGE BUNDLE CHANNEL CATALOG REPLACES", "beacon beacon.v1.2.0 stable catalog -"]);
     let run = classic(&["beacon", "--installed", "beacon.v1.0.0", "-o", "json"]);
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["install"][0]["bundle"], "beacon.v1.1.0", "{answer}");

@@ -45,7 +45,7 @@ pub fn show(arguments: &Arguments) -> Result<(), Failure> {
     let mut refused = Vec::new();
     for component in resolve_components(&snapshot(arguments)?) {
         match component.outcome {
-            Ok(bundles) => resolved.extend(bundles),
+            Ok(bundles) => resolved.extend(bundles.into_iter().map(|bundle| with_replaced(bundle, arguments.installed.as_deref()))),
             Err(error) => refused.push((component.subscriptions, error)),
         }
     }
@@ -66,6 +66,15 @@ pub fn show(arguments: &Arguments) -> Result<(), Failure> {
     let Some(last) = failures.next_back() else { return Ok(()) };
     failures.for_each(|failure| failure.report());
     Err(last)
+}
+
+/// A bundle that replaces nothing but what is installed; what its catalog says it would replace is of no interest here.
+fn with_replaced(mut bundle: Resolved, installed: Option<&str>) -> Resolved {
+    let installed = installed.map(|text| text.split_once('=').map_or(text, |(name, _)| name));
+    if installed != Some(&bundle.replaces) {
+        bundle.replaces.clear();
+    }
+    bundle
 }
 
 /// The constraints of which none could be left out.
