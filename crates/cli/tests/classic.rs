@@ -14,7 +14,7 @@ fn catalog() -> String {
     workspace().join("examples/catalog").to_string_lossy().into_owned()
 }
 
-/// OLM0-RES-16, OLM0-RES-18, OLM0-RES-25, MS-CLI-09: what Subscriptions would bring, what follows an installed CSV, and why there is nothing.
+/// OLM0-RES-16, OLM0-RES-18, MS-CLI-09: what Subscriptions would bring, what follows an installed CSV, and why there is nothing.
 #[test]
 fn resolution() {
     let classic = |words: &[&str]| {
@@ -36,7 +36,7 @@ fn resolution() {
     let run = classic(&["beacon", "--channel", "none", "-o", "json"]);
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["refused"][0]["error"]["causes"], json!([sentence, "subscription beacon exists"]));
-    // OLM0-RES-32: one that cannot be met stops nobody else.
+    // One that cannot be met stops nobody else.
     let run = classic(&["beacon", "nothing"]);
     assert_eq!(run.code, 4);
     assert!(run.stdout.contains("beacon.v1.2.0") && run.stderr.contains("subscription nothing"), "{}{}", run.stdout, run.stderr);
@@ -49,7 +49,7 @@ fn assert_words(table: &str, expected: &[&str]) {
     assert_eq!(words, expected);
 }
 
-/// OLM0-API-21, OLM0-CSV-11, OLM0-CSV-13, OLM0-CSV-19: a bundle's steps, roles and Deployments, for people and for programs.
+/// OLM0-API-21, OLM0-CSV-13, OLM0-CSV-19: a bundle's steps, roles and Deployments, for people and for programs.
 #[test]
 fn bundles() {
     let run = mainstay(["csv", "steps", &bundle()]);
@@ -78,7 +78,7 @@ fn bundles() {
     assert_eq!(run.code, 1, "{}", run.stderr);
 }
 
-/// OLM0-OG-22, OLM0-OG-23: groups in a file, and the verdict about a new member.
+/// OLM0-OG-22: groups in a file, and the verdict about a new member.
 #[test]
 fn groups() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -15,7 +15,7 @@ fn names(resolved: &[Resolved]) -> BTreeSet<(String, String, String)> {
     resolved.iter().map(|one| (one.name.clone(), one.channel.clone(), one.catalog.to_string())).collect()
 }
 
-/// OLM0-RES-32: in every recorded world that upstream solves, the components together give the same bundles, and where it finds no solution
+/// MS-EXPL-05: in every recorded world that upstream solves, the components together give the same bundles, and where it finds no solution
 /// one of them has none.
 #[test]
 fn together_they_are_the_namespace() {
@@ -85,10 +85,29 @@ fn world() -> impl Strategy<Value = Snapshot> {
     })
 }
 
+/// OLM0-RES-13: a constraint that is longer than what is read is refused, with the number.
+#[test]
+fn long_constraints() {
+    let mut long = bundle("a", 1, false, None);
+    let value = format!(r#"{{"failureMessage":"{}","gvk":{{"group":"g","version":"v1","kind":"K"}}}}"#, "m".repeat(131_072));
+    long.properties.push(Property { kind: "olm.constraint".to_owned(), value });
+    let key = SourceKey { name: "cat".to_owned(), namespace: "ns".to_owned() };
+    let subscription = Subscription { name: "s".to_owned(), package: "a".to_owned(), catalog: key.clone(), ..Subscription::default() };
+    let world = Snapshot {
+        namespace: "ns".to_owned(),
+        operator_groups: vec![OperatorGroup::default()],
+        subscriptions: vec![subscription],
+        catalogs: vec![Catalog { key, priority: 0, content: Ok(Arc::new(Content::of_registry(&[long]))) }],
+        ..Snapshot::default()
+    };
+    let told = "parse olm.constraint: olm.constraint value is greater than max constraint size 131072 bytes";
+    assert_eq!(resolve(&world).unwrap_err().to_string(), told);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// OLM0-RES-32: a Subscription that cannot be met never changes what an unrelated one gets.
+    /// MS-EXPL-05: a Subscription that cannot be met never changes what an unrelated one gets.
     #[test]
     fn nobody_else_is_stopped(world in world()) {
         let before = resolve_components(&world);

@@ -14,13 +14,15 @@ use std::fmt::Write as _;
 use mainstay_olm_classic_core::cases;
 use serde_json::{Value, json};
 
-/// OLM0-UPG-01 to OLM0-UPG-17: the update graph.
+/// OLM0-UPG-01, OLM0-UPG-02, OLM0-UPG-04, OLM0-UPG-05, OLM0-UPG-07, OLM0-UPG-08, OLM0-UPG-09, OLM0-UPG-12, OLM0-UPG-14, OLM0-UPG-15:
+/// the update graph.
 #[test]
 fn graph() {
     table("graph", include_str!("scenarios/graph.txt"));
 }
 
-/// OLM0-RES-01 to OLM0-RES-27: dependencies, preferences, and the words for what cannot be.
+/// OLM0-RES-02, OLM0-RES-07, OLM0-RES-08, OLM0-RES-10, OLM0-RES-15, OLM0-RES-16, OLM0-RES-17, OLM0-RES-18, OLM0-RES-19, OLM0-RES-20,
+/// OLM0-RES-21, OLM0-RES-26, OLM0-RES-27: dependencies, preferences, and the words for what cannot be.
 #[test]
 fn dependencies() {
     table("dependencies", include_str!("scenarios/dependencies.txt"));

@@ -155,7 +155,7 @@ smoke! {
     bundle_folders,
     /// OLM0-RES-05: worlds have one answer, and parts of an answered namespace are answered.
     classic_worlds,
-    /// OLM0-API-11: an annotation with properties reads back as it was read, or is refused.
+    /// OLM0-BUNDLE-11: an annotation with properties reads back as it was read, or is refused.
     classic_properties,
     /// OLM0-API-21: files of a bundle give steps in order, or a reason.
     classic_bundles,
