@@ -104,6 +104,44 @@ fn long_constraints() {
     assert_eq!(resolve(&world).unwrap_err().to_string(), told);
 }
 
+/// MS-EXPL-05: expressions that would keep a processor busy for hours end in an error of whoever needs them; others get what they ask for.
+#[test]
+fn expensive_constraints() {
+    let rule = "properties.all(a, properties.all(b, properties.all(c, a.type != b.type || b.type != c.type || true)))";
+    let mut bundles = Vec::new();
+    for at in 0..400 {
+        let mut bundle = bundle(&format!("slow{at}"), 1, false, None);
+        for more in 0..20 {
+            bundle.properties.push(Property { kind: format!("p{more}"), value: "{}".to_owned() });
+        }
+        let value = format!(r#"{{"failureMessage":"m{at}","cel":{{"rule":"{rule}"}}}}"#);
+        bundle.properties.push(Property { kind: "olm.constraint".to_owned(), value });
+        bundles.push(bundle);
+    }
+    bundles.push(bundle("fine", 1, false, None));
+    let key = SourceKey { name: "cat".to_owned(), namespace: "ns".to_owned() };
+    let subscription = |package: &str| Subscription {
+        name: package.to_owned(),
+        package: package.to_owned(),
+        catalog: key.clone(),
+        ..Subscription::default()
+    };
+    let world = Snapshot {
+        namespace: "ns".to_owned(),
+        operator_groups: vec![OperatorGroup::default()],
+        subscriptions: vec![subscription("slow0"), subscription("fine")],
+        catalogs: vec![Catalog { key: key.clone(), priority: 0, content: Ok(Arc::new(Content::of_registry(&bundles))) }],
+        ..Snapshot::default()
+    };
+    // Every bundle meets the rule, so that the two would belong together; the one is given up before that is known.
+    let told = resolve(&world).unwrap_err().to_string();
+    assert_eq!(told, "the requirements in namespace ns take too much work to be decided");
+    let components = resolve_components(&world);
+    let outcome = |name: &str| &components.iter().find(|one| one.subscriptions.iter().any(|own| own == name)).unwrap().outcome;
+    assert!(outcome("slow0").is_err());
+    assert_eq!(outcome("fine").as_ref().map(Vec::len), Ok(1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 

@@ -99,7 +99,7 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
     let finder = Finder::new(snapshot);
     let existing = finder.scope(&SourceKey::existing(&snapshot.namespace));
     let mut sets = Sets::default();
-    let mut open: Vec<EntryRef> = Vec::new();
+    let mut seen = BTreeSet::new();
     for (at, subscription) in snapshot.subscriptions.iter().enumerate() {
         let mut own = finder.of_package(finder.scope(&subscription.catalog), &subscription.package);
         own.retain(|at| subscription.channel.is_empty() || finder.entry(*at).channel == subscription.channel);
@@ -111,7 +111,7 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
         for entry in &own {
             sets.join(Key::Subscription(at), Key::Entry(*entry));
         }
-        open.extend(own);
+        reach(&finder, own, &mut seen, &mut sets);
     }
     for (at, csv) in snapshot.csvs.iter().enumerate().filter(|(_, csv)| csv.namespace == snapshot.namespace) {
         let own = finder.named(existing, &csv.name);
@@ -131,9 +131,25 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
         for api in &csv.owned_api_services {
             sets.join(Key::Csv(at), Key::Api(api.clone()));
         }
-        open.extend(own);
+        reach(&finder, own, &mut seen, &mut sets);
     }
-    let mut seen = BTreeSet::new();
+    let mut components: BTreeMap<usize, (Names, Names)> = BTreeMap::new();
+    for (at, subscription) in snapshot.subscriptions.iter().enumerate() {
+        let place = sets.place(Key::Subscription(at));
+        components.entry(sets.root(place)).or_default().0.insert(subscription.name.clone());
+    }
+    for (at, csv) in snapshot.csvs.iter().enumerate().filter(|(_, csv)| csv.namespace == snapshot.namespace) {
+        let place = sets.place(Key::Csv(at));
+        components.entry(sets.root(place)).or_default().1.insert(csv.name.clone());
+    }
+    components.into_values().collect()
+}
+
+/// Connects entries with all that they may need. If that is too much work, whoever begins there is not decided either, and others begin anew
+/// where this ended.
+fn reach(finder: &Finder<'_>, from: Vec<EntryRef>, seen: &mut BTreeSet<EntryRef>, sets: &mut Sets) {
+    finder.work.reset();
+    let mut open = from;
     while let Some(at) = open.pop() {
         if !seen.insert(at) {
             continue;
@@ -152,15 +168,9 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
                 open.push(other);
             }
         }
+        if finder.work.is_over() {
+            seen.remove(&at);
+            return;
+        }
     }
-    let mut components: BTreeMap<usize, (Names, Names)> = BTreeMap::new();
-    for (at, subscription) in snapshot.subscriptions.iter().enumerate() {
-        let place = sets.place(Key::Subscription(at));
-        components.entry(sets.root(place)).or_default().0.insert(subscription.name.clone());
-    }
-    for (at, csv) in snapshot.csvs.iter().enumerate().filter(|(_, csv)| csv.namespace == snapshot.namespace) {
-        let place = sets.place(Key::Csv(at));
-        components.entry(sets.root(place)).or_default().1.insert(csv.name.clone());
-    }
-    components.into_values().collect()
 }

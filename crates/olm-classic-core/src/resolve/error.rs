@@ -203,7 +203,7 @@ pub enum ResolveError {
     /// A problem that ends the resolution at once.
     #[error(transparent)]
     One(#[from] Problem),
-    /// The search was given up.
-    #[error("the constraints of namespace {0} can be met in too many combinations to try them all")]
+    /// The search was given up: there is a limit on the work for a namespace, since catalogs come from outside.
+    #[error("the requirements in namespace {0} take too much work to be decided")]
     Undecided(String),
 }

@@ -1,6 +1,7 @@
 //! The sources of a resolution, and the search for entries in them.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::source::SourceKey;
@@ -8,7 +9,7 @@ use crate::source::SourceKey;
 use super::entry::{Content, Entry};
 use super::error::{CatalogFailure, Problem};
 use super::existing::{self, Existing};
-use super::predicate::{Index, Predicate};
+use super::predicate::{Index, Predicate, Work};
 use super::snapshot::Snapshot;
 
 /// An entry: its source and its place there.
@@ -28,6 +29,10 @@ struct Source<'a> {
 /// The sources that a namespace sees.
 pub(super) struct Finder<'a> {
     sources: Vec<Source<'a>>,
+    /// What the search for entries has cost so far.
+    pub(super) work: Work,
+    /// The answers to tests that no index helps with, by their keys.
+    asked: RefCell<HashMap<String, Vec<EntryRef>>>,
 }
 
 /// The sources among which entries are looked for.
@@ -52,7 +57,7 @@ impl<'a> Finder<'a> {
             let content = catalog.content.as_ref().map(Arc::clone);
             sources.push(Source { key: catalog.key.clone(), priority: catalog.priority, content, failure: None });
         }
-        Self { sources }
+        Self { sources, work: Work::default(), asked: RefCell::default() }
     }
 
     /// The entry.
@@ -104,8 +109,24 @@ impl<'a> Finder<'a> {
     /// Every entry that passes.
     pub(super) fn passing(&self, predicate: &Predicate) -> Vec<EntryRef> {
         let index = predicate.index();
+        if index.is_some() {
+            return self.tested(predicate, index.as_deref());
+        }
+        // What every entry must be asked for is often required by every version of a package.
+        let key = predicate.key();
+        if let Some(found) = self.asked.borrow().get(&key) {
+            return found.clone();
+        }
+        let found = self.tested(predicate, None);
+        if !self.work.is_over() {
+            self.asked.borrow_mut().insert(key, found.clone());
+        }
+        found
+    }
+
+    fn tested(&self, predicate: &Predicate, index: Option<&[Index<'_>]>) -> Vec<EntryRef> {
         self.look(self.preferred(None, ""), |content| {
-            let candidates: Vec<usize> = match &index {
+            let candidates: Vec<usize> = match index {
                 None => (0..content.entries.len()).collect(),
                 Some(places) => {
                     let found = places.iter().flat_map(|place| match place {
@@ -116,7 +137,7 @@ impl<'a> Finder<'a> {
                     found.into_iter().collect()
                 }
             };
-            candidates.into_iter().filter(|at| predicate.holds(&content.entries[*at])).collect()
+            candidates.into_iter().filter(|at| predicate.holds(&content.entries[*at], &self.work)).collect()
         })
     }
 

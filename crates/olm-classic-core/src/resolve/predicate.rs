@@ -1,5 +1,6 @@
 //! What a bundle requires of another, as a test of one entry (OLM0-RES-06 to OLM0-RES-13).
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -47,9 +48,37 @@ pub enum Predicate {
     Not(Vec<Predicate>),
 }
 
+/// The work of a resolution. Catalogs come from outside, and a few of their expressions could keep a processor busy for hours.
+#[derive(Debug, Default)]
+pub(super) struct Work(Cell<u64>);
+
+/// The most tests of an entry, and units of cost of expressions, that a resolution takes; about a second. Real namespaces take thousands, and
+/// one expression over the largest catalogs half a million.
+const MOST_WORK: u64 = 5_000_000;
+
+impl Work {
+    fn spend(&self, work: u64) {
+        self.0.set(self.0.get().saturating_add(work));
+    }
+
+    /// Returns whether it was too much; answers do not count then.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.get() > MOST_WORK
+    }
+
+    /// Begins anew.
+    pub(super) fn reset(&self) {
+        self.0.set(0);
+    }
+}
+
 impl Predicate {
     /// Returns whether an entry passes.
-    pub(super) fn holds(&self, entry: &Entry) -> bool {
+    pub(super) fn holds(&self, entry: &Entry, work: &Work) -> bool {
+        if work.is_over() {
+            return false;
+        }
+        work.spend(1);
         match self {
             Self::Package(name) => entry.is_of_package(name),
             Self::Range(range, _) => {
@@ -60,11 +89,31 @@ impl Predicate {
             Self::Label(label) => entry.has_label(label),
             // An expression that fails at run time is not met (OLM0-RES-10).
             Self::Cel { program, .. } => {
-                matches!(program.eval(&Activation::new().with("properties", entry.cel_properties())), Ok(CelValue::Bool(true)))
+                let run = program.run(&Activation::new().with("properties", entry.cel_properties()));
+                work.spend(run.cost);
+                matches!(run.result, Ok(CelValue::Bool(true)))
             }
-            Self::All(predicates) => predicates.iter().all(|one| one.holds(entry)),
-            Self::Any(predicates) => predicates.iter().any(|one| one.holds(entry)),
-            Self::Not(predicates) => !predicates.iter().any(|one| one.holds(entry)),
+            Self::All(predicates) => predicates.iter().all(|one| one.holds(entry, work)),
+            Self::Any(predicates) => predicates.iter().any(|one| one.holds(entry, work)),
+            Self::Not(predicates) => !predicates.iter().any(|one| one.holds(entry, work)),
+        }
+    }
+
+    /// A text that no other test has.
+    pub(super) fn key(&self) -> String {
+        let list = |word: &str, predicates: &[Self]| {
+            let keys: Vec<String> = predicates.iter().map(Self::key).collect();
+            format!("{word}({})", keys.join(","))
+        };
+        match self {
+            Self::Package(name) => format!("package {name:?}"),
+            Self::Range(_, text) => format!("range {text:?}"),
+            Self::Api(api) => format!("{api:?}"),
+            Self::Label(label) => format!("label {label:?}"),
+            Self::Cel { rule, .. } => format!("cel {rule:?}"),
+            Self::All(predicates) => list("all", predicates),
+            Self::Any(predicates) => list("any", predicates),
+            Self::Not(predicates) => list("not", predicates),
         }
     }
 

@@ -61,6 +61,9 @@ pub fn resolve(snapshot: &Snapshot) -> Result<Vec<Resolved>, ResolveError> {
         problems.extend(gathering.subscription(subscription, current).err());
     }
     gathering.invariants();
+    if finder.work.is_over() {
+        return Err(ResolveError::Undecided(snapshot.namespace.clone()));
+    }
     let sources = finder.problems();
     if !sources.is_empty() {
         return Err(ResolveError::Several(sources));
@@ -329,7 +332,8 @@ impl<'a> Gathering<'a> {
                         continue;
                     }
                 };
-                let candidates: Vec<EntryRef> = sorted.into_iter().filter(|at| requirement.holds(finder.entry(*at))).collect();
+                let candidates: Vec<EntryRef> =
+                    sorted.into_iter().filter(|at| requirement.holds(finder.entry(*at), &finder.work)).collect();
                 let ids = candidates.iter().map(|at| self.id(*at)).collect();
                 stack.extend(candidates);
                 let text = format!("bundle {} requires an operator {requirement}", finder.entry(at).name);
