@@ -36,7 +36,7 @@ fn resolution() {
     let run = classic(&["beacon", "--channel", "none", "-o", "json"]);
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["refused"][0]["error"]["causes"], json!([sentence, "subscription beacon exists"]));
-    // One that cannot be met stops nobody else.
+    // One that cannot be met stops no other.
     let run = classic(&["beacon", "nothing"]);
     assert_eq!(run.code, 4);
     assert!(run.stdout.contains("beacon.v1.2.0") && run.stderr.contains("subscription nothing"), "{}{}", run.stdout, run.stderr);

@@ -1,9 +1,10 @@
 //! The output and input rules of Go's library, for answers that must be the same.
 //!
 //! Upstream's programs are written in Go, and the habits of its library are visible: in messages that quote names, in JSON that is hashed or
-//! compared byte by byte, in the order that an unstable sort leaves. Each such subject has one module here;
-//! its use (which message, which struct) belongs to the crates that call it.
+//! compared byte by byte, in hashes that are written as numbers, in the order that an unstable sort leaves. Each such subject has one module
+//! here; its use (which message, which struct) belongs to the crates that call it.
 
+mod big_int;
 pub mod http_proxy;
 pub mod json;
 pub mod json_reader;
@@ -11,5 +12,6 @@ mod quote;
 mod sort;
 pub mod value;
 
+pub use big_int::big_int_text;
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;

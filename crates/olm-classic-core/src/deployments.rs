@@ -79,7 +79,7 @@ pub enum StrategyError {
     /// A conversion webhook for nothing.
     #[error("unable to manager conversion webhook: conversion webhook must have at least one CRD specified")]
     NoConversionCrds,
-    /// A conversion webhook for a CRD of somebody else.
+    /// A conversion webhook for a CRD that the CSV does not own.
     #[error("csv {csv} does not own CRD {crd}")]
     NotOwned {
         /// The CSV.

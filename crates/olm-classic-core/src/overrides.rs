@@ -152,7 +152,7 @@ fn append_missing(list: Vec<Value>, new: &[Value]) -> Vec<Value> {
 }
 
 /// New entries replace the first of the same name that was there before; others follow. After the first that follows, upstream still replaces,
-/// but in a list that nobody looks at any more.
+/// but in a list that is not read any more.
 fn merge_named(list: Vec<Value>, new: &[Value]) -> Vec<Value> {
     let before = list.len();
     let mut out = list;

@@ -104,7 +104,7 @@ fn long_constraints() {
     assert_eq!(resolve(&world).unwrap_err().to_string(), told);
 }
 
-/// MS-EXPL-05: expressions that would keep a processor busy for hours end in an error of whoever needs them; others get what they ask for.
+/// MS-EXPL-05: expressions that would keep a processor busy for hours end in an error for the subscriptions that need them; others get what they ask for.
 #[test]
 fn expensive_constraints() {
     let rule = "properties.all(a, properties.all(b, properties.all(c, a.type != b.type || b.type != c.type || true)))";

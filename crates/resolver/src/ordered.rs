@@ -1,7 +1,7 @@
 //! The choice of variables under constraints whose candidates stand in an order of preference (OLM0-RES-05).
 //!
 //! OLM classic's resolver is defined by its search: the mandatory variables are guessed first, then, in the order in which guesses open them, one
-//! candidate for each dependency, the earliest that leaves the rest satisfiable; what nobody guessed is not chosen. Upstream backtracks to
+//! candidate for each dependency, the earliest that leaves the rest satisfiable; what was not guessed is not chosen. Upstream backtracks to
 //! find that. Here each guess is put to a solver at once: a candidate that leaves the rest satisfiable is never taken back later, so the
 //! answers are the same, and a guess costs one question.
 

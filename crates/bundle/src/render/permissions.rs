@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use mainstay_golang::big_int_text;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha224};
 
@@ -70,33 +71,5 @@ fn pair(csv: &Csv, entry: &Permissions, content: &Value, namespace: Option<&str>
 fn hash(entry: &Value) -> String {
     let mut text = go::to_string_as("operators.StrategyDeploymentPermissions", entry);
     text.push('\n');
-    base36(Sha224::digest(text.as_bytes()).as_slice())
-}
-
-fn base36(bytes: &[u8]) -> String {
-    let mut number = bytes.to_vec();
-    let mut digits = Vec::new();
-    while number.iter().any(|byte| *byte != 0) {
-        let mut remainder = 0_u32;
-        for byte in &mut number {
-            let value = remainder * 256 + u32::from(*byte);
-            // The quotient of a number below 36 * 256 and 36 fits a byte.
-            *byte = (value / 36) as u8;
-            remainder = value % 36;
-        }
-        digits.push(char::from_digit(remainder, 36).unwrap_or('0'));
-    }
-    if digits.is_empty() { "0".to_owned() } else { digits.into_iter().rev().collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base36;
-
-    #[test]
-    fn numbers_in_base_36() {
-        assert_eq!(base36(&[0, 0]), "0");
-        assert_eq!(base36(&[1, 0]), "74");
-        assert_eq!(base36(&[255, 255, 255, 255]), "1z141z3");
-    }
+    big_int_text(&Sha224::digest(text.as_bytes()), 36)
 }

@@ -145,8 +145,8 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
     components.into_values().collect()
 }
 
-/// Connects entries with all that they may need. If that is too much work, whoever begins there is not decided either, and others begin anew
-/// where this ended.
+/// Connects entries with all that they may need. If that is too much work, the plan of what begins there ends in the same error, and the entry at
+/// which this stopped stays open for the next that reaches it.
 fn reach(finder: &Finder<'_>, from: Vec<EntryRef>, seen: &mut BTreeSet<EntryRef>, sets: &mut Sets) {
     finder.work.reset();
     let mut open = from;
@@ -161,7 +161,7 @@ fn reach(finder: &Finder<'_>, from: Vec<EntryRef>, seen: &mut BTreeSet<EntryRef>
         for api in entry.apis() {
             sets.join(Key::Entry(at), Key::Api(api.clone()));
         }
-        // A requirement that cannot be read is a problem of those that reach it, and of nobody else.
+        // A requirement that cannot be read is a problem of those that reach it, and of no others.
         for requirement in entry.requirements().unwrap_or_default().iter() {
             for other in finder.passing(requirement) {
                 sets.join(Key::Entry(at), Key::Entry(other));

@@ -304,7 +304,7 @@ fn object(fields: &[(&str, &str)]) -> String {
     out
 }
 
-/// The property that a dependency becomes; `None` for a type that nobody knows.
+/// The property that a dependency becomes; `None` for a type that is not known.
 fn property_of(dependency: &Property) -> Result<Option<Property>, Problem> {
     let unreadable = |error| Problem::Dependency { kind: dependency.kind.clone(), error };
     let property = |kind: &str, value: String| Ok(Some(Property { kind: kind.to_owned(), value }));

@@ -66,7 +66,7 @@ impl Work {
         self.0.get() > MOST_WORK
     }
 
-    /// Begins anew.
+    /// Sets it to zero.
     pub(super) fn reset(&self) {
         self.0.set(0);
     }
@@ -156,7 +156,7 @@ impl fmt::Display for Predicate {
     }
 }
 
-/// Reads the requirements among properties, in their order. Types that nobody knows are none.
+/// Reads the requirements among properties, in their order. Types that are not known are none.
 pub(super) fn read(properties: &[Property]) -> Result<Vec<Predicate>, Problem> {
     let read = |property: &Property| one(property).map_err(Problem::Requirement).transpose();
     properties.iter().filter_map(read).collect()
