@@ -30,7 +30,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         ],
     ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
-    ("loops", &[&["olm-v1", "service-ca"]]),
+    ("loops", &[&["olm-classic", "olm-v1", "package-server", "service-ca"]]),
     ("operations", &[&["operations"]]),
     ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];

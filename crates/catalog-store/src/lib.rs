@@ -16,6 +16,7 @@ mod directory;
 mod error;
 mod folder;
 mod map;
+mod sources;
 mod store;
 
 pub use bundle::{bundle_files, whole_bundle};
@@ -24,4 +25,5 @@ pub use directory::DirectorySource;
 pub use error::StoreError;
 pub use folder::{Folder, FolderError, FolderLimits, Found, Links};
 pub use map::Map;
+pub use sources::{SourceContents, SourceName};
 pub use store::{CatalogDigest, CatalogStore, Sizes, StoredCatalog};

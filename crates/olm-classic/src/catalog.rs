@@ -1,0 +1,1 @@
+//! The catalog operator: CatalogSources, Subscriptions and InstallPlans.

@@ -1,0 +1,1 @@
+//! The OLM operator: ClusterServiceVersions, OperatorGroups, OperatorConditions and OLMConfig.
