@@ -5,6 +5,7 @@
 //! here; its use (which message, which struct) belongs to the crates that call it.
 
 mod big_int;
+mod duration;
 pub mod http_proxy;
 pub mod json;
 pub mod json_reader;
@@ -13,5 +14,6 @@ mod sort;
 pub mod value;
 
 pub use big_int::big_int_text;
+pub use duration::{DurationError, duration_text, parse_duration};
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;

@@ -16,6 +16,11 @@ pub(crate) fn of_encoded(json: &str) -> String {
     of(&format!("{json}\n"))
 }
 
+/// The 64-bit FNV-1a hash, by which annotations and labels of APIs are named.
+pub(crate) fn fnv64a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// `base-hash`, with the base cut so that the whole is a label's value.
 pub(crate) fn joined_name(base: &str, hash: &str) -> String {
     if base.len() + hash.len() <= MAX_NAME {

@@ -11,10 +11,12 @@
 
 pub mod api;
 pub mod cases;
+pub mod catalog_source;
 pub mod deployments;
 pub mod groups;
 mod hash;
 pub mod install_modes;
+pub mod install_plan;
 pub mod overrides;
 pub mod owner;
 pub mod permissions;
@@ -24,3 +26,4 @@ pub mod resolve;
 pub mod rules;
 pub mod source;
 pub mod steps;
+pub mod subscription;

@@ -47,15 +47,26 @@ pub struct ResolvedSteps {
 
 /// Resolves a namespace into the content of its next InstallPlan.
 pub fn resolve_steps(snapshot: &Snapshot) -> Result<ResolvedSteps, ResolveError> {
-    if snapshot.operator_groups.len() != 1 {
-        return Err(Problem::Groups(snapshot.operator_groups.len()).into());
+    one_group(snapshot)?;
+    steps_of(snapshot, resolve(snapshot)?)
+}
+
+/// Refuses a namespace without exactly one OperatorGroup (OLM0-RES-03).
+pub(super) fn one_group(snapshot: &Snapshot) -> Result<(), ResolveError> {
+    match snapshot.operator_groups.len() {
+        1 => Ok(()),
+        found => Err(Problem::Groups(found).into()),
     }
+}
+
+/// The content of the InstallPlan that brings bundles to a namespace.
+pub(super) fn steps_of(snapshot: &Snapshot, bundles: Vec<Resolved>) -> Result<ResolvedSteps, ResolveError> {
     let mut subscriptions: Vec<Subscription> = snapshot.subscriptions.clone();
     subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
     let csvs: BTreeSet<&str> =
         snapshot.csvs.iter().filter(|csv| csv.namespace == snapshot.namespace).map(|csv| csv.name.as_str()).collect();
     let mut found = ResolvedSteps::default();
-    for bundle in resolve(snapshot)? {
+    for bundle in bundles {
         let owning: Vec<usize> = (0..subscriptions.len()).filter(|at| owns(&subscriptions[*at], &bundle)).collect();
         let is_current = |at: &usize| {
             let current = &subscriptions[*at].current_csv;
