@@ -19,7 +19,7 @@ mod writer;
 pub use error::{Reason, Verb, WriteError};
 pub use events::{EventKind, Recorder};
 pub use steps::{Done, Effect, Failed};
-pub use writer::{Pruned, Writer};
+pub use writer::{Pruned, Warnings, Writer};
 
 use kube::api::GroupVersionKind;
 use mainstay_objects::ObjectRef;

@@ -25,6 +25,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Answer {
     pub created: bool,
     pub object: Value,
+    /// The texts of the server's warnings.
+    pub warnings: Vec<String>,
 }
 
 /// Returns the path of a kind's objects, of one of them, or of its subresource.
@@ -89,6 +91,7 @@ impl Call<'_> {
             unreachable(Box::new(error))
         })?;
         let code = response.status();
+        let warnings = response.headers().get_all(http::header::WARNING).iter().filter_map(warning).collect();
         let bytes = Limited::new(response.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
         if !code.is_success() {
             // Proxies answer with pages; for those only the status counts.
@@ -96,6 +99,12 @@ impl Call<'_> {
             return Err(WriteError::refused(self.verb, self.object, code.as_u16(), &status));
         }
         let object = serde_json::from_slice(&bytes).map_err(|error| strange(error.to_string()))?;
-        Ok(Answer { created: code == http::StatusCode::CREATED, object })
+        Ok(Answer { created: code == http::StatusCode::CREATED, object, warnings })
     }
+}
+
+/// Returns the text of a header `299 - "TEXT"`.
+fn warning(header: &http::HeaderValue) -> Option<String> {
+    let quoted = header.to_str().ok()?.split_once('"')?.1.rsplit_once('"')?.0;
+    Some(quoted.replace("\\\"", "\"").replace("\\\\", "\\"))
 }

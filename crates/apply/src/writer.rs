@@ -1,6 +1,7 @@
 //! The writer: every verb that controllers use, as one identity.
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{TryStreamExt, pin_mut};
@@ -28,6 +29,22 @@ pub struct Writer {
     kinds: Kinds,
     manager: String,
     dry_run: bool,
+    warnings: Option<Warnings>,
+}
+
+/// The API server's warnings about the writes of a [`Writer`]. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Takes the warnings since the last call.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, warnings: Vec<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(warnings);
+    }
 }
 
 /// The outcome of a prune.
@@ -42,13 +59,19 @@ pub struct Pruned {
 impl Writer {
     /// Creates a writer with the identity of `client`, whose applies own fields as `manager`.
     pub fn new(client: kube::Client, kinds: Kinds, manager: impl Into<String>) -> Self {
-        Self { client, kinds, manager: manager.into(), dry_run: false }
+        Self { client, kinds, manager: manager.into(), dry_run: false, warnings: None }
     }
 
     /// Returns the same writer for dry runs: the server reports the outcome of its writes and does not keep them.
     #[must_use]
     pub fn dry(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
+    }
+
+    /// Returns the same writer, which notes the server's warnings.
+    #[must_use]
+    pub fn noting(&self, warnings: &Warnings) -> Self {
+        Self { warnings: Some(warnings.clone()), ..self.clone() }
     }
 
     /// Returns whether its writes are dry runs.
@@ -91,7 +114,7 @@ impl Writer {
                 content_type: "",
                 body: None,
             };
-            let mut list = call.send(&self.client).await?.object;
+            let mut list = self.send(call).await?.object;
             page = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|page| !page.is_empty()).map(str::to_owned);
             for mut item in list.get_mut("items").and_then(Value::as_array_mut).into_iter().flat_map(std::mem::take) {
                 if let Value::Object(item) = &mut item {
@@ -112,7 +135,7 @@ impl Writer {
         let place = ObjectRef::of(object)?;
         let served = self.served(&place).await?;
         let call = self.prepared(Verb::Create, Method::POST, &place, &served, "", Some(object), true);
-        Ok(call.send(&self.client).await?.object)
+        Ok(self.send(call).await?.object)
     }
 
     /// Creates an object that must not exist yet by a request that names it, as server-side apply does. Authorizers see the name, which a
@@ -204,7 +227,7 @@ impl Writer {
         let mut call = self.prepared(Verb::Apply, Method::PATCH, &place, &served, "", Some(&*body), false);
         call.content_type = "application/apply-patch+yaml";
         call.query.push(("force", force.to_string()));
-        let answer = call.send(&self.client).await?;
+        let answer = self.send(call).await?;
         let unchanged = expect.resource_version.is_some() && expect.resource_version == meta(&answer.object, "resourceVersion");
         let effect = match (answer.created, unchanged) {
             (true, _) => Effect::Created,
@@ -241,7 +264,7 @@ impl Writer {
         };
         let mut call = self.prepared(Verb::Patch, Method::PATCH, object, &served, subresource, Some(body), false);
         call.content_type = content_type;
-        Ok(call.send(&self.client).await?.object)
+        Ok(self.send(call).await?.object)
     }
 
     /// Deletes an object; `false` if it did not exist.
@@ -395,7 +418,7 @@ impl Writer {
                 content_type: "",
                 body: None,
             };
-            let mut list = list.send(&self.client).await?.object;
+            let mut list = self.send(list).await?.object;
             let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
             let mut live = list.get_mut("items").and_then(Value::as_array_mut).and_then(Vec::pop);
             if let Some(Value::Object(live)) = &mut live {
@@ -437,6 +460,14 @@ impl Writer {
         }
     }
 
+    async fn send(&self, call: Call<'_>) -> Result<Answer, WriteError> {
+        let mut answer = call.send(&self.client).await?;
+        if let Some(warnings) = &self.warnings {
+            warnings.add(std::mem::take(&mut answer.warnings));
+        }
+        Ok(answer)
+    }
+
     async fn served(&self, object: &ObjectRef) -> Result<Served, WriteError> {
         let served =
             self.kinds.served(&crate::gvk(object)).await.map_err(|source| WriteError::Kind { object: Box::new(object.clone()), source })?;
@@ -455,7 +486,7 @@ impl Writer {
         subresource: &str,
         body: Option<&Value>,
     ) -> Result<Answer, WriteError> {
-        self.prepared(verb, method, object, served, subresource, body, false).send(&self.client).await
+        self.send(self.prepared(verb, method, object, served, subresource, body, false)).await
     }
 
     #[allow(clippy::too_many_arguments, reason = "one request has these parts")]

@@ -357,7 +357,11 @@ mod tests {
     /// OLM0-CAT-22, OLM0-CAT-23, OLM0-CAT-24: when an image is looked at again.
     #[test]
     fn images_are_polled_when_asked_for() {
-        let held = |request: &Request, minutes| Held { request: request.clone(), uid: "1".into(), polled: now() - SignedDuration::from_mins(minutes) };
+        let held = |request: &Request, minutes| Held {
+            request: request.clone(),
+            uid: "1".into(),
+            polled: now() - SignedDuration::from_mins(minutes),
+        };
         let image = |poll: Value| source(json!({"sourceType": "grpc", "image": "r/c:v1", "updateStrategy": poll}));
         let polled = image(json!({"registryPoll": {"interval": "30m"}}));
         let request = Request::of(&polled).unwrap();

@@ -153,9 +153,7 @@ pub fn account(groups: &[Value]) -> Result<Option<Value>, AccountError> {
     match group["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty()) {
         None => Ok(None),
         Some(name) if group["status"]["serviceAccountRef"]["name"] == *name => Ok(Some(group["status"]["serviceAccountRef"].clone())),
-        Some(name) => {
-            Err(AccountError::Missing { account: name.to_owned(), group: format!("{}/{}", text("namespace"), text("name")) })
-        }
+        Some(name) => Err(AccountError::Missing { account: name.to_owned(), group: format!("{}/{}", text("namespace"), text("name")) }),
     }
 }
 

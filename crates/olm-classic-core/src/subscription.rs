@@ -164,16 +164,12 @@ fn catalog_health(status: &mut Value, spec: &Value, catalogs: &[VisibleCatalog],
     let target = catalogs.iter().find(is_target);
     let bad = target.filter(unhealthy).or_else(|| catalogs.iter().find(unhealthy));
     let (holds, reason, message) = match (target, bad) {
-        _ if catalogs.is_empty() => {
-            (true, "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource".to_owned())
-        }
+        _ if catalogs.is_empty() => (true, "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource".to_owned()),
         // A Subscription without source takes any catalog.
         (None, _) if !source.is_empty() => {
             (true, "UnhealthyCatalogSourceFound", format!("targeted catalogsource {namespace}/{source} missing"))
         }
-        (_, Some(bad)) => {
-            (true, "UnhealthyCatalogSourceFound", format!("targeted catalogsource {}/{} unhealthy", bad.namespace, bad.name))
-        }
+        (_, Some(bad)) => (true, "UnhealthyCatalogSourceFound", format!("targeted catalogsource {}/{} unhealthy", bad.namespace, bad.name)),
         (_, None) => (false, "AllCatalogSourcesHealthy", "all available catalogsources are healthy".to_owned()),
     };
     set_condition(status, &Condition { kind: "CatalogSourcesUnhealthy", reason, message: &message, holds }, now);

@@ -17,7 +17,6 @@ pub mod endpoint;
 pub mod events;
 pub mod extension;
 pub mod images;
-pub mod jobs;
 pub mod manifests;
 mod serving;
 mod setup;

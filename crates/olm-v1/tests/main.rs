@@ -13,7 +13,6 @@ mod crashes;
 mod embedded;
 mod endpoint;
 mod enforcement;
-mod jobs;
 mod mirrors;
 mod permissions;
 mod poisons;

@@ -78,6 +78,8 @@ pub struct Scope {
     pub labels: Option<String>,
     /// The field selector, if set.
     pub fields: Option<String>,
+    /// What is removed from each object before it is kept: decisions often need a small part of a large object.
+    pub trim: Option<fn(&mut DynamicObject)>,
 }
 
 /// A live copy of all objects of one kind. Clones share it. The copy stops with its cancellation token.
@@ -93,6 +95,7 @@ struct Inner {
     /// `PLURAL.GROUP`, for metrics.
     kind: String,
     objects: RwLock<Objects>,
+    trim: Option<fn(&mut DynamicObject)>,
     handlers: RwLock<Vec<Handler>>,
     ready: signal::Sender<bool>,
 }
@@ -116,6 +119,7 @@ impl Cache {
                 types: TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() },
                 kind: kind(resource),
                 objects: RwLock::default(),
+                trim: scope.trim,
                 handlers: RwLock::default(),
                 ready: signal::channel(false).0,
             }),
@@ -247,7 +251,7 @@ impl Cache {
             match event {
                 Ok(Event::Init) => listing.clear(),
                 Ok(Event::InitApply(object)) => {
-                    listing.insert(Key::of(&object), object);
+                    listing.insert(Key::of(&object), self.trimmed(object));
                 }
                 Ok(Event::InitDone) => {
                     let gone: Vec<Key> =
@@ -267,10 +271,18 @@ impl Cache {
         }
     }
 
+    fn trimmed(&self, mut object: DynamicObject) -> DynamicObject {
+        // No decision uses managed fields, and they are often larger than the rest of the object.
+        object.metadata.managed_fields = None;
+        if let Some(trim) = self.inner.trim {
+            trim(&mut object);
+        }
+        object
+    }
+
     fn put(&self, key: &Key, object: Option<DynamicObject>) {
-        let now = object.map(|mut object| {
-            // No decision uses managed fields, and they are often larger than the rest of the object.
-            object.metadata.managed_fields = None;
+        let now = object.map(|object| {
+            let mut object = self.trimmed(object);
             // The items of a list lack their kind.
             object.types.get_or_insert_with(|| self.inner.types.clone());
             Arc::new(object)

@@ -16,6 +16,7 @@ mod cluster;
 mod controller;
 mod env;
 mod gate;
+pub mod jobs;
 mod kinds;
 pub mod leader;
 pub mod metrics;

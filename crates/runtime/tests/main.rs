@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod in_process;
+mod jobs;
 mod leader;
 mod parts;
 mod places;

@@ -123,10 +123,15 @@ mod tests {
         let unknown = filled("r.test/c:v{kube_minor_version}.{kube_major_version}", None);
         assert_eq!(
             unknown.problem.as_deref(),
-            Some("cannot construct catalog image reference, because variable(s) \"{kube_minor_version}\", \"{kube_major_version}\" could not be resolved")
+            Some(
+                "cannot construct catalog image reference, because variable(s) \"{kube_minor_version}\", \"{kube_major_version}\" could not be resolved"
+            )
         );
         let odd = filled("r.test/c:v{kube}", Some("v1.32.5"));
-        assert_eq!(odd.problem.as_deref(), Some("cannot construct catalog image reference, because one or more template(s) has improper syntax"));
+        assert_eq!(
+            odd.problem.as_deref(),
+            Some("cannot construct catalog image reference, because one or more template(s) has improper syntax")
+        );
         let both = filled("r.test/c:v{kube}{kube_major_version}", None);
         assert_eq!(
             both.problem.as_deref(),

@@ -94,7 +94,8 @@ pub fn check_objects<'o>(new: &Value, version: &str, objects: impl IntoIterator<
         let errors = validate::validate(schema, object, &Path::root());
         if !errors.is_empty() {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-            let named = if text("namespace").is_empty() { text("name").to_owned() } else { format!("{}/{}", text("namespace"), text("name")) };
+            let named =
+                if text("namespace").is_empty() { text("name").to_owned() } else { format!("{}/{}", text("namespace"), text("name")) };
             return Err(CrdRefusal::Restrictive {
                 crd: name(new),
                 kind: format!("{}/{version}, Kind={}", definition.group, definition.names.kind),
@@ -132,8 +133,7 @@ pub fn note_csv(crd: &mut Value, live: Option<&Value>, namespace: &str, csv: &st
         .map(str::to_owned)
         .collect();
     all.insert(format!("{namespace}/{csv}"));
-    let mut annotations: serde_json::Map<String, Value> =
-        own.into_iter().filter(|(key, _)| !key.starts_with(ALONGSIDE)).collect();
+    let mut annotations: serde_json::Map<String, Value> = own.into_iter().filter(|(key, _)| !key.starts_with(ALONGSIDE)).collect();
     annotations.extend(all.into_iter().map(|noted| (format!("{ALONGSIDE}{:x}", fnv64a(noted.as_bytes())), json!(noted))));
     crd["metadata"]["annotations"] = Value::Object(annotations);
 }

@@ -15,6 +15,7 @@ use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1_core::catalog::plan::{FINALIZER, Plan, Stored, plan};
 use mainstay_olm_v1_core::catalog::status::{Outcome, status};
 use mainstay_olm_v1_core::extension::facts::PullFailure;
+use mainstay_runtime::jobs::{Asked, Jobs, Terms, origin};
 use mainstay_runtime::{Cache, Env, Key, Outcome as Looked, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use super::served::{ServedCatalog, ServedCatalogs};
 use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
-use crate::jobs::{Asked, Jobs, Terms, origin};
 
 /// The source of catalog images.
 #[async_trait]

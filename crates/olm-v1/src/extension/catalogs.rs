@@ -15,6 +15,7 @@ use mainstay_diagnostics::chain;
 use mainstay_image_source::registries::authorities;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_resolver::PackageSource;
+use mainstay_runtime::jobs::{Asked, Jobs, Terms};
 use mainstay_runtime::{Cache, Key};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -23,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 use super::observe::{CatalogSource, Stocked};
 use crate::catalog::controller::{STILL_PULLED, digest_of};
 use crate::catalog_secrets::pull_secret;
-use crate::jobs::{Asked, Jobs, Terms};
 use crate::setup::SetupError;
 
 /// The most content of one catalog, in bytes.

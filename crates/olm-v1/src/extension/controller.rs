@@ -16,6 +16,7 @@ use mainstay_bundle::Bundle;
 use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1_core::extension::facts::PullFailure;
 use mainstay_olm_v1_core::gates::FeatureGates;
+use mainstay_runtime::jobs::{Jobs, Terms};
 use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,6 @@ use super::observe::{BundleSource, CatalogSource};
 use super::roles::Policy;
 use super::watches::Watches;
 use crate::events::Events;
-use crate::jobs::{Jobs, Terms};
 
 /// The parts that the controller works with.
 pub struct Extensions {

@@ -24,6 +24,7 @@ use mainstay_olm_v1_core::extension::FIELD_MANAGER;
 use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, finalizing, hold, plan, stays};
+use mainstay_runtime::jobs::{Asked, origin};
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
 use serde::Deserialize as _;
 use tokio::time::Instant;
@@ -33,7 +34,6 @@ use super::super::lifecycle::LifecycleObjects;
 use super::super::observe::{BundleSource, Observer};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
-use crate::jobs::{Asked, origin};
 
 /// The most rounds in which a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;

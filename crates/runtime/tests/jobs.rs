@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mainstay_olm_v1::jobs::{Asked, Jobs, Terms};
 use mainstay_runtime::Key;
+use mainstay_runtime::jobs::{Asked, Jobs, Terms};
 use tokio::time::Instant;
 
 const TERMS: Terms = Terms { deadline: Duration::from_secs(60), fresh: Duration::ZERO };

@@ -16,10 +16,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use mainstay_runtime::Key;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+
+use crate::Key;
 
 /// The time that the caller which starts a job waits for it before it does something else. Nearby or stored content arrives within it.
 const MOMENT: Duration = Duration::from_millis(300);
