@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod circles;
+mod embedded;
 mod facts;
 #[cfg(test)]
 mod house;
@@ -56,7 +57,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default();
     match Arguments::parse().command {
-        Command::Manifests => manifests::write(&root.join("crates/api/manifests")),
+        Command::Manifests => manifests::write(&root),
         Command::Facts { data } => facts::run(&root.join(data), &root.join("crates/kinds/facts")),
         Command::Protobuf { modules } => {
             protobuf::run(&modules, &root.join("crates/kinds/facts/resources.json"), &root.join("crates/protobuf/facts"))

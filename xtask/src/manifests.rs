@@ -3,11 +3,33 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
+use mainstay_api::Manifest;
 
-pub fn write(folder: &Path) -> anyhow::Result<()> {
+use crate::embedded::Tables;
+
+/// Writes all manifests; `root` is the project's folder.
+pub fn write(root: &Path) -> Result<()> {
+    let folder = root.join("crates/api/manifests");
+    write_into(&folder, &mainstay_api::manifests()?)?;
+    write_into(&folder.join("classic"), &classic(root)?)
+}
+
+/// The definitions of OLM classic with Kubernetes' types in them.
+pub fn classic(root: &Path) -> Result<Vec<Manifest>> {
+    let path = root.join("crates/kinds/facts/definitions.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let tables = Tables::read(&text)?;
+    let mut manifests = mainstay_api::classic_definitions();
+    for manifest in &mut manifests {
+        tables.embed(&mut manifest.definition).with_context(|| manifest.file.clone())?;
+    }
+    Ok(manifests)
+}
+
+fn write_into(folder: &Path, manifests: &[Manifest]) -> Result<()> {
     fs::create_dir_all(folder)?;
-    for manifest in mainstay_api::manifests()? {
+    for manifest in manifests {
         let path = folder.join(&manifest.file);
         let text = format!(
             "# Written by `cargo xtask manifests` from crates/api; do not edit.\n{}",
@@ -17,4 +39,24 @@ pub fn write(folder: &Path) -> anyhow::Result<()> {
         println!("{}", manifest.file);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The manifests of OLM classic that are checked in are those that the types and Kubernetes' tables give.
+    #[test]
+    fn classic_manifests_are_up_to_date() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut wanted = classic(root).unwrap();
+        wanted.sort_by(|a, b| a.file.cmp(&b.file));
+        let held = mainstay_api::classic_manifests().unwrap();
+        assert_eq!(held.len(), wanted.len());
+        for (held, wanted) in held.iter().zip(&wanted) {
+            assert_eq!(held.file, wanted.file);
+            assert!(held.definition == wanted.definition, "{} is not what the types give: run cargo xtask manifests", held.file);
+        }
+    }
 }

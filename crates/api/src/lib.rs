@@ -1,12 +1,21 @@
 //! Every custom resource type, one module per group and version.
 //!
 //! The CRD manifests below `manifests/` are written from these types by `cargo xtask manifests` and checked in; a test compares
-//! them with the recorded definitions of upstream. Types hold no behaviour beyond accessors.
+//! them with the recorded definitions of upstream. Types hold no behaviour beyond accessors. Manifests of OLM classic embed types of Kubernetes (see [`kubernetes`]) and
+//! lie in `manifests/classic`.
 
+pub mod classic;
 pub mod cluster_operator;
 pub mod condition;
+pub mod config_v1;
+pub mod kubernetes;
 pub mod lifecycle;
 mod manifest;
 pub mod olm_v1;
+pub mod operators_v1;
+pub mod operators_v1alpha1;
+pub mod operators_v1alpha2;
+pub mod operators_v2;
 
+pub use classic::{classic_definitions, classic_manifests};
 pub use manifest::{Manifest, manifests};

@@ -31,7 +31,8 @@ pub fn manifests() -> Result<Vec<Manifest>, serde_json::Error> {
         .collect()
 }
 
-fn put_right(definition: &mut Value) {
+/// Puts a definition right.
+pub(crate) fn put_right(definition: &mut Value) {
     if let Some(Value::Object(names)) = definition.pointer_mut("/spec/names") {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         names.insert("listKind".into(), json!(format!("{kind}List")));

@@ -1,0 +1,80 @@
+//! The definitions of OLM classic against those that upstream publishes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use serde_json::Value;
+
+use crate::recorded::{Difference, differences, facts};
+
+fn recorded(file: &str) -> Option<Value> {
+    Some(mainstay_yaml::parse(&mainstay_testing::data::text(&format!("api-definitions/olm-v0/{file}"))?).unwrap())
+}
+
+/// Why a difference is wanted; `None` if it is an error.
+fn wanted(difference: &Difference) -> Option<&'static str> {
+    let Difference { path, ours, theirs } = difference;
+    let absent = Value::Null;
+    let ends = |tail: &str| path.ends_with(tail);
+    if ends("/x-kubernetes-map-type") && *ours == absent && *theirs == "atomic" {
+        let holders = ["/configMapRef/", "/secretRef/", "/configMap/", "/secret/"];
+        return holders.iter().any(|holder| path.contains(holder)).then_some(
+            "a reference inside ConfigMap and Secret sources is no atomic field in Kubernetes; upstream's generator takes the mark from the part inside",
+        );
+    }
+    if ends("/hostAliases/items/properties/ip/default") && *theirs == "" {
+        return Some("an address is required in Kubernetes: an alias without one is refused, not filled in");
+    }
+    if (ends("/azureDisk/properties/cachingMode/default") || ends("/azureDisk/properties/kind/default")) && *theirs == absent {
+        return Some("Kubernetes has this default; upstream's generator cannot read it, since it refers to a constant");
+    }
+    if ends("/volumeClaimTemplate/properties/metadata/x-kubernetes-preserve-unknown-fields") && *theirs == absent {
+        return Some("labels and annotations of a claim's template are kept; by upstream's definition they are lost");
+    }
+    None
+}
+
+/// OLM0-API-02, OLM0-API-03, OLM0-API-04, OLM0-API-06, OLM0-API-07, OLM0-API-08, OLM0-API-09, OLM0-API-10, OLM0-API-12, OLM0-API-13, OLM0-API-15,
+/// OLM0-API-16, OLM0-API-17, OLM0-API-19, OLM0-API-20, OLM0-API-21, OLM0-API-22, OLM0-API-24, OLM0-API-25, OLM0-API-26: names, columns, versions
+/// and schemas are those of upstream; each difference has its reason.
+#[test]
+fn classic_definitions_are_those_of_upstream() {
+    let manifests = mainstay_api::classic_manifests().unwrap();
+    assert_eq!(manifests.len(), 9);
+    let mut compared = 0;
+    for manifest in manifests.iter().filter(|manifest| manifest.definition["spec"]["group"] == "operators.coreos.com") {
+        let Some(theirs) = recorded(&manifest.file) else { return };
+        let mut out = Vec::new();
+        differences("", &facts(&manifest.definition)["spec"], &facts(&theirs)["spec"], &mut out);
+        out.retain(|difference| wanted(difference).is_none());
+        let shown: Vec<String> = out.iter().map(Difference::to_string).collect();
+        assert!(shown.is_empty(), "{}:\n{}", manifest.file, shown.join("\n"));
+        compared += 1;
+    }
+    assert_eq!(compared, 8);
+}
+
+/// OLM0-API-32: OperatorHub is cluster-scoped and has a status of its own.
+#[test]
+fn operator_hub() {
+    let manifests = mainstay_api::classic_manifests().unwrap();
+    let hub = manifests.iter().find(|manifest| manifest.file == "config.openshift.io_operatorhubs.yaml").unwrap();
+    assert_eq!(hub.definition["metadata"]["name"], "operatorhubs.config.openshift.io");
+    assert_eq!(hub.definition["spec"]["scope"], "Cluster");
+    let version = &hub.definition["spec"]["versions"][0];
+    assert_eq!((&version["name"], version["subresources"]["status"].is_object()), (&"v1".into(), true));
+    let properties = &version["schema"]["openAPIV3Schema"]["properties"];
+    assert_eq!(properties["spec"]["properties"]["disableAllDefaultSources"]["type"], "boolean");
+    let named = |part: &str| {
+        properties[part]["properties"]["sources"]["items"]["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(named("spec"), ["disabled", "name"]);
+    assert_eq!(named("status"), ["disabled", "message", "name", "status"]);
+}
+
+/// Every field of ours has a description, and no embedded field has one: the definitions stay small enough for `kubectl apply`.
+#[test]
+fn classic_definitions_are_small() {
+    for manifest in mainstay_api::classic_manifests().unwrap() {
+        let size = manifest.definition.to_string().len();
+        assert!(size < 128 << 10, "{}: {size} bytes", manifest.file);
+    }
+}
