@@ -105,6 +105,7 @@ impl Local {
         if !access.accept.contains(&kind) {
             return Err(Error::NotAllowed { reference: self.reference, kind });
         }
+        let digest = Some(self.image.digest.clone());
         let payload = match content {
             Content::Catalog => self.catalog().await?,
             Content::Database => self.database().await?,
@@ -114,7 +115,7 @@ impl Local {
                 Payload::Catalog(bundle::entry(&files, &reference)?)
             }
         };
-        Ok(Opened { kind, payload })
+        Ok(Opened { kind, payload, digest })
     }
 
     async fn catalog(self) -> Result<Payload, Error> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mainstay_catalog::{Catalog, Format, Limits, MemorySource, Source};
 use mainstay_catalog_store::DirectorySource;
-use mainstay_oci::Client;
+use mainstay_oci::{Client, Digest};
 use mainstay_sqlite_index::IndexDatabase;
 use tempfile::TempDir;
 
@@ -27,6 +27,8 @@ pub struct Opened {
     pub kind: Kind,
     /// Its content.
     pub payload: Payload,
+    /// The digest of the image that it came from.
+    pub digest: Option<Digest>,
 }
 
 /// The content of a reference.
@@ -130,7 +132,7 @@ fn directory(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened
     } else {
         Payload::Directory(DirectorySource::of_user(path)?, None)
     };
-    Ok(Opened { kind, payload })
+    Ok(Opened { kind, payload, digest: None })
 }
 
 async fn file(reference: &str, path: &Path, head: &[u8], access: &Access<'_>) -> Result<Opened, Error> {
@@ -138,7 +140,7 @@ async fn file(reference: &str, path: &Path, head: &[u8], access: &Access<'_>) ->
         check(reference, Kind::DATABASE_FILE, access)?;
         let (name, path) = (reference.to_owned(), path.to_owned());
         let catalog = joined(tokio::task::spawn_blocking(move || database(&name, &path)).await)?;
-        return Ok(Opened { kind: Kind::DATABASE_FILE, payload: Payload::Catalog(catalog) });
+        return Ok(Opened { kind: Kind::DATABASE_FILE, payload: Payload::Catalog(catalog), digest: None });
     }
     if !access.accept.contains(&Kind::CATALOG_FILE) {
         return Err(Error::FileType { reference: reference.to_owned(), found: file_type::describe(head) });
@@ -147,7 +149,7 @@ async fn file(reference: &str, path: &Path, head: &[u8], access: &Access<'_>) ->
     let bytes = whole(path).map_err(failed)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let bare = PACKED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
-    Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(MemorySource::of(bare, bytes)) })
+    Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(MemorySource::of(bare, bytes)), digest: None })
 }
 
 /// Returns the catalog of an index database.

@@ -181,7 +181,7 @@ impl ImageSource {
 
     /// A client with the settings as they are now (OLM1-GEN-12). A new one is made only if they changed, or for credentials of one owner,
     /// which no other pull may use.
-    fn client(&self, credentials: Option<&Credentials>) -> Result<Client, ImageError> {
+    pub fn client(&self, credentials: Option<&Credentials>) -> Result<Client, ImageError> {
         let mut current = self.current();
         let mut config = self.settings.read(&current.mirror_objects).map_err(ImageError::settings)?;
         if let Some(credentials) = credentials {
