@@ -192,6 +192,11 @@ impl WriteError {
         }
     }
 
+    /// Returns whether the object changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.reason() == Some(&Reason::Conflict)
+    }
+
     /// Returns whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.reason() == Some(&Reason::NotFound)

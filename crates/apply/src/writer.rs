@@ -130,9 +130,9 @@ impl Writer {
         }
     }
 
-    /// Creates an object that must not exist yet.
+    /// Creates an object that must not exist yet. The server may make its name from `metadata.generateName`.
     pub async fn create(&self, object: &Value) -> Result<Value, WriteError> {
-        let place = ObjectRef::of(object)?;
+        let place = ObjectRef::to_create(object)?;
         let served = self.served(&place).await?;
         let call = self.prepared(Verb::Create, Method::POST, &place, &served, "", Some(object), true);
         Ok(self.send(call).await?.object)

@@ -31,7 +31,7 @@ pub use image::pull_files;
 pub use image_template::{ImageTemplate, InvalidTemplate};
 pub use kind::{Content, Kind, Place};
 pub use migrate::{Level, UnknownLevel, embedded_csv, migrate};
-pub use open::{Opened, Payload, looks_like_a_path, open, open_bundle};
+pub use open::{Opened, Payload, looks_like_a_path, open, open_bundle, open_image};
 
 /// Label of an image that holds an index database; its value is the file.
 pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";

@@ -76,6 +76,11 @@ pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error>
     }
 }
 
+/// Pulls and opens an image, whatever files of this machine have its name: for references that others wrote.
+pub async fn open_image(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
+    Local::pull(reference, access).await?.open(access).await
+}
+
 /// Returns the files of the bundle that a reference names, below `manifests/` and `metadata/`: of a directory, or of an image wherever it lies.
 pub async fn open_bundle(reference: &str, client: &(dyn Fn() -> Result<Client, BoxError> + Send + Sync)) -> Result<BundleFiles, Error> {
     match find(reference, &Access::new(client, Kind::BUNDLES)).await? {

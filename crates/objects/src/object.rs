@@ -31,6 +31,19 @@ impl ObjectRef {
         })
     }
 
+    /// Returns the reference of an object that is to be created. A prefix from which the server makes the name stands for the name.
+    pub fn to_create(object: &Value) -> Result<Self, ObjectError> {
+        let prefix = object["metadata"]["generateName"].as_str().filter(|_| object["metadata"]["name"].is_null());
+        match prefix {
+            Some(prefix) => {
+                let mut named = serde_json::json!({"apiVersion": object["apiVersion"], "kind": object["kind"]});
+                named["metadata"] = serde_json::json!({"namespace": object["metadata"]["namespace"], "name": prefix});
+                Self::of(&named)
+            }
+            None => Self::of(object),
+        }
+    }
+
     /// Returns the group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)

@@ -7,6 +7,7 @@
 //!   outcome ── status ──► connectionState, registryService, reason, conditions
 //! ```
 
+pub mod config_map;
 pub mod template;
 
 use std::time::Duration;

@@ -241,7 +241,10 @@ pub enum Resolution<'a> {
         message: &'a str,
     },
     /// The content of its bundles is being unpacked.
-    Unpacking,
+    Unpacking {
+        /// What it waits for; empty if nothing went wrong.
+        message: &'a str,
+    },
     /// A bundle cannot be unpacked (OLM0-CAT-32).
     UnpackFailed {
         /// The reason.
@@ -269,7 +272,7 @@ pub fn resolved(subscription: &Value, resolution: &Resolution<'_>, now: Timestam
     match resolution {
         Resolution::Failed { unsatisfiable: true, message } => set("ResolutionFailed", "ConstraintsNotSatisfiable", *message),
         Resolution::Failed { unsatisfiable: false, message } => set("ResolutionFailed", "ErrorPreventedResolution", *message),
-        Resolution::Unpacking => set("BundleUnpacking", "UnpackingInProgress", ""),
+        Resolution::Unpacking { message } => set("BundleUnpacking", "UnpackingInProgress", *message),
         Resolution::UnpackFailed { reason, message } => set("BundleUnpackFailed", *reason, *message),
         Resolution::Current | Resolution::Planned { .. } => {}
     }
@@ -277,9 +280,9 @@ pub fn resolved(subscription: &Value, resolution: &Resolution<'_>, now: Timestam
         Resolution::Current | Resolution::Planned { .. } => {
             CLEARED_BY_SUCCESS.into_iter().for_each(|kind| remove_condition(&mut status, kind));
         }
-        Resolution::Unpacking | Resolution::UnpackFailed { .. } => {
+        Resolution::Unpacking { .. } | Resolution::UnpackFailed { .. } => {
             remove_condition(&mut status, "ResolutionFailed");
-            let other = if matches!(resolution, Resolution::Unpacking) { "BundleUnpackFailed" } else { "BundleUnpacking" };
+            let other = if matches!(resolution, Resolution::Unpacking { .. }) { "BundleUnpackFailed" } else { "BundleUnpacking" };
             remove_condition(&mut status, other);
         }
         Resolution::Failed { .. } => {}

@@ -1,1 +1,4 @@
-//! Tests of the crate.
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod catalog;

@@ -10,7 +10,8 @@ async fn definitions_are_served() {
     let api = Api::start().await;
     for manifest in mainstay_api::classic_manifests().unwrap() {
         let name = manifest.definition["metadata"]["name"].as_str().unwrap();
-        let crd = api.until(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name), |crd| holds(crd, "NamesAccepted")).await;
+        let crd =
+            api.until(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name), |crd| holds(crd, "NamesAccepted")).await;
         assert!(!holds(&crd, "NonStructuralSchema"), "{crd:#}");
     }
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "og", "namespace": "default"}, "spec": {}});

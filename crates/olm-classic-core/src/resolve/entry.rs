@@ -376,6 +376,13 @@ impl Content {
         content
     }
 
+    /// What the catalog deprecates of a bundle in a channel; in any channel if none is given. None if it does not list the bundle.
+    pub fn deprecations(&self, package: &str, channel: &str, name: &str) -> Option<&Deprecations> {
+        let entries = self.named(name).iter().map(|at| &self.entries[*at]).filter(|entry| entry.package == package);
+        let mut entries = entries.filter(|entry| channel.is_empty() || entry.channel == channel);
+        entries.next().map(|entry| &entry.deprecations)
+    }
+
     /// The entries of this name, ascending.
     pub(super) fn named(&self, name: &str) -> &[usize] {
         self.by_name.get(name).map_or(&[], Vec::as_slice)

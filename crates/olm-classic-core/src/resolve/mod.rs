@@ -24,7 +24,7 @@ mod variables;
 pub use components::{Component, resolve_components};
 pub use entry::{Content, Deprecations, Entry, Inline, RegistryBundle, SkippedBundle};
 pub use error::{CatalogFailure, Problem, ResolveError};
-pub use outcome::{Isolation, Outcome, Refusal, decide};
+pub use outcome::{Isolation, Outcome, Part, Refusal, decide};
 pub use snapshot::{Catalog, Csv, OperatorGroup, Snapshot, Subscription};
 pub use step::{BundleLookup, ResolvedSteps, UpdatedSubscription, resolve_steps};
 pub use variables::{Resolved, resolve};

@@ -24,42 +24,44 @@ pub struct Refusal {
     pub error: ResolveError,
 }
 
+/// Subscriptions that are resolved together, and what that brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Their names.
+    pub subscriptions: Vec<String>,
+    /// The steps, lookups and changes.
+    pub steps: ResolvedSteps,
+}
+
 /// The verdict about a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The content of the next InstallPlan.
-    pub steps: ResolvedSteps,
+    /// What can be installed: the parts of the next InstallPlan.
+    pub parts: Vec<Part>,
     /// What cannot be resolved.
     pub refusals: Vec<Refusal>,
 }
 
 /// Decides what the next InstallPlan of a namespace contains.
 pub fn decide(snapshot: &Snapshot, isolation: Isolation) -> Outcome {
-    let refused = |error: ResolveError| Outcome {
-        refusals: vec![Refusal { subscriptions: snapshot.subscriptions.iter().map(|one| one.name.clone()).collect(), error }],
-        ..Outcome::default()
-    };
+    let everyone = || snapshot.subscriptions.iter().map(|one| one.name.clone()).collect();
+    let refused = |error: ResolveError| Outcome { refusals: vec![Refusal { subscriptions: everyone(), error }], ..Outcome::default() };
     if let Err(error) = one_group(snapshot) {
         return refused(error);
     }
     if isolation == Isolation::Namespace {
-        return resolve_steps(snapshot).map_or_else(refused, |steps| Outcome { steps, ..Outcome::default() });
+        let whole = |steps| Outcome { parts: vec![Part { subscriptions: everyone(), steps }], ..Outcome::default() };
+        return resolve_steps(snapshot).map_or_else(refused, whole);
     }
-    let (mut bundles, mut refusals) = (Vec::new(), Vec::new());
-    for Component { subscriptions, outcome, .. } in resolve_components(snapshot) {
-        match outcome {
-            // The content of a bundle that cannot be read is a matter of its component, too.
-            Ok(found) => match steps_of(snapshot, found.clone()) {
-                Ok(_) => bundles.extend(found),
-                Err(error) => refusals.push(Refusal { subscriptions, error }),
-            },
-            Err(error) => refusals.push(Refusal { subscriptions, error }),
+    let mut outcome = Outcome::default();
+    for Component { subscriptions, outcome: found, .. } in resolve_components(snapshot) {
+        // The content of a bundle that cannot be read is a matter of its component, too.
+        match found.and_then(|bundles| steps_of(snapshot, bundles)) {
+            Ok(steps) => outcome.parts.push(Part { subscriptions, steps }),
+            // CSVs without a Subscription that contradict each other are told to no one, and hold up no others.
+            Err(_) if subscriptions.is_empty() => {}
+            Err(error) => outcome.refusals.push(Refusal { subscriptions, error }),
         }
     }
-    // CSVs without a Subscription that contradict each other have no one to be told, and hold up no others.
-    refusals.retain(|refusal| !refusal.subscriptions.is_empty());
-    match steps_of(snapshot, bundles) {
-        Ok(steps) => Outcome { steps, refusals },
-        Err(error) => refused(error),
-    }
+    outcome
 }

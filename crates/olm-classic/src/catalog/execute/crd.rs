@@ -1,0 +1,94 @@
+//! Steps that are CRDs: always written with OLM's own permissions, and only after the checks of OLM0-RES-28 and OLM0-RES-29.
+
+use mainstay_apply::{EventKind, Reason, WriteError};
+use mainstay_objects::{Expect, ObjectRef};
+use mainstay_olm_classic_core::install_plan::crd::{self, CrdRefusal};
+use mainstay_olm_classic_core::install_plan::step::PlannedStep;
+use mainstay_runtime::Key;
+use serde_json::Value;
+
+use super::{Execution, StepFailure, write_failed};
+
+/// The most objects of one version that are checked; a cluster with more is told so.
+const MOST: usize = 100_000;
+
+impl Execution<'_> {
+    /// Creates or updates a CRD; one that was created is waited for.
+    pub(super) async fn definition(&self, step: &PlannedStep<'_>, mut wanted: Value) -> Result<&'static str, StepFailure> {
+        let writer = self.parts.writer.noting(&self.warnings);
+        let place = ObjectRef::of(&wanted).map_err(WriteError::from)?;
+        let live = writer.get(&place).await?;
+        if step.status == "WaitingForApi" {
+            return Ok(match live {
+                Some(live) if crd::is_established(&live) => "Created",
+                Some(_) => "WaitingForApi",
+                None => "NotPresent",
+            });
+        }
+        let csvs = &self.parts.caches.csvs;
+        let exists = |namespace: &str, name: &str| csvs.get(&Key::new(namespace, name)).is_some();
+        crd::note_csv(&mut wanted, live.as_ref(), &self.namespace, step.resolving, exists);
+        let Some(live) = live else {
+            return match writer.create(&wanted).await {
+                Ok(_) => Ok("WaitingForApi"),
+                // It was created in between; the next try compares with it.
+                Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok("NotPresent"),
+                Err(error) => Err(write_failed("creating", step, error)),
+            };
+        };
+        self.check(step, &live, &wanted).await?;
+        let applied = writer.apply(&wanted, true, &Expect::uid_of(&live)).await;
+        applied.map_err(|error| write_failed("updating", step, error))?;
+        Ok("Present")
+    }
+
+    async fn check(&self, step: &PlannedStep<'_>, live: &Value, wanted: &Value) -> Result<(), StepFailure> {
+        crd::check_stored(live, wanted)?;
+        if !self.is_shared(step) {
+            return Ok(());
+        }
+        crd::check_versions(live, wanted)?;
+        for version in crd::versions_to_check(live, wanted) {
+            let kind = kube::api::GroupVersionKind::gvk(
+                wanted["spec"]["group"].as_str().unwrap_or_default(),
+                &version,
+                wanted["spec"]["names"]["kind"].as_str().unwrap_or_default(),
+            );
+            let objects = self.parts.writer.list(&kind, MOST).await?;
+            match crd::check_objects(wanted, &version, &objects) {
+                Err(refusal) if refusal.is_about_schema() && crd::converts_by_webhook(wanted) => self.tell_validation(step, &refusal),
+                checked => checked?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether operators other than the one of the step own the CRD, in whichever namespace. The CSVs that its CSV replaces, and those that
+    /// replace it, are the same operator.
+    fn is_shared(&self, step: &PlannedStep<'_>) -> bool {
+        let all = self.parts.caches.csvs.all();
+        let own = self.parts.caches.csvs.get(&Key::new(&*self.namespace, step.resolving));
+        let replaced = own.as_ref().and_then(|own| own.data["spec"]["replaces"].as_str()).unwrap_or_default();
+        all.iter().any(|csv| {
+            let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+            let name = csv.metadata.name.as_deref().unwrap_or_default();
+            let same = namespace == self.namespace
+                && (name == step.resolving || name == replaced || csv.data["spec"]["replaces"] == *step.resolving);
+            let owned = csv.data["spec"]["customresourcedefinitions"]["owned"].as_array().into_iter().flatten();
+            !same && owned.into_iter().any(|owned| owned["name"] == *step.name)
+        })
+    }
+
+    fn tell_validation(&self, step: &PlannedStep<'_>, refusal: &CrdRefusal) {
+        let note = format!(
+            "Validation of existing CRs against the new CRD's schema failed, but a webhook conversion strategy was specified in the new CRD.\n\
+             The new webhook will only start after the bundle is upgraded, so we must assume that it will successfully convert existing CRs \
+             to a format that would have passed validation.\n\nCRD: {:?}\nValidation Error: {refusal}\n",
+            step.name
+        );
+        tracing::warn!(crd = step.name, %refusal, "objects do not fit a new CRD, which converts by a webhook");
+        if let Err(error) = self.parts.recorder.record(self.plan, EventKind::Warning, "CRDValidation", "Validating", &note) {
+            tracing::warn!(%error, "an event could not be recorded");
+        }
+    }
+}

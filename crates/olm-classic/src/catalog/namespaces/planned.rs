@@ -1,0 +1,183 @@
+//! From a verdict to an InstallPlan: bundles are unpacked, the plan is made, and its Subscriptions refer to it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mainstay_golang::json_reader::Unreadable;
+use mainstay_objects::ObjectRef;
+use mainstay_olm_classic_core::install_plan::reference::BundleReference;
+use mainstay_olm_classic_core::install_plan::{self, Content};
+use mainstay_olm_classic_core::properties;
+use mainstay_olm_classic_core::resolve::{BundleLookup, Outcome as Verdict, Part};
+use mainstay_olm_classic_core::steps::{self, BundleContent, Loaded, Step, StepError};
+use mainstay_olm_classic_core::subscription::{Resolution, resolved};
+use mainstay_runtime::Outcome;
+use serde_json::Value;
+
+use super::super::bundles::Unpacked;
+use super::{Controller, NamespaceError, RESYNC};
+
+/// What unpacking left of a verdict.
+#[derive(Default)]
+struct Unpacking {
+    /// The content of the next plan.
+    content: Content,
+    /// The Subscriptions that move on: name and CSV.
+    updated: Vec<(String, String)>,
+    /// The Subscriptions whose parts are unpacked.
+    done: BTreeSet<String>,
+    /// Subscriptions that wait, and the reason.
+    waiting: Vec<(Vec<String>, Wait)>,
+}
+
+/// Why a part waits.
+enum Wait {
+    /// Its bundles are being pulled.
+    Pulling,
+    /// A pull failed and is tried again.
+    Failing(String),
+    /// A bundle is given up: the reason of the condition, and its message.
+    Failed(&'static str, String),
+}
+
+/// Why the content of a bundle is no plan.
+#[derive(Debug, thiserror::Error)]
+enum ContentError {
+    #[error("failed to turn bundle into steps: {0}")]
+    Steps(#[from] StepError),
+    #[error("failed to load bundle properties: {0}")]
+    Properties(#[from] Unreadable),
+}
+
+impl Controller {
+    /// Unpacks what a verdict needs, and makes the InstallPlan of all that is unpacked.
+    pub(super) async fn carry_out(
+        &self,
+        namespace: &str,
+        subscriptions: &[Value],
+        plans: &[Value],
+        verdict: &Verdict,
+    ) -> Result<Outcome, NamespaceError> {
+        let unpacking = self.unpack(namespace, verdict).await;
+        let now = self.parts.env.now_seconds();
+        let named = |names: &[String]| {
+            let is_named = |one: &&Value| names.iter().any(|name| one["metadata"]["name"] == **name);
+            subscriptions.iter().filter(is_named).collect::<Vec<_>>()
+        };
+        let mut again = Outcome::After(RESYNC);
+        for (names, wait) in &unpacking.waiting {
+            let resolution = match wait {
+                Wait::Pulling => Resolution::Unpacking { message: "" },
+                Wait::Failing(problem) => {
+                    again = Outcome::Retry;
+                    Resolution::Unpacking { message: problem }
+                }
+                Wait::Failed(reason, message) => Resolution::UnpackFailed { reason, message },
+            };
+            for one in named(names) {
+                self.write_status(one, &resolved(one, &resolution, now)).await?;
+            }
+        }
+        if unpacking.waiting.iter().any(|(_, wait)| matches!(wait, Wait::Pulling)) {
+            // The end of the pull wakes the namespace: one plan is made for all that can be installed now.
+            return Ok(Outcome::After(Duration::from_secs(60)));
+        }
+        let plan = self.plan(namespace, subscriptions, plans, &unpacking).await?;
+        for one in subscriptions {
+            let name = one["metadata"]["name"].as_str().unwrap_or_default();
+            if !unpacking.done.contains(name) {
+                continue;
+            }
+            let csv = unpacking.updated.iter().find(|(updated, _)| updated == name);
+            let resolution = match (&plan, csv) {
+                (Some(plan), Some((_, csv))) => Resolution::Planned { plan, generation: install_plan::generation(plan), csv },
+                _ => Resolution::Current,
+            };
+            self.write_status(one, &resolved(one, &resolution, now)).await?;
+        }
+        Ok(again)
+    }
+
+    async fn unpack(&self, namespace: &str, verdict: &Verdict) -> Unpacking {
+        let terms = self.unpack_terms(namespace);
+        let mut unpacking = Unpacking::default();
+        for Part { subscriptions, steps } in &verdict.parts {
+            let mut found: Vec<Step> = steps.steps.clone();
+            let mut wait = None;
+            for lookup in &steps.lookups {
+                match self.bundles.unpack(&self.parts, namespace, lookup, terms).await {
+                    Unpacked::Ready(loaded) => match Self::steps_of(namespace, lookup, &loaded) {
+                        Ok(steps) => found.extend(steps),
+                        Err(error) => wait = Some(Wait::Failed("ErrorPreventedUnpacking", error.to_string())),
+                    },
+                    Unpacked::Pulling => wait = wait.or(Some(Wait::Pulling)),
+                    Unpacked::Failing(problem) => wait = Some(Wait::Failing(problem)),
+                    Unpacked::Failed { reason, message } => {
+                        let message = format!("bundle unpacking failed. Reason: {reason}, and Message: {message}");
+                        wait = Some(Wait::Failed("BundleUnpackFailed", message));
+                    }
+                }
+            }
+            match wait {
+                Some(wait) => unpacking.waiting.push((subscriptions.clone(), wait)),
+                None => {
+                    unpacking.done.extend(subscriptions.iter().cloned());
+                    unpacking.content.steps.extend(found);
+                    unpacking.content.lookups.extend(steps.lookups.iter().cloned());
+                    unpacking.updated.extend(steps.updated.iter().map(|one| (one.name.clone(), one.current_csv.clone())));
+                }
+            }
+        }
+        unpacking.content.steps = steps::ordered(std::mem::take(&mut unpacking.content.steps));
+        unpacking
+    }
+
+    /// The steps of an unpacked bundle, with references in place of manifests.
+    fn steps_of(namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
+        let properties = properties::read(&lookup.properties)?;
+        let content =
+            BundleContent { name: &lookup.identifier, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
+        let steps = steps::of_bundle(content, namespace, &lookup.replaces, &lookup.catalog)?;
+        let manifest = BundleReference::of(lookup).to_manifest();
+        Ok(steps.into_iter().map(|step| Step { manifest: manifest.clone(), ..step }).collect())
+    }
+
+    /// The InstallPlan that takes Subscriptions on; none if none moves. One that was made before a crash is used.
+    async fn plan(
+        &self,
+        namespace: &str,
+        subscriptions: &[Value],
+        plans: &[Value],
+        unpacking: &Unpacking,
+    ) -> Result<Option<Value>, NamespaceError> {
+        if unpacking.updated.is_empty() || (unpacking.content.steps.is_empty() && unpacking.content.lookups.is_empty()) {
+            return Ok(None);
+        }
+        let known = subscriptions.iter().filter_map(|one| one["status"]["installPlanGeneration"].as_i64());
+        let referred = known.max().unwrap_or_default();
+        let left = plans.iter().find(|plan| {
+            install_plan::is_generated(plan)
+                && install_plan::generation(plan) > referred
+                && !install_plan::is_done(plan)
+                && plan["spec"]["clusterServiceVersionNames"] == serde_json::json!(unpacking.content.csvs())
+        });
+        let created = match left {
+            Some(plan) => plan.clone(),
+            None => {
+                let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default().max(referred);
+                let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
+                self.parts.writer.create(&wanted).await?
+            }
+        };
+        if install_plan::has_content(&created) {
+            return Ok(Some(created));
+        }
+        let approved = created["spec"]["approved"] == true;
+        let written = self.parts.writer.update_status(&created, &unpacking.content.status(approved)).await?;
+        let plan = written.unwrap_or(created);
+        if let Ok(place) = ObjectRef::of(&plan) {
+            tracing::info!(plan = place.name, namespace, csvs = ?unpacking.content.csvs(), "an InstallPlan is made");
+        }
+        Ok(Some(plan))
+    }
+}

@@ -1,0 +1,119 @@
+//! The facts of a resolution, from the live copies.
+
+use std::fmt::Write as _;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use mainstay_olm_classic_core::api::Api;
+use mainstay_olm_classic_core::resolve::{Catalog, CatalogFailure, Csv, OperatorGroup, Snapshot, Subscription};
+use mainstay_olm_classic_core::source::SourceKey;
+use mainstay_olm_classic_core::subscription::VisibleCatalog;
+use mainstay_olm_classic_core::{catalog_source, properties};
+use serde_json::Value;
+
+use super::Parts;
+
+/// The annotation that hides the global catalogs from a namespace.
+const EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
+
+/// The CatalogSources that a namespace sees, by namespace and name.
+pub fn visible(parts: &Parts, namespace: &str) -> Vec<VisibleCatalog> {
+    let mut sources = parts.caches.sources.in_namespace(namespace);
+    if namespace != parts.global_namespace {
+        sources.extend(parts.caches.sources.in_namespace(&parts.global_namespace));
+    }
+    let mut visible: Vec<VisibleCatalog> = sources
+        .iter()
+        .filter(|source| source.metadata.deletion_timestamp.is_none())
+        .map(|source| VisibleCatalog {
+            name: source.name_any(),
+            namespace: source.namespace().unwrap_or_default(),
+            uid: source.uid().unwrap_or_default(),
+            resource_version: source.resource_version().unwrap_or_default(),
+            healthy: catalog_source::is_ready(&source.data),
+        })
+        .collect();
+    visible.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    visible
+}
+
+/// The facts about a namespace, and a text that differs if any of them does.
+pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> (Snapshot, String) {
+    let caches = &parts.caches;
+    let mut identity = String::new();
+    let catalogs = visible(parts, namespace)
+        .into_iter()
+        .map(|visible| {
+            let key = SourceKey { name: visible.name, namespace: visible.namespace };
+            let live = caches.sources.get(&mainstay_runtime::Key::new(&*key.namespace, &*key.name));
+            let priority = live.and_then(|live| live.data["spec"]["priority"].as_i64()).unwrap_or_default();
+            let content = parts.contents.get(&key.namespace, &key.name).filter(|_| visible.healthy);
+            let digest = parts.contents.stored(&key.namespace, &key.name).map(|stored| stored.digest().to_string());
+            let shown = digest.filter(|_| content.is_some()).unwrap_or_default();
+            let _ = write!(identity, "{key} {priority} {shown}\n");
+            Catalog { content: content.ok_or_else(|| CatalogFailure::NoConnection(key.clone())), key, priority }
+        })
+        .collect();
+    let groups: Vec<OperatorGroup> = caches.groups.in_namespace(namespace).iter().map(|group| operator_group(group)).collect();
+    let csvs: Vec<Csv> = caches.csvs.in_namespace(namespace).iter().map(|object| csv(object)).collect();
+    let subscriptions: Vec<Subscription> = subscriptions.iter().map(subscription).collect();
+    let _ = write!(identity, "{groups:?} {csvs:?} {subscriptions:?}");
+    let snapshot = Snapshot {
+        namespace: namespace.to_owned(),
+        global_namespace: parts.global_namespace.clone(),
+        operator_groups: groups,
+        catalogs,
+        csvs,
+        subscriptions,
+    };
+    (snapshot, identity)
+}
+
+fn operator_group(group: &DynamicObject) -> OperatorGroup {
+    OperatorGroup {
+        name: group.name_any(),
+        fails_forward: group.data["spec"]["upgradeStrategy"] == "TechPreviewUnsafeFailForward",
+        excludes_global: group.annotations().get(EXCLUDE_GLOBAL).is_some_and(|value| value == "true"),
+    }
+}
+
+fn subscription(object: &Value) -> Subscription {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (spec, status) = (&object["spec"], &object["status"]);
+    Subscription {
+        name: text(&object["metadata"]["name"]),
+        package: text(&spec["name"]),
+        channel: text(&spec["channel"]),
+        catalog: SourceKey { name: text(&spec["source"]), namespace: text(&spec["sourceNamespace"]) },
+        starting_csv: text(&spec["startingCSV"]),
+        installed_csv: text(&status["installedCSV"]),
+        current_csv: text(&status["currentCSV"]),
+    }
+}
+
+fn csv(object: &DynamicObject) -> Csv {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = &object.data["spec"];
+    let list = |section: &str, side: &str| spec[section][side].as_array().cloned().unwrap_or_default();
+    let crds = |side| {
+        let entries = list("customresourcedefinitions", side);
+        entries.iter().map(|crd| (text(&crd["name"]), text(&crd["version"]), text(&crd["kind"]))).collect()
+    };
+    let apis = |side| {
+        let entries = list("apiservicedefinitions", side);
+        entries.iter().map(|api| Api { group: text(&api["group"]), version: text(&api["version"]), kind: text(&api["kind"]) }).collect()
+    };
+    Csv {
+        name: object.name_any(),
+        namespace: object.namespace().unwrap_or_default(),
+        version: text(&spec["version"]),
+        replaces: text(&spec["replaces"]),
+        phase: text(&object.data["status"]["phase"]),
+        copied: false,
+        properties: object.annotations().get(properties::ANNOTATION).cloned(),
+        owned_crds: crds("owned"),
+        required_crds: crds("required"),
+        owned_api_services: apis("owned"),
+        required_api_services: apis("required"),
+    }
+}

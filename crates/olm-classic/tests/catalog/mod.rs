@@ -1,0 +1,6 @@
+//! The catalog operator on the embedded API, with a registry.
+
+mod bench;
+mod plans;
+mod sources;
+mod subscriptions;
