@@ -201,7 +201,6 @@ pub fn plan(object: &Value, groups: &[Value], now: Timestamp) -> Plan {
             started(&mut status, now);
             Plan::Execute(status)
         }
-        Some("RequiresApproval") => report(object, status),
         Some("Installing") => {
             started(&mut status, now);
             Plan::Execute(status)

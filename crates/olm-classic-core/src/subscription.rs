@@ -278,7 +278,9 @@ pub fn resolved(subscription: &Value, resolution: &Resolution<'_>, now: Timestam
     }
     match resolution {
         Resolution::Current | Resolution::Planned { .. } => {
-            CLEARED_BY_SUCCESS.into_iter().for_each(|kind| remove_condition(&mut status, kind));
+            for kind in CLEARED_BY_SUCCESS {
+                remove_condition(&mut status, kind);
+            }
         }
         Resolution::Unpacking { .. } | Resolution::UnpackFailed { .. } => {
             remove_condition(&mut status, "ResolutionFailed");

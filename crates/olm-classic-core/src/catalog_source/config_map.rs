@@ -61,7 +61,8 @@ pub enum ConfigMapError {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Package {
-    package_name: String,
+    #[serde(rename = "packageName")]
+    name: String,
     #[serde(default)]
     default_channel: String,
     #[serde(default)]
@@ -92,10 +93,10 @@ pub fn catalog(data: &Value) -> Result<Vec<Value>, ConfigMapError> {
         let package = Package::deserialize(package).map_err(unreadable)?;
         let default = match (package.default_channel.as_str(), package.channels.as_slice()) {
             ("", [one]) => one.name.as_str(),
-            ("", _) => return Err(ConfigMapError::NoDefault(package.package_name)),
+            ("", _) => return Err(ConfigMapError::NoDefault(package.name)),
             (named, _) => named,
         };
-        blobs.push(json!({"schema": "olm.package", "name": package.package_name, "defaultChannel": default}));
+        blobs.push(json!({"schema": "olm.package", "name": package.name, "defaultChannel": default}));
         let mut bundles = BTreeSet::new();
         for channel in &package.channels {
             let (mut entries, mut seen, mut next) = (Vec::new(), BTreeSet::new(), channel.current_csv.as_str());
@@ -105,13 +106,13 @@ pub fn catalog(data: &Value) -> Result<Vec<Value>, ConfigMapError> {
                 next = &csv.replaces;
             }
             if entries.is_empty() {
-                let (package, channel, csv) = (package.package_name, channel.name.clone(), channel.current_csv.clone());
+                let (package, channel, csv) = (package.name, channel.name.clone(), channel.current_csv.clone());
                 return Err(ConfigMapError::NoCsv { package, channel, csv });
             }
-            blobs.push(json!({"schema": "olm.channel", "package": package.package_name, "name": channel.name, "entries": entries}));
+            blobs.push(json!({"schema": "olm.channel", "package": package.name, "name": channel.name, "entries": entries}));
         }
         for (csv, object) in bundles.into_iter().filter_map(|name| csvs.get(name)) {
-            blobs.push(bundle(&package.package_name, csv, object, &crds));
+            blobs.push(bundle(&package.name, csv, object, &crds));
         }
     }
     Ok(blobs)

@@ -45,12 +45,11 @@ pub fn image(source: &Value, version: Option<&KubernetesVersion>) -> Option<Fill
     let mut image = template.to_owned();
     let mut unresolved: Vec<(usize, &str)> = Vec::new();
     for (at, variable) in VARIABLES.into_iter().enumerate() {
-        match version {
-            Some(version) => image = image.replace(variable, &version.numbers[at].to_string()),
-            None => {
-                unresolved.extend(template.match_indices(variable).map(|(place, _)| (place, variable)));
-                image = image.replace(variable, "missing");
-            }
+        if let Some(version) = version {
+            image = image.replace(variable, &version.numbers[at].to_string());
+        } else {
+            unresolved.extend(template.match_indices(variable).map(|(place, _)| (place, variable)));
+            image = image.replace(variable, "missing");
         }
     }
     unresolved.sort_unstable();

@@ -61,8 +61,9 @@ impl BundleReference {
 
 /// The name of what belongs to the unpacking of a bundle: 63 hex digits of the hash of its image (OLM0-CAT-30).
 pub fn unpack_name(image: &str) -> String {
-    let hex: String = Sha256::digest(image.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    hex[..63].to_owned()
+    let mut hex = format!("{:x}", Sha256::digest(image.as_bytes()));
+    hex.truncate(63);
+    hex
 }
 
 #[cfg(test)]

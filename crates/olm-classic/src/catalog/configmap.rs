@@ -69,7 +69,7 @@ impl ConfigMaps {
         let (store, data) = (store.clone(), json!(map.data));
         let stored = tokio::task::spawn_blocking(move || {
             let lines: String = catalog(&data)?.iter().map(|blob| format!("{blob}\n")).collect();
-            let hex: String = Sha256::digest(lines.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = format!("{:x}", Sha256::digest(lines.as_bytes()));
             let digest = format!("sha256:{hex}").parse()?;
             if let Some(stored) = store.get(&digest)? {
                 return Ok(stored);
