@@ -285,6 +285,12 @@ impl Server {
         &self.api
     }
 
+    /// Has a process on this machine stand for a Service: aggregated APIs and webhooks of that Service are asked there. A Service that the
+    /// configuration names already stays with its process.
+    pub fn serve_locally(&self, service: LocalService) {
+        self.api.remotes.serve_locally(service);
+    }
+
     /// The router for listeners: who asks follows from certificates and tokens.
     pub fn router(&self) -> Router {
         server::router(self.api.clone())

@@ -7,6 +7,7 @@ mod health;
 mod registry;
 mod server;
 
+pub use bundle::csv_json;
 pub(crate) use bundle::whole;
 pub use registry::Registry;
 pub use server::{Listener, Options, serve_registry};

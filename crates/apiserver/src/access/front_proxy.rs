@@ -17,14 +17,25 @@ const UID: &str = "x-remote-uid";
 const GROUP: &str = "x-remote-group";
 const EXTRA: &str = "x-remote-extra-";
 
-/// Knows the front proxy by the CA of its certificate.
+/// Knows the front proxy by the CA of its certificate, and by its name.
 #[derive(Debug, Clone)]
-pub struct FrontProxy(ClientAuthority);
+pub struct FrontProxy {
+    authority: ClientAuthority,
+    /// The names of its certificate; any name if empty.
+    allowed: Vec<String>,
+}
 
 impl FrontProxy {
-    /// With the PEM certificate of that CA.
+    /// With the PEM certificate of that CA, and our own name.
     pub fn new(ca: &str) -> Result<Self, PkiError> {
-        ClientAuthority::from_pem(ca).map(Self)
+        Ok(Self { authority: ClientAuthority::from_pem(ca)?, allowed: vec![ALLOWED.to_owned()] })
+    }
+
+    /// The same with other names: what `requestheader-allowed-names` of another API server says. Without names, every certificate of the CA
+    /// is the front proxy's.
+    #[must_use]
+    pub fn allowing(self, names: Vec<String>) -> Self {
+        Self { allowed: names, ..self }
     }
 
     /// The user that the front proxy names; `None` where it names none or where this is not the front proxy.
@@ -33,8 +44,8 @@ impl FrontProxy {
         if certificates.is_empty() || name.is_empty() {
             return None;
         }
-        match self.0.identify(certificates, now) {
-            Ok(proxy) if proxy.name == ALLOWED => {}
+        match self.authority.identify(certificates, now) {
+            Ok(proxy) if self.allowed.is_empty() || self.allowed.contains(&proxy.name) => {}
             Ok(proxy) => {
                 tracing::debug!(name = proxy.name, "the front proxy's CA signed for somebody else");
                 return None;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ type Pooled = Client<Connector, Body>;
 /// All processes that this server calls.
 pub struct Remotes {
     cache: Arc<Cache>,
-    local: Vec<LocalService>,
+    local: RwLock<Vec<LocalService>>,
     /// Set if webhooks whose pods are simulated are not asked.
     skip_simulated: bool,
     /// Shown to aggregated API servers.
@@ -83,7 +83,7 @@ enum ConnectionKind {
 impl Remotes {
     /// Services are looked up in this cache, unless one is local.
     pub fn new(cache: Arc<Cache>, local: Vec<LocalService>) -> Self {
-        Self { cache, local, skip_simulated: false, front_proxy: OnceLock::new(), clients: Mutex::default() }
+        Self { cache, local: RwLock::new(local), skip_simulated: false, front_proxy: OnceLock::new(), clients: Mutex::default() }
     }
 
     /// Sets the certificate that aggregated API servers know us by; the first one holds.
@@ -162,7 +162,7 @@ impl Remotes {
             }
             Target::Service { namespace, name, port, .. } => {
                 if let Some(local) = self.local(namespace, name) {
-                    return Ok(vec![local.address.clone()]);
+                    return Ok(vec![local.address]);
                 }
                 let mut found = self.service(namespace, name).addresses(name, *port)?;
                 found.retain(|address| !is_simulated(&self.cache, &address.host));
@@ -175,8 +175,17 @@ impl Remotes {
     }
 
     /// The process on this machine that stands for a Service.
-    pub fn local(&self, namespace: &str, name: &str) -> Option<&LocalService> {
-        self.local.iter().find(|local| local.namespace == namespace && local.name == name)
+    pub fn local(&self, namespace: &str, name: &str) -> Option<LocalService> {
+        let local = self.local.read().unwrap_or_else(PoisonError::into_inner);
+        local.iter().find(|local| local.namespace == namespace && local.name == name).cloned()
+    }
+
+    /// Has a process on this machine stand for a Service from now on, unless another one does.
+    pub fn serve_locally(&self, service: LocalService) {
+        let mut local = self.local.write().unwrap_or_else(PoisonError::into_inner);
+        if !local.iter().any(|known| known.namespace == service.namespace && known.name == service.name) {
+            local.push(service);
+        }
     }
 
     /// A Service as the cache shows it.

@@ -79,6 +79,14 @@ pub(crate) fn whole(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Resul
     convert(catalog, entry, Detail::Whole)
 }
 
+/// The ClusterServiceVersion of a bundle as JSON text, made from its metadata if the catalog holds no manifests; empty if there is none.
+///
+/// # Errors
+/// The bundle cannot be read, or holds something that the registry would not send.
+pub fn csv_json(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Result<String, ServeError> {
+    Ok(convert(catalog, entry, Detail::Single)?.unwrap_or_default().csv_json)
+}
+
 /// Checks that a bundle can be sent; returns the error of `convert` otherwise.
 pub(super) fn check(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Result<(), ServeError> {
     convert(catalog, entry, Detail::Single).map(|_| ())

@@ -1,0 +1,73 @@
+//! The registration of the aggregated API: the Service that stands for the package server, and its APIService.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use kube::api::{ApiResource, GroupVersionKind};
+use mainstay_apply::Writer;
+use mainstay_objects::Expect;
+use mainstay_runtime::{Cache, Env, Kinds, Outcome, Queue, Scope};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+use crate::manifest::GROUP;
+use crate::manifests::ACCOUNT;
+
+/// The namespace of the Service.
+pub const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
+/// The name of the Service.
+pub const SERVICE: &str = "packageserver-service";
+/// The port of the Service, and of the pods behind it on a real cluster.
+const PORT: u16 = 5443;
+/// The interval at which the objects are looked at, beside their changes.
+const LOOK: Duration = Duration::from_secs(600);
+
+/// The objects, in the order in which they are written.
+fn objects(ca: &str) -> [Value; 3] {
+    let version = "v1";
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+            "spec": {"ports": [{"name": PORT.to_string(), "port": PORT, "protocol": "TCP", "targetPort": PORT}]},
+        }),
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("{version}.{GROUP}")},
+            "spec": {
+                "group": GROUP, "version": version, "groupPriorityMinimum": 2000, "versionPriority": 15,
+                "service": {"name": SERVICE, "namespace": NAMESPACE, "port": PORT},
+                "caBundle": STANDARD.encode(ca),
+            },
+        }),
+    ]
+}
+
+/// Keeps the registration until `stop` is cancelled: an object that is changed or deleted is written again.
+pub async fn keep(client: Client, env: Env, ca: String, stop: CancellationToken) {
+    let queue: Queue<&'static str> = Queue::default();
+    queue.add(GROUP);
+    let watched = [
+        (GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService"), "apiservices", format!("v1.{GROUP}"), None),
+        (GroupVersionKind::gvk("", "v1", "Service"), "services", SERVICE.to_owned(), Some(NAMESPACE.to_owned())),
+    ];
+    let caches = watched.map(|(kind, plural, name, namespace)| {
+        let scope = Scope { namespace, fields: Some(format!("metadata.name={name}")), ..Scope::default() };
+        let cache = Cache::start(&client, &ApiResource::from_gvk_with_plural(&kind, plural), &scope, &stop);
+        let woken = queue.clone();
+        cache.on_change(move |_| woken.add(GROUP));
+        cache
+    });
+    let writer = Writer::new(client.clone(), Kinds::new(client), ACCOUNT);
+    mainstay_runtime::run("package-server", queue, 1, env, stop, move |_| {
+        let (writer, objects) = (writer.clone(), objects(&ca));
+        async move {
+            for object in objects {
+                writer.apply(&object, true, &Expect::default()).await?;
+            }
+            Ok::<_, crate::Error>(Outcome::After(LOOK))
+        }
+    })
+    .await;
+    drop(caches);
+}
