@@ -89,8 +89,7 @@ impl Tables {
         };
         for (key, value) in map {
             let value = match key.as_str() {
-                "allOf" | "enum" | "default" => continue,
-                "x-kubernetes-unions" => continue,
+                "allOf" | "enum" | "default" | "x-kubernetes-unions" => continue,
                 other if other.starts_with("x-kubernetes-patch-") => continue,
                 "properties" => Value::Object(self.properties(map, value, above)?),
                 "items" | "additionalProperties" => Value::Object(self.structural(value, above)?),

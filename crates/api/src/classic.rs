@@ -47,7 +47,7 @@ pub fn classic_manifests() -> Result<Vec<Manifest>, mainstay_yaml::Error> {
 /// A kind with its versions, the storage version first.
 struct Kind {
     group: &'static str,
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     short_names: &'static [&'static str],
     scope: &'static str,
@@ -81,9 +81,9 @@ pub fn classic_definitions() -> Vec<Manifest> {
 fn kinds() -> Vec<Kind> {
     const SPEC: &[&str] = &["metadata", "spec"];
     const METADATA: &[&str] = &["metadata"];
-    let alpha = |kind, plural, short_names, description, columns, version| Kind {
+    let alpha = |name, plural, short_names, description, columns, version| Kind {
         group: GROUP,
-        kind,
+        name,
         plural,
         short_names,
         scope: "Namespaced",
@@ -145,7 +145,7 @@ fn kinds() -> Vec<Kind> {
         ),
         Kind {
             group: GROUP,
-            kind: "OperatorGroup",
+            name: "OperatorGroup",
             plural: "operatorgroups",
             short_names: &["og"],
             scope: "Namespaced",
@@ -158,7 +158,7 @@ fn kinds() -> Vec<Kind> {
         },
         Kind {
             group: GROUP,
-            kind: "OperatorCondition",
+            name: "OperatorCondition",
             plural: "operatorconditions",
             short_names: &["condition"],
             scope: "Namespaced",
@@ -171,7 +171,7 @@ fn kinds() -> Vec<Kind> {
         },
         Kind {
             group: GROUP,
-            kind: "OLMConfig",
+            name: "OLMConfig",
             plural: "olmconfigs",
             short_names: &[],
             scope: "Cluster",
@@ -181,7 +181,7 @@ fn kinds() -> Vec<Kind> {
         },
         Kind {
             group: GROUP,
-            kind: "Operator",
+            name: "Operator",
             plural: "operators",
             short_names: &[],
             scope: "Cluster",
@@ -191,7 +191,7 @@ fn kinds() -> Vec<Kind> {
         },
         Kind {
             group: CONFIG_GROUP,
-            kind: "OperatorHub",
+            name: "OperatorHub",
             plural: "operatorhubs",
             short_names: &[],
             scope: "Cluster",
@@ -212,7 +212,7 @@ fn schema<T: JsonSchema>() -> Value {
 }
 
 fn manifest(kind: Kind) -> Manifest {
-    let mut names = json!({"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.to_lowercase(), "shortNames": kind.short_names});
+    let mut names = json!({"kind": kind.name, "plural": kind.plural, "singular": kind.name.to_lowercase(), "shortNames": kind.short_names});
     if kind.group == GROUP {
         names["categories"] = json!(["olm"]);
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   subscriptions, CSVs, catalogs ── resolve ──> new bundles ── steps ──> install plan
 //!   bundle ── steps, permissions, deployments ──> objects      overrides: a Subscription's config on a Deployment
+//!   OperatorHub, release ── hub ──> default catalogs
 //!   operator groups ── groups ──> intersections, provided APIs      rules: does an account hold a permission
 //! ```
 //!
@@ -15,6 +16,7 @@ pub mod catalog_source;
 pub mod deployments;
 pub mod groups;
 mod hash;
+pub mod hub;
 pub mod install_modes;
 pub mod install_plan;
 pub mod overrides;

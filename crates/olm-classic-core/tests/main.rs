@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod components;
+mod hub;
 mod recorded;
 mod scenarios;

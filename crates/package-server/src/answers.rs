@@ -29,11 +29,11 @@ pub fn value(status: StatusCode, format: Format, value: &Value) -> Response<Body
 
 /// Returns one object.
 pub fn object(manifest: Manifest<'_>, agreed: Agreed, query: &Query, now: Timestamp) -> Result<Response<Body>, ApiError> {
-    let whole = || manifest.to_value().map_err(broken);
+    let whole = || manifest.to_value().map_err(|error| broken(&error));
     let shown = match agreed.shape {
         Shape::Object | Shape::Discovery => whole()?,
         Shape::Metadata => manifest.partial(),
-        Shape::Table => table(vec![row(manifest, query, now)?]),
+        Shape::Table => table(&[row(manifest, query, now)?]),
         Shape::MetadataList => {
             let text = format!("you requested PartialObjectMetadataList, but the requested object is not a list ({KIND})");
             return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", text));
@@ -56,7 +56,7 @@ pub fn list(
     let shown = match agreed.shape {
         Shape::Object | Shape::Discovery if format == Format::Json => return Ok(pieces(snapshot, found, namespace)),
         Shape::Object | Shape::Discovery => {
-            let items = manifests().map(|manifest| manifest.to_value()).collect::<Result<Vec<_>, _>>().map_err(broken)?;
+            let items = manifests().map(|manifest| manifest.to_value()).collect::<Result<Vec<_>, _>>().map_err(|error| broken(&error))?;
             json!({"kind": format!("{KIND}List"), "apiVersion": API_VERSION, "metadata": {}, "items": items})
         }
         Shape::Metadata => {
@@ -67,7 +67,7 @@ pub fn list(
             let items: Vec<Value> = manifests().map(|manifest| manifest.partial()).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": items})
         }
-        Shape::Table => table(manifests().map(|manifest| row(manifest, query, now)).collect::<Result<_, _>>()?),
+        Shape::Table => table(&manifests().map(|manifest| row(manifest, query, now)).collect::<Result<Vec<_>, _>>()?),
     };
     Ok(value(StatusCode::OK, format, &shown))
 }
@@ -116,7 +116,7 @@ fn pieces(snapshot: &Arc<Snapshot>, found: Vec<Place>, namespace: Option<&str>) 
     response
 }
 
-fn broken(error: std::io::Error) -> ApiError {
+fn broken(error: &std::io::Error) -> ApiError {
     ApiError::internal(format!("a package cannot be read: {error}"))
 }
 
@@ -133,7 +133,7 @@ fn row(manifest: Manifest<'_>, query: &Query, now: Timestamp) -> Result<Value, A
     let object = match query.first("includeObject").unwrap_or_default() {
         "" | "Metadata" => manifest.partial(),
         "None" => Value::Null,
-        "Object" => manifest.to_value().map_err(broken)?,
+        "Object" => manifest.to_value().map_err(|error| broken(&error))?,
         other => {
             let problem = format!("includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty");
             return Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {problem}")));
@@ -142,7 +142,7 @@ fn row(manifest: Manifest<'_>, query: &Query, now: Timestamp) -> Result<Value, A
     Ok(json!({"cells": manifest.cells(now), "object": object}))
 }
 
-fn table(rows: Vec<Value>) -> Value {
+fn table(rows: &[Value]) -> Value {
     // Of columns that every kind has, Kubernetes' own descriptions.
     let known = mainstay_kinds::table(&Gvk::new(GROUP, "v1", KIND));
     let described = |name: &str| known.iter().find(|column| column.name == name).map_or("", |column| column.description.as_str());

@@ -82,16 +82,16 @@ impl PackageApi {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&parts.method, &path, &query);
         if info.is_probe() {
-            return self.probe(&info);
+            return Ok(self.probe(&info));
         }
         let connection = parts.extensions.get::<Connection>();
         let user = self.front.identify(connection, &parts.headers, self.env.now()).ok_or_else(unauthorized)?;
         self.permissions.check(&attributes(&user, &info)).await?;
         let asked = Asked { parts, info, query, agreed: agreed? };
-        if asked.info.is_resource { self.resource(asked) } else { document(&asked) }
+        if asked.info.is_resource { self.resource(&asked) } else { document(&asked) }
     }
 
-    fn probe(&self, info: &RequestInfo) -> Result<Response<Body>, ApiError> {
+    fn probe(&self, info: &RequestInfo) -> Response<Body> {
         let ready = !info.path.starts_with("/readyz") || self.ready.load(Ordering::Acquire) && self.front.is_known();
         let text = if ready { "ok" } else { "the catalogs or the front proxy's certificate were not read yet" };
         let mut response = Response::new(Body::from(text));
@@ -99,10 +99,10 @@ impl PackageApi {
         if !ready {
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         }
-        Ok(response)
+        response
     }
 
-    fn resource(&self, asked: Asked) -> Result<Response<Body>, ApiError> {
+    fn resource(&self, asked: &Asked) -> Result<Response<Body>, ApiError> {
         let info = &asked.info;
         if (info.group.as_str(), info.version.as_str(), info.resource.as_str()) != (GROUP, "v1", RESOURCE) || !info.rest.is_empty() {
             return Err(ApiError::no_such_resource());
@@ -111,11 +111,11 @@ impl PackageApi {
         match (info.subresource.as_str(), info.verb.as_str()) {
             ("" | "icon", _) if !is_read(&asked.parts.method) => Err(ApiError::method_not_allowed()),
             ("", "watch") => Err(no_watch()),
-            ("", _) if !by_path => self.list(&asked),
+            ("", _) if !by_path => self.list(asked),
             // An object without a namespace has no address.
             _ if info.namespace.is_empty() => Err(ApiError::no_such_resource()),
-            ("", _) => self.get(&asked),
-            ("icon", _) => Ok(self.icon(&asked)),
+            ("", _) => self.get(asked),
+            ("icon", _) => Ok(self.icon(asked)),
             _ => Err(ApiError::no_such_resource()),
         }
     }
@@ -147,14 +147,12 @@ impl PackageApi {
         if icon::is_known(&asked.parts.headers, found.map(|(_, package)| package), names_version) {
             return icon::unchanged();
         }
-        match found {
-            Some((source, package)) => icon::read(source, package),
-            None => {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NOT_FOUND;
-                response
-            }
+        if let Some((source, package)) = found {
+            return icon::read(source, package);
         }
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        response
     }
 }
 

@@ -188,7 +188,8 @@ struct Description<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     maturity: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
+    #[serde(rename = "description")]
+    text: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     install_modes: &'a [InstallMode],
     customresourcedefinitions: &'a Served<Crd>,
@@ -241,7 +242,7 @@ impl Csv {
             links: &spec.links,
             maintainers: &spec.maintainers,
             maturity: &spec.maturity,
-            description: &spec.description,
+            text: &spec.description,
             install_modes: &spec.install_modes,
             customresourcedefinitions: &spec.customresourcedefinitions,
             apiservicedefinitions: &spec.apiservicedefinitions,

@@ -106,12 +106,12 @@ fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-fn object(description: &str, properties: Value) -> Value {
-    json!({"type": "object", "description": description, "properties": properties})
+fn object(description: &str, properties: impl Into<Value>) -> Value {
+    json!({"type": "object", "description": description, "properties": properties.into()})
 }
 
-fn array(description: &str, items: Value) -> Value {
-    json!({"type": "array", "description": description, "items": items})
+fn array(description: &str, items: impl Into<Value>) -> Value {
+    json!({"type": "array", "description": description, "items": items.into()})
 }
 
 fn map(description: &str) -> Value {

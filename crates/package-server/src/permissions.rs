@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use mainstay_apiserver::ApiError;
@@ -67,17 +66,16 @@ impl Permissions {
             return Ok(());
         }
         let question = format!("{request:?}");
-        let verdict = match self.recall(&question) {
-            Some(verdict) => verdict,
-            None => {
-                let verdict = self.ask(request).await.map_err(|error| {
-                    let error = chain(&error);
-                    tracing::warn!(user = request.user.name, error, "a request was refused: its permission is not known");
-                    ApiError { code: StatusCode::INTERNAL_SERVER_ERROR, ..ApiError::internal(error) }
-                })?;
-                self.remember(question, verdict.clone());
-                verdict
-            }
+        let verdict = if let Some(verdict) = self.recall(&question) {
+            verdict
+        } else {
+            let verdict = self.ask(request).await.map_err(|error| {
+                let error = chain(&error);
+                tracing::warn!(user = request.user.name, error, "a request was refused: its permission is not known");
+                ApiError::internal(error)
+            })?;
+            self.remember(question, verdict.clone());
+            verdict
         };
         verdict.map_err(|reason| forbidden(request, &reason))
     }

@@ -67,6 +67,7 @@ fn check(catalog: &StoredCatalog, blobs: &[Value]) {
 
 /// OLM0-API-28: of a catalog with 60 packages, each package is shown once, with its channels, heads and default channel.
 #[test]
+#[allow(clippy::print_stderr, reason = "the time that it takes, for people")]
 fn a_whole_catalog() {
     let Some(text) = text("catalog-60.json.gz") else { return };
     let (catalog, _folder) = stored('a', &[("catalog.json".to_owned(), text.clone())]);
@@ -83,7 +84,7 @@ fn a_whole_catalog() {
         Manifest { source: &source, package, namespace: "" }.write(&mut out, false).unwrap();
     }
     let (written, held) = (begun.elapsed(), packages.all().iter().flat_map(|p| &p.channels).map(|c| c.description.held()).sum::<usize>());
-    println!("60 packages: read in {read:?}, written in {written:?}: {} bytes, {held} held", out.len());
+    eprintln!("60 packages: read in {read:?}, written in {written:?}: {} bytes, {held} held", out.len());
     assert!(held * 2 < out.len());
 }
 

@@ -187,7 +187,7 @@ async fn packages_of_catalogs() {
         .admin
         .delete(
             &place("operators.coreos.com/v1alpha1", "CatalogSource", "team", "curated"),
-            &Default::default(),
+            &mainstay_objects::Expect::default(),
             mainstay_objects::Propagation::Background,
         )
         .await
