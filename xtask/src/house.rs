@@ -30,7 +30,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         ],
     ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
-    ("loops", &[&["olm-classic", "olm-v1", "package-server", "service-ca"]]),
+    ("loops", &[&["marketplace", "olm-classic", "olm-v1", "package-server", "service-ca"]]),
     ("operations", &[&["operations"]]),
     ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];

@@ -1,0 +1,167 @@
+//! The marketplace against the real API, as its own account with exactly the permissions of its manifests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Extensions;
+use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
+use mainstay_apply::Writer;
+use mainstay_marketplace::{ACCOUNT, Config, NAMESPACE, default_catalogs, manifests, operator_hub, run};
+use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
+use mainstay_rbac::UserInfo;
+use mainstay_runtime::{Cluster, Env, Kinds};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+fn administrator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
+}
+
+fn marketplace(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
+}
+
+struct World {
+    admin: Writer,
+    server: Server,
+    release: watch::Sender<String>,
+    stop: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn start(hub: Value) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::open(ServerConfig::local(folder.path().join("cluster"), 6443)).await.unwrap();
+        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
+        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let (release, follow) = watch::channel("4.18.54".to_owned());
+        let world = Self { admin, server, release, stop: CancellationToken::new(), _folder: folder };
+        for object in manifests() {
+            world.apply(&object).await;
+        }
+        let cluster = Cluster::Embedded { router: world.server.router(), identity: marketplace };
+        let (config, stop) = (Config { catalogs: default_catalogs(), release: follow }, world.stop.clone());
+        // It runs before its kinds are served.
+        tokio::spawn(async move { run(cluster, Env::system(), config, stop).await.unwrap() });
+        for manifest in mainstay_api::classic_manifests().unwrap() {
+            world.apply(&manifest.definition).await;
+        }
+        let crd = place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "operatorhubs.config.openshift.io");
+        let established = |crd: &Value| {
+            let conditions = crd["status"]["conditions"].as_array();
+            conditions.is_some_and(|all| all.iter().any(|each| each["type"] == "Established" && each["status"] == "True"))
+        };
+        world.until(&crd, established).await;
+        world.apply(&hub).await;
+        world
+    }
+
+    async fn apply(&self, object: &Value) -> Value {
+        self.admin.apply(object, true, &Expect::default()).await.unwrap_or_else(|error| panic!("{error:?}: {object}")).0
+    }
+
+    async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..3_000 {
+            last = self.admin.get(place).await.unwrap().unwrap_or_default();
+            if holds(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{place} did not become as expected: {last:#}");
+    }
+
+    async fn image(&self, name: &str, ending: &str) -> Value {
+        self.until(&source(name), |live| live["spec"]["image"].as_str().is_some_and(|image| image.ends_with(ending))).await
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.server.end_watches();
+        self.server.close().await;
+    }
+}
+
+fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn source(name: &str) -> ObjectRef {
+    place("operators.coreos.com/v1alpha1", "CatalogSource", NAMESPACE, name)
+}
+
+fn hub() -> ObjectRef {
+    place("config.openshift.io/v1", "OperatorHub", "", "cluster")
+}
+
+/// OLM0-HUB-01, OLM0-HUB-03, OLM0-HUB-05, OLM0-HUB-06, OLM0-HUB-11: default catalogs are made, restored, made again, follow the release, and go.
+#[tokio::test(flavor = "multi_thread")]
+async fn default_catalogs_are_kept() {
+    let world = World::start(operator_hub(false)).await;
+    let made = world.image("redhat-operators", "redhat-operator-index:v4.18").await;
+    assert_eq!(made["metadata"]["annotations"]["operatorframework.io/managed-by"], "marketplace-operator");
+    let done = |hub: &Value| {
+        hub["status"]["sources"].as_array().is_some_and(|all| all.len() == 3 && all.iter().all(|one| one["status"] == "Success"))
+    };
+    world.until(&hub(), done).await;
+
+    let edit = json!({"spec": {"priority": 7, "grpcPodConfig": {"nodeSelector": {"mine": "yes"}}}});
+    world.admin.patch(&source("certified-operators"), "", &Patch::Merge(edit)).await.unwrap();
+    let restored = |live: &Value| live["spec"]["priority"] == -200 && live["spec"]["grpcPodConfig"]["nodeSelector"].get("mine").is_none();
+    world.until(&source("certified-operators"), restored).await;
+
+    let uid = made["metadata"]["uid"].clone();
+    world.admin.delete(&source("redhat-operators"), &Expect::default(), Propagation::Background).await.unwrap();
+    world.until(&source("redhat-operators"), |live| live.is_object() && live["metadata"]["uid"] != uid).await;
+
+    let own = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"name": "mine", "namespace": NAMESPACE},
+        "spec": {"sourceType": "grpc", "image": "example.com/mine:v4.18"}});
+    world.apply(&own).await;
+    world.release.send_replace("4.19.44".to_owned());
+    for (name, ending) in [("redhat-operators", ":v4.19"), ("community-operators", ":v4.19"), ("mine", ":v4.18")] {
+        world.image(name, ending).await;
+    }
+
+    // A user takes one of the names over; then all defaults are disabled.
+    let mut change = json!({"spec": {"sources": [{"name": "community-operators", "disabled": true}, {"name": "mine", "disabled": true}]}});
+    world.admin.patch(&hub(), "", &Patch::Merge(change.clone())).await.unwrap();
+    world.until(&source("community-operators"), Value::is_null).await;
+    let mut taken = own.clone();
+    taken["metadata"]["name"] = "community-operators".into();
+    world.apply(&taken).await;
+    change["spec"]["disableAllDefaultSources"] = true.into();
+    world.admin.patch(&hub(), "", &Patch::Merge(change)).await.unwrap();
+    world.until(&source("redhat-operators"), Value::is_null).await;
+    world.until(&source("certified-operators"), Value::is_null).await;
+    let told = |hub: &Value| {
+        let find = |name: &str| {
+            hub["status"]["sources"].as_array().and_then(|all| all.iter().find(|one| one["name"] == name).cloned()).unwrap_or_default()
+        };
+        find("mine")["message"] == "Not present in the default definitions" && find("redhat-operators")["disabled"] == true
+    };
+    world.until(&hub(), told).await;
+    for name in ["mine", "community-operators"] {
+        assert_eq!(world.admin.get(&source(name)).await.unwrap().unwrap()["spec"]["image"], "example.com/mine:v4.18", "{name}");
+    }
+    world.end().await;
+}
+
+/// OLM0-HUB-12: with all defaults disabled none is made, and the status says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn none_is_made_where_all_are_disabled() {
+    let world = World::start(operator_hub(true)).await;
+    let told = |hub: &Value| {
+        hub["status"]["sources"].as_array().is_some_and(|all| all.len() == 3 && all.iter().all(|one| one["disabled"] == true))
+    };
+    world.until(&hub(), told).await;
+    for name in ["redhat-operators", "certified-operators", "community-operators"] {
+        assert!(world.admin.get(&source(name)).await.unwrap().is_none(), "{name}");
+    }
+    world.end().await;
+}
