@@ -1,13 +1,13 @@
 //! The view, kept up to date with the contents of the sources and their objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mainstay_catalog_store::{SourceContents, StoredCatalog};
 use mainstay_runtime::{Cache, Key};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::PackageApi;
@@ -30,16 +30,15 @@ pub async fn follow(api: Arc<PackageApi>, contents: SourceContents, sources: Cac
     }
     let mut read = Read::default();
     let mut reading = JoinSet::new();
-    let mut in_work = BTreeSet::new();
+    let mut in_work: HashMap<Id, StoredCatalog> = HashMap::new();
     loop {
         let all = contents.all();
         read.retain(all.values());
         let missing = show(&api, &all, &sources, &read);
         for catalog in &missing {
-            let digest = catalog.digest().to_string();
-            if in_work.len() < AT_ONCE && in_work.insert(digest) {
-                let catalog = catalog.clone();
-                reading.spawn_blocking(move || (catalog.digest().to_string(), Packages::read(&catalog), catalog));
+            if in_work.len() < AT_ONCE && in_work.values().all(|other| other.digest() != catalog.digest()) {
+                let content = catalog.clone();
+                in_work.insert(reading.spawn_blocking(move || Packages::read(&content)).id(), catalog.clone());
             }
         }
         if missing.is_empty() {
@@ -50,28 +49,39 @@ pub async fn follow(api: Arc<PackageApi>, contents: SourceContents, sources: Cac
             () = changed.notified() => {}
             // The sender lives as long as the contents, which this function holds.
             _ = signals.changed() => {}
-            Some(done) = reading.join_next(), if !reading.is_empty() => match done {
-                Ok((digest, packages, catalog)) => {
-                    in_work.remove(&digest);
+            Some(done) = reading.join_next_with_id(), if !reading.is_empty() => {
+                let (id, packages) = match done {
+                    Ok((id, packages)) => (id, packages),
+                    Err(error) => {
+                        // A catalog that breaks its reader is not read again and again.
+                        tracing::error!(%error, "a catalog cannot be shown: its reader failed");
+                        (error.id(), Packages::default())
+                    }
+                };
+                if let Some(catalog) = in_work.remove(&id) {
                     read.keep(&catalog, Arc::new(packages));
                 }
-                // Its place stays taken: a catalog that breaks its reader is not read again and again.
-                Err(error) => tracing::error!(%error, "a catalog could not be read for package manifests"),
             }
         }
     }
 }
 
-/// Shows the sources whose packages were read, and returns the catalogs that were not.
+/// Shows the sources whose packages were read, and returns the catalogs that were not. While newer content of a source is read, the older one
+/// is shown.
 fn show(api: &PackageApi, contents: &BTreeMap<(String, String), StoredCatalog>, sources: &Cache, read: &Read) -> Vec<StoredCatalog> {
+    let before = api.view.now();
     let (mut shown, mut missing) = (Vec::new(), Vec::new());
     for ((namespace, name), catalog) in contents {
         // A source that is deleted takes its packages along (OLM0-CAT-02).
         let Some(object) = sources.get(&Key::new(namespace.as_str(), name.as_str())) else { continue };
-        match read.get(catalog) {
-            Some(packages) => shown.push(Source { facts: SourceFacts::of(&object), packages, catalog: catalog.clone() }),
-            None => missing.push(catalog.clone()),
+        let facts = SourceFacts::of(&object);
+        if let Some(packages) = read.get(catalog) {
+            shown.push(Source { facts, packages, catalog: catalog.clone() });
+            continue;
         }
+        missing.push(catalog.clone());
+        let older = before.sources().iter().find(|source| (&source.facts.namespace, &source.facts.name) == (namespace, name));
+        shown.extend(older.map(|older| Source { facts, ..older.clone() }));
     }
     api.view.set(Snapshot::new(shown));
     missing

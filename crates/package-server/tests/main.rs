@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod definitions;
+mod kubectl;
 mod real;
 mod serving;
 mod support;

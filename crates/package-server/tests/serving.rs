@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Api, holds, place, stored};
 
-const MARKET: &str = "openshift-marketplace";
+pub const MARKET: &str = "openshift-marketplace";
 const PATH: &str = "/apis/packages.operators.coreos.com/v1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
@@ -25,12 +25,13 @@ fn package_server(extensions: &mut axum::http::Extensions) {
 }
 
 /// A catalog with one package of two channels; `mark` makes it another one.
-fn catalog(digit: char, package: &str, mark: &str) -> (StoredCatalog, tempfile::TempDir) {
+pub fn catalog(digit: char, package: &str, mark: &str) -> (StoredCatalog, tempfile::TempDir) {
     let bundle = |version: &str, name: &str| {
         let csv = json!({
             "kind": "ClusterServiceVersion", "apiVersion": "operators.coreos.com/v1alpha1",
             "metadata": {"name": name, "labels": {"operatorframework.io/arch.arm64": "supported", "mark": mark}},
             "spec": {"displayName": "Web", "version": version, "provider": {"name": "Example", "url": "https://example.com"},
+                "installModes": [{"type": "AllNamespaces", "supported": true}],
                 "icon": [{"base64data": STANDARD.encode("<svg/>"), "mediatype": "image/svg+xml"}], "install": {"strategy": "deployment"}},
         });
         json!({
@@ -55,14 +56,14 @@ fn catalog(digit: char, package: &str, mark: &str) -> (StoredCatalog, tempfile::
     stored(digit, &[("catalog.json".to_owned(), blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n"))])
 }
 
-struct World {
-    api: Api,
-    contents: SourceContents,
+pub struct World {
+    pub api: Api,
+    pub contents: SourceContents,
     stop: CancellationToken,
 }
 
 impl World {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let api = Api::start().await;
         for object in manifests() {
             api.apply(&object).await;
@@ -85,7 +86,7 @@ impl World {
         Self { api, contents, stop }
     }
 
-    async fn source(&self, namespace: &str, name: &str, priority: i64) {
+    pub async fn source(&self, namespace: &str, name: &str, priority: i64) {
         let source = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
             "metadata": {"name": name, "namespace": namespace, "labels": {"tier": name}},
@@ -111,7 +112,7 @@ impl World {
     }
 
     /// The packages that a path lists, as `catalog/package`, once there are so many.
-    async fn listed(&self, path: &str, count: usize) -> Vec<String> {
+    pub async fn listed(&self, path: &str, count: usize) -> Vec<String> {
         for _ in 0..1000 {
             let list = self.api.json("admin", path).await;
             let items = list["items"].as_array().unwrap();
@@ -127,7 +128,7 @@ impl World {
         panic!("{path} never has {count} packages");
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.stop.cancel();
         self.api.end().await;
     }
@@ -178,6 +179,19 @@ async fn packages_of_catalogs() {
         ("limit=500&resourceVersion=0", 2),
     ] {
         assert_eq!(world.api.json("admin", &format!("{team}?{query}")).await["items"].as_array().unwrap().len(), found, "{query}");
+    }
+
+    // Newer content takes the place of older content.
+    let (newer, _d) = catalog('d', "web", "newer");
+    world.contents.set("team", "curated", Some(newer));
+    for round in 0.. {
+        let web = world.api.json("admin", &format!("{team}/web")).await;
+        assert_eq!(web["metadata"]["labels"]["catalog"], "curated", "never absent in between");
+        if web["metadata"]["labels"]["mark"] == "newer" {
+            break;
+        }
+        assert!(round < 1000, "{web}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 
     // A source without content, and one that is deleted, take their packages along.
@@ -282,7 +296,6 @@ async fn answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_front_proxy_is_believed() {
     let world = World::start().await;
-    // The first port of the API server's own list of local services is that of the package server.
     let service = world.api.server.api().remotes.local(NAMESPACE, SERVICE).unwrap();
     let connector = rustls_client();
     let ask = |path: &'static str| {
