@@ -14,6 +14,7 @@ pub mod api;
 pub mod cases;
 pub mod catalog_source;
 pub mod deployments;
+pub mod fresh;
 pub mod groups;
 mod hash;
 pub mod hub;

@@ -9,11 +9,9 @@ use crate::Error;
 use crate::register::{NAMESPACE, SERVICE};
 
 /// A bound listener, not yet serving.
-///
-/// Its CA lives as long as the process: nothing but the APIService trusts it, which is told of it at each start.
 pub struct Listener {
     server: Server,
-    ca: String,
+    ca: Option<String>,
 }
 
 impl std::fmt::Debug for Listener {
@@ -23,14 +21,24 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Binds an address; port 0 picks a free one.
+    /// Binds an address with a certificate of its own; port 0 picks a free one. The CA lives as long as the process: nothing but the APIService
+    /// trusts it, which is told of it at each start. So there must be one such process.
     ///
     /// # Errors
     /// The address is taken, or the certificate cannot be made.
     pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
         let (ca, chain, key) = certificate()?;
         let certificates = Certificates::from_pem(chain.as_bytes(), key.as_bytes())?;
-        let tls = Tls::new(&certificates, ClientCertificates::Requested)?;
+        Self::with_certificates(address, &certificates, Some(ca)).await
+    }
+
+    /// Binds an address with certificates that others keep, for the names of the Service. `ca` is what the APIService is to trust, PEM; without
+    /// it the `caBundle` is left to others.
+    ///
+    /// # Errors
+    /// The address is taken.
+    pub async fn with_certificates(address: SocketAddr, certificates: &Certificates, ca: Option<String>) -> Result<Self, Error> {
+        let tls = Tls::new(certificates, ClientCertificates::Requested)?;
         Ok(Self { server: Server::bind(address).await?.tls(tls), ca })
     }
 
@@ -40,7 +48,7 @@ impl Listener {
     }
 
     /// Returns the server and the CA of its certificate, PEM.
-    pub(crate) fn into_parts(self) -> (Server, String) {
+    pub(crate) fn into_parts(self) -> (Server, Option<String>) {
         (self.server, self.ca)
     }
 }

@@ -24,8 +24,13 @@ const AT_ONCE: usize = 16;
 /// The longest time that an answer may take, waiting included.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer: nothing, or the reason of a refusal.
-type Verdict = Result<(), String>;
+/// A refusal, with the reason that the API server gives; often none.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+/// The answer to a question.
+type Verdict = Result<(), Refusal>;
 
 /// Asks the API server, and remembers its answers for a while.
 pub struct Permissions {
@@ -77,7 +82,7 @@ impl Permissions {
             self.remember(question, verdict.clone());
             verdict
         };
-        verdict.map_err(|reason| forbidden(request, &reason))
+        verdict.map_err(|Refusal(reason)| forbidden(request, &reason))
     }
 
     async fn ask(&self, request: &Attributes) -> Result<Verdict, ReviewError> {
@@ -90,7 +95,7 @@ impl Permissions {
             let answer = reviews.create(&PostParams::default(), &review).await?;
             let status = &answer.data["status"];
             let allowed = status["allowed"] == true && status["denied"] != true;
-            Ok(if allowed { Ok(()) } else { Err(status["reason"].as_str().unwrap_or_default().to_owned()) })
+            Ok(if allowed { Ok(()) } else { Err(Refusal(status["reason"].as_str().unwrap_or_default().to_owned())) })
         };
         tokio::time::timeout(PATIENCE, asked).await.map_err(|_| ReviewError::TooSlow)?
     }

@@ -1,14 +1,15 @@
 //! The registration of the aggregated API: the Service that stands for the package server, and its APIService.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_apply::Writer;
-use mainstay_objects::Expect;
+use mainstay_objects::{Expect, Labels};
 use mainstay_runtime::{Cache, Env, Kinds, Outcome, Queue, Scope};
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::manifest::GROUP;
@@ -23,28 +24,40 @@ const PORT: u16 = 5443;
 /// The interval at which the objects are looked at, beside their changes.
 const LOOK: Duration = Duration::from_secs(600);
 
+/// What the registration says beside its names.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The CA that the APIService trusts, PEM; left to others if absent.
+    pub ca: Option<String>,
+    /// Selects the pods behind the Service; none in a cluster that reaches this process in another way.
+    pub selector: Labels,
+}
+
 /// The objects, in the order in which they are written.
-fn objects(ca: &str) -> [Value; 3] {
+fn objects(registration: &Registration) -> [Value; 3] {
     let version = "v1";
-    [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-        json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
-            "spec": {"ports": [{"name": PORT.to_string(), "port": PORT, "protocol": "TCP", "targetPort": PORT}]},
-        }),
-        json!({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("{version}.{GROUP}")},
-            "spec": {
-                "group": GROUP, "version": version, "groupPriorityMinimum": 2000, "versionPriority": 15,
-                "service": {"name": SERVICE, "namespace": NAMESPACE, "port": PORT},
-                "caBundle": STANDARD.encode(ca),
-            },
-        }),
-    ]
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+        "spec": {"ports": [{"name": PORT.to_string(), "port": PORT, "protocol": "TCP", "targetPort": PORT}]},
+    });
+    if !registration.selector.is_empty() {
+        service["spec"]["selector"] = json!(registration.selector);
+    }
+    let mut api_service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("{version}.{GROUP}")},
+        "spec": {
+            "group": GROUP, "version": version, "groupPriorityMinimum": 2000, "versionPriority": 15,
+            "service": {"name": SERVICE, "namespace": NAMESPACE, "port": PORT},
+        },
+    });
+    if let Some(ca) = &registration.ca {
+        api_service["spec"]["caBundle"] = json!(STANDARD.encode(ca));
+    }
+    [json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}), service, api_service]
 }
 
 /// Keeps the registration until `stop` is cancelled: an object that is changed or deleted is written again.
-pub async fn keep(client: Client, env: Env, ca: String, stop: CancellationToken) {
+pub async fn keep(client: Client, env: Env, registration: Registration, stop: CancellationToken) {
     let queue: Queue<&'static str> = Queue::default();
     queue.add(GROUP);
     let watched = [
@@ -60,7 +73,7 @@ pub async fn keep(client: Client, env: Env, ca: String, stop: CancellationToken)
     });
     let writer = Writer::new(client.clone(), Kinds::new(client), ACCOUNT);
     mainstay_runtime::run("package-server", queue, 1, env, stop, move |_| {
-        let (writer, objects) = (writer.clone(), objects(&ca));
+        let (writer, objects) = (writer.clone(), objects(&registration));
         async move {
             for object in objects {
                 writer.apply(&object, true, &Expect::default()).await?;
@@ -70,4 +83,20 @@ pub async fn keep(client: Client, env: Env, ca: String, stop: CancellationToken)
     })
     .await;
     drop(caches);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OLM0-API-27: the registration is that of upstream; what others keep is left out.
+    #[test]
+    fn what_is_registered() {
+        let [_, service, api] = objects(&Registration { ca: Some("pem".to_owned()), selector: Labels::new() });
+        assert_eq!((&service["spec"]["selector"], &api["spec"]["caBundle"]), (&Value::Null, &json!("cGVt")));
+        assert_eq!(api["metadata"]["name"], "v1.packages.operators.coreos.com");
+        let selector = Labels::from([("app".to_owned(), "packageserver".to_owned())]);
+        let [_, service, api] = objects(&Registration { ca: None, selector });
+        assert_eq!((&service["spec"]["selector"]["app"], api["spec"].get("caBundle")), (&json!("packageserver"), None));
+    }
 }

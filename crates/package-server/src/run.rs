@@ -6,17 +6,19 @@ use std::sync::atomic::AtomicBool;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_catalog_store::SourceContents;
+use mainstay_objects::Labels;
 use mainstay_runtime::{Cache, Cluster, Env, Key, Scope};
 use mainstay_serve::Gzip;
 use tokio_util::sync::CancellationToken;
 
+use crate::Error;
 use crate::api::{PackageApi, router};
 use crate::follow::follow;
 use crate::front::{self, Front};
 use crate::listener::Listener;
 use crate::permissions::Permissions;
+use crate::register::{self, Registration};
 use crate::view::View;
-use crate::{Error, register};
 
 /// Answers of at least this many bytes are compressed for clients that take it.
 const COMPRESS: u64 = 128 << 10;
@@ -30,6 +32,8 @@ pub struct Setup {
     pub global_namespace: String,
     /// Where it listens.
     pub listener: Listener,
+    /// Selects the pods behind its Service on a cluster that reaches this process as a pod; empty otherwise.
+    pub selector: Labels,
 }
 
 /// Runs the package server until `stop` is cancelled: serves, follows the catalogs, and keeps its registration.
@@ -55,7 +59,7 @@ pub async fn run(cluster: Cluster, env: Env, setup: Setup, stop: CancellationTok
     let (ended, (), ()) = tokio::join!(
         server.run(routes, stop.clone()),
         follow(api, setup.contents, sources, stop.clone()),
-        register::keep(client, env, ca, stop.clone()),
+        register::keep(client, env, Registration { ca, selector: setup.selector }, stop.clone()),
     );
     tracing::debug!(?ended, "the package server ended");
     Ok(())

@@ -1,5 +1,6 @@
 //! The definitions of OLM classic in the embedded API server.
 
+use mainstay_olm_classic_core::fresh;
 use serde_json::json;
 
 use crate::support::{Api, holds, place};
@@ -39,5 +40,27 @@ async fn definitions_are_served() {
     wrong["spec"]["release"] = "1.01".into();
     let refused = api.admin.apply(&wrong, true, &mainstay_objects::Expect::default()).await.unwrap_err();
     assert!(refused.to_string().contains("leading zeros"), "{refused}");
+    api.end().await;
+}
+
+/// OLM0-API-33: a fresh cluster has its groups and settings, which are not reset; a user without any role lists ClusterServiceVersions in
+/// `openshift` and nowhere else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_cluster() {
+    let api = Api::start().await;
+    api.admin.execute(&fresh::steps(true), |_| {}).await.unwrap();
+    let group = |name: &str, namespace: &str| place("operators.coreos.com/v1", "OperatorGroup", namespace, name);
+    let global = api.admin.get(&group("global-operators", "openshift-operators")).await.unwrap().unwrap();
+    assert_eq!(global["spec"], json!({"upgradeStrategy": "Default"}));
+    let own = api.admin.get(&group("olm-operators", "openshift-operator-lifecycle-manager")).await.unwrap().unwrap();
+    assert_eq!(own["spec"]["targetNamespaces"], json!(["openshift-operator-lifecycle-manager"]));
+    let hub = place("config.openshift.io/v1", "OperatorHub", "", "cluster");
+    let change = json!({"spec": {"disableAllDefaultSources": false}});
+    api.admin.patch(&hub, "", &mainstay_objects::Patch::Merge(change)).await.unwrap();
+    api.admin.execute(&fresh::steps(true), |_| {}).await.unwrap();
+    assert_eq!(api.admin.get(&hub).await.unwrap().unwrap()["spec"]["disableAllDefaultSources"], false);
+    let path = |namespace: &str| format!("/apis/operators.coreos.com/v1alpha1/namespaces/{namespace}/clusterserviceversions");
+    assert_eq!(api.send("ann", "GET", &path("openshift"), &[]).await.status, http::StatusCode::OK);
+    assert_eq!(api.send("ann", "GET", &path("openshift-operators"), &[]).await.status, http::StatusCode::FORBIDDEN);
     api.end().await;
 }

@@ -102,3 +102,48 @@ fn published_catalogs() {
     }
     assert_eq!(seen, 20);
 }
+
+/// OLM0-API-27: a catalog of the size of the largest public ones is listed at once, and takes little memory.
+#[test]
+#[allow(clippy::print_stderr, reason = "the time that it takes, for people")]
+fn a_large_catalog() {
+    let Some(text) = text("catalog-60.json.gz") else { return };
+    // The recorded catalog eight times over, each time with other package names.
+    let mut all = String::new();
+    for copy in 0..8 {
+        for line in text.lines() {
+            let mut blob: Value = serde_json::from_str(line).unwrap();
+            let rename = |name: &mut Value| {
+                if let Some(text) = name.as_str() {
+                    *name = format!("{text}-{copy}").into();
+                }
+            };
+            let is_package = blob["schema"] == "olm.package";
+            if let Some(name) = blob.get_mut(if is_package { "name" } else { "package" }) {
+                rename(name);
+            }
+            for property in blob["properties"].as_array_mut().into_iter().flatten() {
+                if property["type"] == "olm.package" {
+                    rename(&mut property["value"]["packageName"]);
+                }
+            }
+            all.push_str(&blob.to_string());
+            all.push('\n');
+        }
+    }
+    let (catalog, _folder) = stored('e', &[("catalog.json".to_owned(), all)]);
+    let begun = Instant::now();
+    let packages = Packages::read(&catalog);
+    let read = begun.elapsed();
+    let source = SourceFacts::default();
+    let begun = Instant::now();
+    let mut out = Vec::new();
+    for package in packages.all() {
+        Manifest { source: &source, package, namespace: "" }.write(&mut out, false).unwrap();
+    }
+    let written = begun.elapsed();
+    let held: usize = packages.all().iter().flat_map(|p| &p.channels).map(|c| c.description.held()).sum();
+    eprintln!("{} packages: read in {read:?}, written in {written:?}: {} bytes, at most {held} held", packages.all().len(), out.len());
+    assert_eq!(packages.all().len(), 480);
+    assert!(held * 2 < out.len());
+}

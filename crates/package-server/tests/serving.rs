@@ -76,7 +76,8 @@ impl World {
         let address = listener.address().to_string().parse().unwrap();
         api.server.serve_locally(LocalService { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), address });
         let cluster = Cluster::Embedded { router: api.server.router(), identity: package_server };
-        let setup = Setup { contents: contents.clone(), global_namespace: MARKET.to_owned(), listener };
+        let setup =
+            Setup { contents: contents.clone(), global_namespace: MARKET.to_owned(), listener, selector: mainstay_objects::Labels::new() };
         tokio::spawn({
             let stop = stop.clone();
             async move { run(cluster, Env::system(), setup, stop).await.unwrap() }
@@ -292,7 +293,7 @@ async fn answers() {
     panic!("the API server does not show the OpenAPI document");
 }
 
-/// OLM0-API-27: whoever is not the front proxy is refused, whatever the headers say; probes need no identity.
+/// OLM0-API-27: a client that is not the front proxy is refused, whatever its headers say; probes need no identity.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_front_proxy_is_believed() {
     let world = World::start().await;
