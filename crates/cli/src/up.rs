@@ -9,6 +9,7 @@
 
 mod api;
 mod catalog_names;
+pub mod classic;
 pub mod components;
 pub mod kubeconfig;
 pub mod simulation;
@@ -59,6 +60,8 @@ pub struct Options {
     pub skip_simulated_webhooks: bool,
     /// Feature gates of OLM v1.
     pub gates: FeatureGates,
+    /// Settings of OLM classic.
+    pub classic: classic::Arguments,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
 }

@@ -35,7 +35,7 @@ Examples:
                                                       all have the files of --pki-dir (on other machines: a copy), and the one
                                                       that holds Lease kube-system/mainstay-components runs the components
 
-Components: controllers, scheduler, nodes, olm-v1.
+Components: controllers, scheduler, nodes, olm-v1, olm-classic.
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, Priority,
@@ -87,6 +87,8 @@ pub struct Arguments {
     /// Gates of OLM v1: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
+    #[command(flatten)]
+    classic: up::classic::Arguments,
     /// Without the web console, which this version does not have anyway
     #[arg(long)]
     no_console: bool,

@@ -23,11 +23,12 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::classic::Classic;
 use super::{Apis, Options};
 use mainstay_terminal::errors::InvalidArgument;
 
 /// Limit for a CRD to be served.
-const ESTABLISHED: Duration = Duration::from_secs(30);
+pub(super) const ESTABLISHED: Duration = Duration::from_secs(30);
 /// Interval at which content that no catalog refers to is removed.
 const GARBAGE: Duration = Duration::from_secs(600);
 
@@ -42,15 +43,18 @@ pub enum Component {
     Nodes,
     /// ClusterCatalog and ClusterExtension.
     OlmV1,
+    /// CatalogSource, Subscription, ClusterServiceVersion and their kin.
+    OlmClassic,
 }
 
-const ALL: [(&str, Component); 4] = [
+const ALL: [(&str, Component); 5] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
     ("olm-v1", Component::OlmV1),
+    ("olm-classic", Component::OlmClassic),
 ];
-const LATER: [&str; 6] = ["olm-classic", "cluster-version", "machine-api", "machine-config", "marketplace", "console"];
+const LATER: [&str; 4] = ["cluster-version", "machine-api", "machine-config", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +179,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
         }
     });
-    for (name, component) in ALL.into_iter().filter(|(_, component)| *component != Component::OlmV1) {
+    for (name, component) in ALL.into_iter().filter(|(_, component)| !matches!(component, Component::OlmV1 | Component::OlmClassic)) {
         if chosen.has(component) {
             let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
             tell(name, &detail, Duration::ZERO);
@@ -242,6 +246,10 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             .await
             .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
     }
+    if chosen.has(Component::OlmClassic) {
+        let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop };
+        classic.start(&mut tasks, tell).await?;
+    }
     for object in &options.manifests {
         apply(&writer, object).await?;
     }
@@ -262,7 +270,7 @@ async fn olm_v1_objects(writer: &Writer) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn apply(writer: &Writer, object: &Value) -> Result<(), Failure> {
+pub(super) async fn apply(writer: &Writer, object: &Value) -> Result<(), Failure> {
     let name = format!("{} {}", object["kind"].as_str().unwrap_or("object"), object["metadata"]["name"].as_str().unwrap_or_default());
     writer.apply(object, true, &Expect::default()).await.map_err(|error| Failure::failed(name, &error))?;
     Ok(())

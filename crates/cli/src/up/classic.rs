@@ -1,0 +1,194 @@
+//! OLM classic in the embedded cluster: its kinds, its two operators, the package server and the marketplace.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::Extensions;
+use mainstay_apiserver::TrustedIdentity;
+use mainstay_apiserver::remote::LocalService;
+use mainstay_apply::Writer;
+use mainstay_catalog_store::SourceContents;
+use mainstay_objects::{ObjectRef, Until};
+use mainstay_olm_classic::{catalog, olm};
+use mainstay_olm_classic_core::{fresh, hub};
+use mainstay_package_server::Listener;
+use mainstay_rbac::UserInfo;
+use mainstay_runtime::Env;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::images;
+#[cfg(test)]
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::components::{ESTABLISHED, apply};
+use super::{Apis, Options};
+
+fn olm_operator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(olm::NAMESPACE, olm::ACCOUNT))));
+}
+
+fn package_server(extensions: &mut Extensions) {
+    let account = UserInfo::service_account(mainstay_package_server::NAMESPACE, mainstay_package_server::ACCOUNT);
+    extensions.insert(TrustedIdentity(Arc::new(account)));
+}
+
+fn marketplace(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_marketplace::NAMESPACE, mainstay_marketplace::ACCOUNT))));
+}
+
+/// What the parts of OLM classic share.
+pub struct Classic<'a> {
+    /// The API.
+    pub apis: &'a Apis,
+    /// The settings of the cluster.
+    pub options: &'a Options,
+    /// Clock, randomness and metrics.
+    pub env: &'a Env,
+    /// Writes what the cluster begins with.
+    pub writer: &'a Writer,
+    /// Ends the parts.
+    pub stop: &'a CancellationToken,
+}
+
+impl Classic<'_> {
+    /// Applies the kinds and objects of OLM classic, and starts its parts.
+    pub async fn start(&self, tasks: &mut JoinSet<()>, tell: &mut impl FnMut(&str, &str, Duration)) -> Result<(), Failure> {
+        let begun = Instant::now();
+        self.objects().await?;
+        let contents = SourceContents::default();
+        let cache = self.options.data_dir.join("olm-classic");
+        let registries = images::config()?;
+        let mut setup = catalog::Setup::new(self.apis.in_process(olm_operator), self.env.clone(), cache, registries);
+        setup.files = Some(images::settings());
+        setup.contents = contents.clone();
+        setup.isolation = self.options.classic.resolution.into();
+        let stop = self.stop.clone();
+        tasks.spawn(async move { ended("catalog operator", catalog::run(setup, stop).await) });
+        let (setup, stop) = (olm::Setup::new(self.apis.in_process(olm_operator), self.env.clone()), self.stop.clone());
+        tasks.spawn(async move { ended("OLM operator", olm::run(setup, stop).await) });
+        tell("olm-classic", "catalogs, subscriptions and operators", begun.elapsed());
+        self.package_server(contents, tasks, tell).await?;
+        self.marketplace(tasks, tell);
+        Ok(())
+    }
+
+    async fn objects(&self) -> Result<(), Failure> {
+        let failed = |error: &dyn std::error::Error| Failure::failed("manifests of olm-classic", error);
+        let manifests = mainstay_api::classic_manifests().map_err(|error| failed(&error))?;
+        for manifest in &manifests {
+            apply(self.writer, &manifest.definition).await?;
+        }
+        for manifest in &manifests {
+            let place = ObjectRef::of(&manifest.definition).map_err(|error| failed(&error))?;
+            self.writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| failed(&error))?;
+        }
+        let steps = fresh::steps(!self.options.classic.default_catalogs);
+        self.writer.execute(&steps, |_| {}).await.map_err(|error| failed(&*error))?;
+        let accounts = [olm::manifests(), mainstay_package_server::manifests(), mainstay_marketplace::manifests()];
+        for object in accounts.iter().flatten() {
+            apply(self.writer, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn package_server(
+        &self,
+        contents: SourceContents,
+        tasks: &mut JoinSet<()>,
+        tell: &mut impl FnMut(&str, &str, Duration),
+    ) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = Listener::bind(free).await.map_err(|error| Failure::failed("package server", &error))?;
+        let (namespace, name) = (mainstay_package_server::NAMESPACE.to_owned(), mainstay_package_server::SERVICE.to_owned());
+        self.apis.server.serve_locally(LocalService { namespace, name, address: listener.address() });
+        let setup = mainstay_package_server::Setup {
+            contents,
+            global_namespace: hub::NAMESPACE.to_owned(),
+            listener,
+            selector: mainstay_objects::Labels::new(),
+        };
+        let (cluster, env, stop) = (self.apis.in_process(package_server), self.env.clone(), self.stop.clone());
+        tasks.spawn(async move { ended("package server", mainstay_package_server::run(cluster, env, setup, stop).await) });
+        tell("package-server", "packages of the catalogs", begun.elapsed());
+        Ok(())
+    }
+
+    fn marketplace(&self, tasks: &mut JoinSet<()>, tell: &mut impl FnMut(&str, &str, Duration)) {
+        let (_, release) = watch::channel(self.options.classic.release_version.clone());
+        let config = mainstay_marketplace::Config { catalogs: mainstay_marketplace::default_catalogs(), release };
+        let (cluster, env, stop) = (self.apis.in_process(marketplace), self.env.clone(), self.stop.clone());
+        tasks.spawn(async move { ended("marketplace", mainstay_marketplace::run(cluster, env, config, stop).await) });
+        let detail = if self.options.classic.default_catalogs { "default catalogs" } else { "default catalogs are off (--default-catalogs)" };
+        tell("marketplace", detail, Duration::ZERO);
+    }
+}
+
+/// Logs why a part ended, unless it was told to.
+fn ended<E: std::error::Error>(part: &str, outcome: Result<(), E>) {
+    if let Err(error) = outcome {
+        tracing::error!(part, error = mainstay_diagnostics::chain(&error), "a part of OLM classic ended");
+    }
+}
+
+/// Flags of OLM classic.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// Start with the default catalogs, whose images must be reachable: with one that is not, nothing is installed by OLM classic
+    #[arg(long)]
+    pub default_catalogs: bool,
+    /// The platform's release, which the images of the default catalogs follow
+    #[arg(long, value_name = "VERSION", default_value = "4.19.0")]
+    pub release_version: String,
+    /// How far a failed resolution of OLM classic reaches: to what has to do with it, or to the whole namespace as upstream has it
+    #[arg(long, value_name = "component|namespace", default_value = "component")]
+    pub resolution: Resolution,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self { default_catalogs: false, release_version: "4.19.0".to_owned(), resolution: Resolution::Component }
+    }
+}
+
+/// How far a failed resolution reaches (OLM0-RES-32).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Resolution {
+    /// To the Subscriptions that have to do with its cause.
+    #[default]
+    Component,
+    /// To every Subscription of the namespace.
+    Namespace,
+}
+
+impl From<Resolution> for mainstay_olm_classic_core::resolve::Isolation {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            Resolution::Component => Self::Component,
+            Resolution::Namespace => Self::Namespace,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OLM0-HUB-12, OLM0-RES-32: what a cluster starts with unless told otherwise.
+    #[test]
+    fn defaults() {
+        let arguments = Arguments::default();
+        assert!(!arguments.default_catalogs);
+        assert_eq!((arguments.release_version.as_str(), arguments.resolution), ("4.19.0", Resolution::Component));
+        let steps = fresh::steps(true);
+        let hub = steps.iter().filter_map(|step| match step {
+            mainstay_objects::Step::CreateOnce(object) => Some(object),
+            _ => None,
+        });
+        let hub: Vec<&Value> = hub.filter(|object| object["kind"] == "OperatorHub").collect();
+        assert_eq!(hub[0]["spec"]["disableAllDefaultSources"], true);
+    }
+}
