@@ -15,9 +15,11 @@ pub const HASH_LABEL: &str = "olm.deployment-spec-hash";
 /// The label of everything that OLM writes.
 pub const MANAGED_LABEL: (&str, &str) = ("olm.managed", "true");
 /// The annotation with the hash of the authority of serving certificates.
-const CA_HASH: &str = "olmcahash";
-const WEBHOOK_NAME: &str = "olm.webhook-description-generate-name";
-const WEBHOOK_HASH: &str = "olm.webhook-description-hash";
+pub const CA_HASH: &str = "olmcahash";
+/// The label with the name of a webhook in the CSV.
+pub const WEBHOOK_NAME: &str = "olm.webhook-description-generate-name";
+/// The label with the hash of a webhook's description.
+pub const WEBHOOK_HASH: &str = "olm.webhook-description-hash";
 
 /// The strategy of a CSV on the cluster.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,9 @@
 pub mod api;
 pub mod cases;
 pub mod catalog_source;
+pub mod condition;
+pub mod copies;
+pub mod csv;
 pub mod deployments;
 pub mod fresh;
 pub mod groups;
@@ -20,6 +23,8 @@ mod hash;
 pub mod hub;
 pub mod install_modes;
 pub mod install_plan;
+pub mod operator;
+pub mod operator_group;
 pub mod overrides;
 pub mod owner;
 pub mod permissions;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod components;
+mod csv;
 mod hub;
 mod recorded;
 mod scenarios;

@@ -1,0 +1,162 @@
+//! Whether what a CSV installed is there and healthy (OLM0-CSV-15).
+
+use mainstay_bundle::{Csv, WebhookKind};
+use serde_json::Value;
+
+use super::{Facts, install};
+use crate::api::Api;
+use crate::deployments::{HASH_LABEL, WEBHOOK_HASH, WEBHOOK_NAME, Write};
+
+/// The state of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It is there and healthy.
+    Healthy,
+    /// It waits for a Deployment.
+    Waiting(String),
+    /// A Deployment differs from what the CSV asks for.
+    Changed(String),
+    /// A Deployment will not become available.
+    Failed(String),
+    /// An owned API is not available.
+    ApisMissing,
+    /// A webhook is not there.
+    WebhooksMissing,
+    /// A webhook cannot be there yet.
+    WebhooksFailed(String),
+}
+
+/// Judges an installation; the objects that are wanted decide what is changed.
+pub(crate) fn check(facts: &Facts<'_>, wanted: &install::Install) -> Health {
+    let deployments = deployments(facts, wanted);
+    // What will never be available decides before anything else.
+    if let Some(failed @ Health::Failed(_)) = deployments {
+        return failed;
+    }
+    if !apis_available(facts) {
+        return Health::ApisMissing;
+    }
+    match webhooks(facts, wanted) {
+        Health::Healthy => deployments.unwrap_or(Health::Healthy),
+        unhealthy => unhealthy,
+    }
+}
+
+fn deployments(facts: &Facts<'_>, wanted: &install::Install) -> Option<Health> {
+    for wanted in &wanted.deployments {
+        let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+        let Some(live) = facts.deployments.get(name) else {
+            return Some(Health::Waiting(format!("missing deployment with name={name}")));
+        };
+        match rollout(name, live) {
+            Rollout::Done => {}
+            Rollout::Waiting(why) => return Some(Health::Waiting(format!("waiting for deployment {name} to become ready: {why}"))),
+            Rollout::Failed(why) => return Some(Health::Failed(format!("deployment {name} not ready before timeout: {why}"))),
+        }
+        if let Some(changed) = annotations(&facts.csv.csv, live).or_else(|| hash_differs(name, wanted, live)) {
+            return Some(Health::Changed(changed));
+        }
+    }
+    None
+}
+
+enum Rollout {
+    Done,
+    Waiting(String),
+    Failed(String),
+}
+
+/// The rollout of a Deployment in upstream's words.
+fn rollout(name: &str, live: &Value) -> Rollout {
+    let status = &live["status"];
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let condition = |kind: &str| status["conditions"].as_array().into_iter().flatten().find(|each| each["type"] == kind);
+    if number(&live["metadata"]["generation"]) > number(&status["observedGeneration"]) {
+        return Rollout::Waiting(format!("waiting for spec update of deployment \"{name}\" to be observed..."));
+    }
+    if condition("Progressing").is_some_and(|progressing| progressing["reason"] == "ProgressDeadlineExceeded") {
+        return Rollout::Failed(format!("deployment \"{name}\" exceeded its progress deadline"));
+    }
+    let outdated = number(&status["replicas"]) - number(&status["updatedReplicas"]);
+    if outdated > 0 {
+        return Rollout::Waiting(format!("deployment \"{name}\" waiting for {outdated} outdated replica(s) to be terminated"));
+    }
+    match condition("Available") {
+        None => Rollout::Waiting(format!("deployment \"{name}\" not available: missing condition \"Available\"")),
+        Some(available) if available["status"] != "True" => {
+            let message = available["message"].as_str().unwrap_or_default();
+            Rollout::Waiting(format!("deployment \"{name}\" not available: {message}"))
+        }
+        Some(_) => Rollout::Done,
+    }
+}
+
+/// The first annotation of the CSV that a Deployment's pods lack (OLM0-CSV-12).
+fn annotations(csv: &Csv, live: &Value) -> Option<String> {
+    let found = &live["spec"]["template"]["metadata"]["annotations"];
+    if !csv.annotations.is_empty() && !found.is_object() {
+        return Some("no annotations found on deployment".to_owned());
+    }
+    csv.annotations.iter().find_map(|(key, value)| match found[key].as_str() {
+        None => Some(format!("annotations on deployment does not contain expected key: {key}")),
+        Some(other) if other != value => {
+            Some(format!("unexpected annotation on deployment. Expected {key}:{value}, found {key}:{other}"))
+        }
+        Some(_) => None,
+    })
+}
+
+fn hash_differs(name: &str, wanted: &Value, live: &Value) -> Option<String> {
+    let hash = |object: &Value| object["metadata"]["labels"][HASH_LABEL].as_str().map(str::to_owned);
+    let Some(old) = hash(live) else { return Some(format!("deployment {name} doesn't have a spec hash, update it")) };
+    let new = hash(wanted).unwrap_or_default();
+    (old != new).then(|| format!("deployment changed old hash={old}, new hash={new}"))
+}
+
+fn apis_available(facts: &Facts<'_>) -> bool {
+    facts.csv.csv.owned_api_services.iter().all(|api| {
+        let name = format!("{}.{}", api.version, api.group);
+        let api = Api { group: api.group.clone(), version: api.version.clone(), kind: api.kind.clone() };
+        facts.api_services.get(&name).is_some_and(|service| service.is_available) && facts.served.contains(&api)
+    })
+}
+
+fn webhooks(facts: &Facts<'_>, wanted: &install::Install) -> Health {
+    for webhook in &facts.csv.csv.webhooks {
+        if webhook.kind == WebhookKind::Conversion {
+            for crd in &webhook.conversion_crds {
+                match facts.definitions.get(crd) {
+                    None => {
+                        let problem = format!("customresourcedefinitions.apiextensions.k8s.io \"{crd}\" not found");
+                        return Health::WebhooksFailed(problem);
+                    }
+                    Some(definition) if definition.conversion_bundle.is_none() => {
+                        return Health::WebhooksFailed("conversionWebhook not ready".to_owned());
+                    }
+                    Some(_) => {}
+                }
+            }
+            if webhook.conversion_crds.is_empty() {
+                return Health::WebhooksMissing;
+            }
+        } else if !is_configured(facts, wanted, &webhook.name) {
+            return Health::WebhooksMissing;
+        }
+    }
+    Health::Healthy
+}
+
+/// Returns whether there is a configuration with the description and the authority that are wanted.
+fn is_configured(facts: &Facts<'_>, wanted: &install::Install, name: &str) -> bool {
+    wanted.after.iter().any(|write| {
+        let Write::Create { resource, object } = write else { return false };
+        let labels = &object["metadata"]["labels"];
+        labels[WEBHOOK_NAME] == *name
+            && facts.webhooks.iter().any(|found| {
+                found.resource == *resource
+                    && found.generate_name == name
+                    && labels[WEBHOOK_HASH] == *found.hash
+                    && object["webhooks"][0]["clientConfig"]["caBundle"] == *found.bundle
+            })
+    })
+}
