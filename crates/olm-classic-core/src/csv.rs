@@ -27,7 +27,7 @@ pub use facts::{ApiServiceFacts, Definition, Facts, Group, Serving, WebhookConfi
 pub use install::{Install, InstallError, desired};
 pub use labels::{api_hash, api_labels};
 pub use member::{Member, is_copied};
-pub use permission_checks::{PermissionFacts, holds_everywhere};
+pub use permission_checks::{PermissionFacts, holds_everywhere, holds_in};
 pub use plan::{Action, Plan, failed, installed, plan};
 pub use replace::last_of_chain;
 pub use status::{Phase, Reason, Transition, next_status, waits_for_cleanup};

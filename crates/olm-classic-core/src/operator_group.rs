@@ -152,7 +152,7 @@ pub fn namespace_labels(labels: &BTreeMap<String, String>, wanted: &BTreeSet<Str
 
 /// The APIs of the CSVs of a group's namespace that are no copies.
 pub fn provided_by<'a>(members: impl Iterator<Item = &'a Member>) -> BTreeSet<String> {
-    members.filter(|member| !member.is_copied()).filter_map(|member| member.provided.as_ref()).flatten().cloned().collect()
+    members.filter(|member| !member.is_copied()).filter_map(|member| member.provided.as_deref()).flatten().cloned().collect()
 }
 
 /// The text of the annotation without the APIs that no member provides any more; `None` if it stays (OLM0-OG-24).

@@ -96,7 +96,8 @@ impl World {
     fn with<T>(&self, now: i64, read: impl FnOnce(&Facts<'_>) -> T) -> T {
         let mut member = Member::read(&self.csv);
         if self.csv["metadata"]["labels"].is_null() {
-            member.csv.labels = api_labels(member.provided.as_ref().unwrap_or(&BTreeSet::new()), &member.required);
+            let labels = api_labels(member.provided.as_deref().unwrap_or(&BTreeSet::new()), &member.required);
+            Arc::make_mut(&mut member.csv).labels = labels;
         }
         let siblings: Vec<_> = self.siblings.iter().map(|sibling| Arc::new(Member::read(sibling))).collect();
         let groups: Vec<_> = self.groups.iter().map(|group| Arc::new(Group::read(group))).collect();
@@ -232,8 +233,8 @@ fn intersections() {
     let other = |provided: &str| OperatorGroup::new("other", "away", &[String::new()], provided);
     let mut world = World::at("Succeeded", "InstallSucceeded");
     world.groups[0]["metadata"]["annotations"] = json!({});
-    let Action::Provide { apis, group } = world.plan().action else { panic!("the APIs join") };
-    assert_eq!((apis.as_str(), group.as_str()), ("Widget.v1.example.com", "g"));
+    let Action::Provide { apis, group: of } = world.plan().action else { panic!("the APIs join") };
+    assert_eq!((apis.as_str(), of.as_str()), ("Widget.v1.example.com", "g"));
     world.groups[0]["spec"]["staticProvidedAPIs"] = json!(true);
     let fixed = "static provided api operatorgroup cannot be modified by these apis";
     let plan = leads(&world, "Failed", "CannotModifyStaticOperatorGroupProvidedAPIs", fixed);

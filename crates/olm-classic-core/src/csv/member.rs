@@ -1,6 +1,7 @@
 //! A CSV as plans see it, read once for each version of the object.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use mainstay_bundle::Csv;
@@ -14,9 +15,9 @@ use crate::owner::Owner;
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Its content; if it cannot be read, its name, labels and annotations alone.
-    pub csv: Csv,
+    pub csv: Arc<Csv>,
     /// Why its content cannot be read.
-    pub problem: Option<Mismatch>,
+    pub problem: Option<Arc<Mismatch>>,
     /// Its namespace.
     pub namespace: String,
     /// Its UID.
@@ -28,9 +29,9 @@ pub struct Member {
     /// True if it carries [`FINALIZER`].
     pub has_finalizer: bool,
     /// The APIs that it provides, as `Kind.version.group`; `None` if the name of a CRD has no group.
-    pub provided: Option<BTreeSet<String>>,
+    pub provided: Option<Arc<BTreeSet<String>>>,
     /// The APIs that it requires.
-    pub required: BTreeSet<String>,
+    pub required: Arc<BTreeSet<String>>,
 }
 
 impl Member {
@@ -40,19 +41,33 @@ impl Member {
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let (csv, problem) = match Csv::parse(object) {
             Ok(csv) => (csv, None),
-            Err(problem) => (named(object), Some(problem)),
+            Err(problem) => (named(object), Some(Arc::new(problem))),
         };
         let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
         Self {
-            provided: provided(&csv),
-            required: required(&csv),
+            provided: provided(&csv).map(Arc::new),
+            required: Arc::new(required(&csv)),
             problem,
             namespace: text("namespace"),
             uid: text("uid"),
             status: object["status"].clone(),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
             has_finalizer: finalizers.into_iter().any(|each| each == FINALIZER),
-            csv,
+            csv: Arc::new(csv),
+        }
+    }
+
+    /// The same CSV with another metadata and status; its content is shared.
+    ///
+    /// The caller has seen that generation, labels and annotations are the same.
+    #[must_use]
+    pub fn renewed(&self, metadata: &Value, status: &Value) -> Self {
+        let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+        Self {
+            status: status.clone(),
+            is_deleted: !metadata["deletionTimestamp"].is_null(),
+            has_finalizer: finalizers.into_iter().any(|each| each == FINALIZER),
+            ..self.clone()
         }
     }
 

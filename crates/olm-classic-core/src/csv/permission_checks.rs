@@ -44,7 +44,7 @@ pub fn holds_everywhere(csv: &Member, facts: &PermissionFacts) -> bool {
 }
 
 /// Returns whether the accounts of a CSV may do in a namespace what it asks for in its own (OLM0-OG-18).
-pub(crate) fn holds_in(csv: &Member, facts: &PermissionFacts, namespace: &str) -> bool {
+pub fn holds_in(csv: &Member, facts: &PermissionFacts, namespace: &str) -> bool {
     check(csv, &csv.csv.permissions, namespace, facts, &mut BTreeMap::new()).unwrap_or_default()
 }
 

@@ -171,7 +171,7 @@ fn membership<'a>(facts: &'a Facts<'_>) -> Result<&'a Arc<Group>, Box<Plan>> {
 
 /// The step of a CSV whose APIs are not the group's, or another group's too (OLM0-OG-23).
 fn intersection(facts: &Facts<'_>, group: &Group) -> Option<Plan> {
-    let provided = apis(&annotation(facts.csv.provided.as_ref()?));
+    let provided = apis(&annotation(facts.csv.provided.as_deref()?));
     let surface = group.surface();
     let decision = surface.reconcile(&provided, facts.providers);
     let fails = |reason: Reason, problem: &str| {
