@@ -104,6 +104,10 @@ impl World {
         if !self.belongs(original, namespace, active) {
             return self.delete_copy(&key, is_own).await;
         }
+        if self.caches.csvs.get(&key).is_some() {
+            // A CSV of the same name that is installed there is no copy.
+            return Ok(Outcome::Done);
+        }
         let prototype = self.state.prototype(original, &object);
         let told = |name: &str| copy.as_ref().and_then(|copy| annotation(copy, name));
         let (content, status) = prototype.differs(told(CONTENT_HASH), told(STATUS_HASH));

@@ -38,12 +38,12 @@ impl<A: Clone + Eq + Hash + Ord, B: Clone + Eq + Hash + Ord> Links<A, B> {
     }
 
     /// Returns everything that names `named`.
-    pub fn of(&self, named: &A) -> impl Iterator<Item = &B> {
+    pub fn of<'a>(&'a self, named: &A) -> impl Iterator<Item = &'a B> + use<'a, A, B> {
         self.by_named.get(named).into_iter().flatten()
     }
 
     /// Returns everything that `naming` names.
-    pub fn named_by(&self, naming: &B) -> impl Iterator<Item = &A> {
+    pub fn named_by<'a>(&'a self, naming: &B) -> impl Iterator<Item = &'a A> + use<'a, A, B> {
         self.by_naming.get(naming).into_iter().flatten()
     }
 }

@@ -1,0 +1,4 @@
+//! The OLM operator against the real API, with simulated nodes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod installs;
