@@ -1,4 +1,12 @@
 //! The OLM operator against the real API, with simulated nodes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod bundles;
+mod copies;
+mod groups;
 mod installs;
+mod operators;
+mod removal;
+mod scale;
+mod upgrades;
+mod webhooks;
