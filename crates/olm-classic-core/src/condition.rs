@@ -49,7 +49,8 @@ pub fn desired(csv: &Csv, owner: &Owner<'_>) -> Value {
     if accounts.is_empty() {
         accounts.push("default");
     }
-    let deployments: Vec<&str> = csv.deployments.iter().map(|deployment| deployment.name.as_str()).filter(|name| !name.is_empty()).collect();
+    let deployments: Vec<&str> =
+        csv.deployments.iter().map(|deployment| deployment.name.as_str()).filter(|name| !name.is_empty()).collect();
     let mut reference = owner.reference();
     reference["controller"] = json!(true);
     json!({
@@ -132,8 +133,10 @@ mod tests {
     /// OLM0-COND-04 to OLM0-COND-07: overrides win in both directions, what is outdated blocks, and silence does not.
     #[test]
     fn upgrades() {
-        let told = |status: &str| json!([{"type": "Upgradeable", "status": status, "reason": "R", "message": "migrating",
-            "lastTransitionTime": "2024-01-01T00:00:00Z"}]);
+        let told = |status: &str| {
+            json!([{"type": "Upgradeable", "status": status, "reason": "R", "message": "migrating",
+            "lastTransitionTime": "2024-01-01T00:00:00Z"}])
+        };
         let refused = Err(NotUpgradeable::Refused("migrating".to_owned()));
         let judge = |overrides: &Value, conditions: &Value| {
             let mut object = object(overrides, conditions);

@@ -46,8 +46,13 @@ fn reference(object: &Value) -> Value {
     }
     let status = &object["status"];
     let conditions: Vec<Value> = if object["kind"] == "ClusterServiceVersion" {
-        let fields = [("type", "phase"), ("reason", "reason"), ("message", "message"), ("lastUpdateTime", "lastUpdateTime"),
-            ("lastTransitionTime", "lastTransitionTime")];
+        let fields = [
+            ("type", "phase"),
+            ("reason", "reason"),
+            ("message", "message"),
+            ("lastUpdateTime", "lastUpdateTime"),
+            ("lastTransitionTime", "lastTransitionTime"),
+        ];
         let mut condition = json!({"status": "True"});
         for (name, from) in fields.into_iter().filter(|(_, from)| !status[*from].is_null()) {
             condition[name] = status[from].clone();
@@ -57,7 +62,9 @@ fn reference(object: &Value) -> Value {
         let kept = ["type", "status", "reason", "message", "lastUpdateTime", "lastTransitionTime"];
         let all = status["conditions"].as_array().into_iter().flatten();
         all.filter(|each| each["type"].is_string())
-            .map(|each| kept.iter().filter(|field| !each[**field].is_null()).map(|field| ((*field).to_owned(), each[*field].clone())).collect())
+            .map(|each| {
+                kept.iter().filter(|field| !each[**field].is_null()).map(|field| ((*field).to_owned(), each[*field].clone())).collect()
+            })
             .map(Value::Object)
             .collect()
     };

@@ -52,8 +52,7 @@ pub fn targets<'a>(
         return Ok(set.into_iter().collect());
     }
     let Some(selector) = selector(group)? else { return Ok(vec![String::new()]) };
-    let matching: BTreeSet<String> =
-        namespaces.filter(|(_, labels)| selector.matches(labels)).map(|(name, _)| name.to_owned()).collect();
+    let matching: BTreeSet<String> = namespaces.filter(|(_, labels)| selector.matches(labels)).map(|(name, _)| name.to_owned()).collect();
     Ok(matching.into_iter().collect())
 }
 
@@ -281,7 +280,10 @@ mod tests {
         assert_eq!(of(json!({"selector": {"matchLabels": {"env": "prod"}}})).unwrap(), ["a", "b"]);
         assert_eq!(of(json!({"selector": {"matchLabels": {"env": "none"}}})).unwrap(), [""; 0]);
         assert_eq!(of(json!({"targetNamespaces": ["z", "c", "z"], "selector": {"matchLabels": {"env": "prod"}}})).unwrap(), ["c", "z"]);
-        assert_eq!(of(json!({"targetNamespaces": ["a", ""]})).unwrap_err().to_string(), "TargetNamespaces cannot contain NamespaceAll: [a ]");
+        assert_eq!(
+            of(json!({"targetNamespaces": ["a", ""]})).unwrap_err().to_string(),
+            "TargetNamespaces cannot contain NamespaceAll: [a ]"
+        );
     }
 
     /// OLM0-OG-12: names stay within the limit and tell levels apart.
@@ -304,7 +306,8 @@ mod tests {
         let targets = ["home".to_owned()];
         let facts = StatusFacts { targets: &targets, has_rivals: true, account: Some(("robot", None)), now: Timestamp::UNIX_EPOCH };
         object["status"] = status(&object, facts);
-        let reasons: Vec<&str> = object["status"]["conditions"].as_array().unwrap().iter().map(|each| each["reason"].as_str().unwrap()).collect();
+        let reasons: Vec<&str> =
+            object["status"]["conditions"].as_array().unwrap().iter().map(|each| each["reason"].as_str().unwrap()).collect();
         assert_eq!(reasons, ["MultipleOperatorGroupsFound", "ServiceAccountNotFound"]);
         let later = StatusFacts { has_rivals: false, account: Some(("robot", Some("7"))), ..facts };
         object["status"] = status(&object, later);

@@ -68,12 +68,8 @@ impl World {
             "subjects": [{"kind": "ServiceAccount", "name": "widgets", "namespace": "home"}]});
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
             "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
-        let definition = Definition {
-            uid: "crd".to_owned(),
-            served: BTreeSet::from(["v1".to_owned()]),
-            is_established: true,
-            ..Definition::default()
-        };
+        let definition =
+            Definition { uid: "crd".to_owned(), served: BTreeSet::from(["v1".to_owned()]), is_established: true, ..Definition::default() };
         Self {
             csv: csv("widgets.v1", phase, reason),
             siblings: Vec::new(),

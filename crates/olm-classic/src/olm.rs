@@ -38,7 +38,7 @@ use mainstay_runtime::{Cluster, Env, Queue};
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
-pub use manifests::{Manifest, manifests};
+pub use manifests::manifests;
 
 /// The field manager, and the name under which events are reported.
 pub const MANAGER: &str = "operator-lifecycle-manager";

@@ -2,6 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod catalog;
-//! Tests of the crate.
 mod olm;
 mod support;

@@ -61,6 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             local_services: Vec::new(),
             skip_simulated_webhooks: false,
             gates: FeatureGates::defaults(Profile::Up),
+            classic: up::classic::Arguments::default(),
             manifests: Vec::new(),
         };
         let mut signals = up::Signals::take()?;

@@ -123,6 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         local_services: local_services(&arguments.serve_local)?,
         skip_simulated_webhooks: arguments.skip_simulated_webhooks,
         gates,
+        classic: arguments.classic.clone(),
     };
     // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();

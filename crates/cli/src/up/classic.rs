@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_apiserver::remote::LocalService;
+use mainstay_apiserver::remote::{Address, LocalService};
 use mainstay_apply::Writer;
 use mainstay_catalog_store::SourceContents;
 use mainstay_objects::{ObjectRef, Until};
@@ -76,7 +76,7 @@ impl Classic<'_> {
     }
 
     async fn objects(&self) -> Result<(), Failure> {
-        let failed = |error: &dyn std::error::Error| Failure::failed("manifests of olm-classic", error);
+        let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("manifests of olm-classic", error);
         let manifests = mainstay_api::classic_manifests().map_err(|error| failed(&error))?;
         for manifest in &manifests {
             apply(self.writer, &manifest.definition).await?;
@@ -104,7 +104,9 @@ impl Classic<'_> {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = Listener::bind(free).await.map_err(|error| Failure::failed("package server", &error))?;
         let (namespace, name) = (mainstay_package_server::NAMESPACE.to_owned(), mainstay_package_server::SERVICE.to_owned());
-        self.apis.server.serve_locally(LocalService { namespace, name, address: listener.address() });
+        let at = listener.address();
+        let address = Address { host: at.ip().to_string(), port: at.port() };
+        self.apis.server.serve_locally(LocalService { namespace, name, address });
         let setup = mainstay_package_server::Setup {
             contents,
             global_namespace: hub::NAMESPACE.to_owned(),
@@ -122,7 +124,8 @@ impl Classic<'_> {
         let config = mainstay_marketplace::Config { catalogs: mainstay_marketplace::default_catalogs(), release };
         let (cluster, env, stop) = (self.apis.in_process(marketplace), self.env.clone(), self.stop.clone());
         tasks.spawn(async move { ended("marketplace", mainstay_marketplace::run(cluster, env, config, stop).await) });
-        let detail = if self.options.classic.default_catalogs { "default catalogs" } else { "default catalogs are off (--default-catalogs)" };
+        let detail =
+            if self.options.classic.default_catalogs { "default catalogs" } else { "default catalogs are off (--default-catalogs)" };
         tell("marketplace", detail, Duration::ZERO);
     }
 }
@@ -136,6 +139,7 @@ fn ended<E: std::error::Error>(part: &str, outcome: Result<(), E>) {
 
 /// Flags of OLM classic.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Start with the default catalogs, whose images must be reachable: with one that is not, nothing is installed by OLM classic
     #[arg(long)]

@@ -99,9 +99,7 @@ fn annotations(csv: &Csv, live: &Value) -> Option<String> {
     }
     csv.annotations.iter().find_map(|(key, value)| match found[key].as_str() {
         None => Some(format!("annotations on deployment does not contain expected key: {key}")),
-        Some(other) if other != value => {
-            Some(format!("unexpected annotation on deployment. Expected {key}:{value}, found {key}:{other}"))
-        }
+        Some(other) if other != value => Some(format!("unexpected annotation on deployment. Expected {key}:{value}, found {key}:{other}")),
         Some(_) => None,
     })
 }

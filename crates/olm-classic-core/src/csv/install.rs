@@ -60,7 +60,9 @@ pub fn desired(facts: &Facts<'_>, authority: Option<&Authority>) -> Result<Insta
         }
     }
     let is_endpoint = |write: &Write| match write {
-        Write::Create { resource, .. } => matches!(*resource, "apiservices" | "validatingwebhookconfigurations" | "mutatingwebhookconfigurations"),
+        Write::Create { resource, .. } => {
+            matches!(*resource, "apiservices" | "validatingwebhookconfigurations" | "mutatingwebhookconfigurations")
+        }
         Write::Conversion { .. } => true,
         Write::Apply { .. } => false,
     };

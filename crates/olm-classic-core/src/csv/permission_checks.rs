@@ -58,9 +58,9 @@ fn check(
     let mut all_met = true;
     for entry in permissions {
         let name = &entry.service_account;
-        let status = statuses.entry(name.clone()).or_insert_with(|| {
-            json!({"group": "", "version": "v1", "kind": "ServiceAccount", "name": name, "status": "Present", "message": ""})
-        });
+        let status = statuses.entry(name.clone()).or_insert_with(
+            || json!({"group": "", "version": "v1", "kind": "ServiceAccount", "name": name, "status": "Present", "message": ""}),
+        );
         let mut tell = |met: &str, message: &str| {
             status["status"] = json!(met);
             status["message"] = json!(message);
@@ -101,7 +101,6 @@ fn check(
 
 /// Returns whether an object is owned by CSVs, and not by this one.
 fn is_of_another(owners: &Value, csv: &Member) -> bool {
-    let csvs: Vec<&Value> =
-        owners.as_array().into_iter().flatten().filter(|owner| owner["kind"] == "ClusterServiceVersion").collect();
+    let csvs: Vec<&Value> = owners.as_array().into_iter().flatten().filter(|owner| owner["kind"] == "ClusterServiceVersion").collect();
     !csvs.is_empty() && !csvs.iter().any(|owner| owner["uid"] == *csv.uid)
 }

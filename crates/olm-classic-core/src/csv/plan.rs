@@ -145,8 +145,11 @@ fn membership<'a>(facts: &'a Facts<'_>) -> Result<&'a Arc<Group>, Box<Plan>> {
     if group.namespaces.as_deref().is_some_and(|all| !all.is_empty()) {
         wanted.insert(TARGETS, group.targets());
     }
-    let differing: BTreeMap<String, String> =
-        wanted.into_iter().filter(|(key, value)| csv.csv.annotations.get(*key) != Some(value)).map(|(key, value)| (key.to_owned(), value)).collect();
+    let differing: BTreeMap<String, String> = wanted
+        .into_iter()
+        .filter(|(key, value)| csv.csv.annotations.get(*key) != Some(value))
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
     if !differing.is_empty() {
         return Err(Plan { action: Action::Mark { labels: BTreeMap::new(), annotations: differing }, ..Plan::default() }.into());
     }
@@ -227,7 +230,8 @@ fn pending(facts: &Facts<'_>) -> Plan {
         Err(error) => return invalid(&error),
     };
     // The predecessor looks at its successor, and steps aside.
-    let wake: Vec<String> = former.filter(|former| former.phase() == Phase::Succeeded).map(|former| former.name().to_owned()).into_iter().collect();
+    let wake: Vec<String> =
+        former.filter(|former| former.phase() == Phase::Succeeded).map(|former| former.name().to_owned()).into_iter().collect();
     let with = |plan: Plan| Plan { requirements: Some(statuses.clone()), wake: wake.clone(), ..plan };
     if !met {
         let plan = Plan::pending(Reason::RequirementsNotMet, "one or more requirements couldn't be found");
@@ -369,7 +373,8 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
         return invalid(&error);
     }
     if csv.reason() == Some(Reason::InstallComponentFailed)
-        && let Some(wait) = csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(|wait| wait.is_positive())
+        && let Some(wait) =
+            csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(|wait| wait.is_positive())
     {
         return Plan { again: Some(wait.unsigned_abs()), ..Plan::default() };
     }

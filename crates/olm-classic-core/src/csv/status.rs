@@ -186,7 +186,10 @@ mod tests {
         let told = Transition { message: "again".to_owned(), ..pending.clone() };
         let second = next_status(&first, &told, at(2));
         assert_eq!(second["conditions"].as_array().unwrap().len(), 1, "the message alone makes no entry");
-        assert_eq!((&second["lastTransitionTime"], &second["lastUpdateTime"]), (&first["lastTransitionTime"], &json!("1970-01-01T00:00:02Z")));
+        assert_eq!(
+            (&second["lastTransitionTime"], &second["lastUpdateTime"]),
+            (&first["lastTransitionTime"], &json!("1970-01-01T00:00:02Z"))
+        );
         let mut status = second;
         for turn in 0..30 {
             let phase = if turn % 2 == 0 { Phase::Failed } else { Phase::Pending };

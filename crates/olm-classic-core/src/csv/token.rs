@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 const VOLUME: &str = "bound-sa-token";
 const PATH: &str = "/var/run/secrets/openshift/serviceaccount";
 /// The annotations by which a CSV says that it can use such a token.
-const DECLARED: [&str; 2] =
-    ["features.operators.openshift.io/token-auth-aws", "features.operators.openshift.io/token-auth-azure"];
+const DECLARED: [&str; 2] = ["features.operators.openshift.io/token-auth-aws", "features.operators.openshift.io/token-auth-azure"];
 
 /// The CSV with the volume and its mounts in every Deployment, if it declares that it can use them; `None` if nothing changes.
 pub fn with_token_volume(csv: &Csv) -> Option<Csv> {

@@ -13,7 +13,8 @@ impl World {
     /// Keeps the OperatorCondition of a CSV, its role and binding, and its status.
     pub(super) async fn condition(&self, key: &Key) -> Result<Outcome, Error> {
         let live = self.caches.conditions.get(key).map(|object| value(&object));
-        if let Some(member) = self.state.member(key).filter(|member| !member.is_deleted && !member.is_copied() && member.problem.is_none()) {
+        if let Some(member) = self.state.member(key).filter(|member| !member.is_deleted && !member.is_copied() && member.problem.is_none())
+        {
             let wanted = desired(&member.csv, &member.owner());
             if !live.as_ref().is_some_and(|live| holds(live, &wanted)) {
                 // The change of the object brings this work back.

@@ -238,8 +238,7 @@ impl World {
     /// Judges OLMConfig's condition (OLM0-OG-20).
     pub(super) async fn config(&self) -> Result<Outcome, Error> {
         let Some(config) = self.caches.configs.get(&Key::new("", "cluster")) else { return Ok(Outcome::Done) };
-        let homes: BTreeSet<String> =
-            self.state.index().groups.of(&NamedByGroup::All).map(|group| group.namespace.clone()).collect();
+        let homes: BTreeSet<String> = self.state.index().groups.of(&NamedByGroup::All).map(|group| group.namespace.clone()).collect();
         let mut is_complete = true;
         for home in homes {
             for member in self.state.members_in(&home).iter().filter(|member| !member.is_copied()) {

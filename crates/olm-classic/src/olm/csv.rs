@@ -148,8 +148,7 @@ impl World {
     /// Gives the component labels of a CSV to what it owns (OLM0-API-26).
     async fn label_components(&self, gathered: &Gathered) -> Result<(), Error> {
         let member = &gathered.member;
-        let labels: BTreeMap<&String, &String> =
-            member.csv.labels.iter().filter(|(key, _)| key.starts_with(COMPONENT_PREFIX)).collect();
+        let labels: BTreeMap<&String, &String> = member.csv.labels.iter().filter(|(key, _)| key.starts_with(COMPONENT_PREFIX)).collect();
         if labels.is_empty() {
             return Ok(());
         }

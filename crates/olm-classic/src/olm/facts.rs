@@ -159,9 +159,8 @@ impl World {
     /// Asks which of the APIs that a CSV names are served; those of CRDs are known from the CRDs.
     async fn served(&self, csv: &Csv) -> Result<BTreeSet<Api>, Error> {
         let services = csv.owned_api_services.iter().chain(&csv.required_api_services);
-        let mut apis: BTreeSet<Api> = services
-            .map(|api| Api { group: api.group.clone(), version: api.version.clone(), kind: api.kind.clone() })
-            .collect();
+        let mut apis: BTreeSet<Api> =
+            services.map(|api| Api { group: api.group.clone(), version: api.version.clone(), kind: api.kind.clone() }).collect();
         for entry in csv.object["spec"]["nativeAPIs"].as_array().into_iter().flatten() {
             let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
             apis.insert(Api { group: text("group"), version: text("version"), kind: text("kind") });

@@ -30,7 +30,8 @@ impl World {
         }
         let targets = self.targets(&group)?;
         let rivals = self.state.groups_in(&key.namespace).len() > 1;
-        let uid = |name: &String| self.caches.accounts.get(&Key::new(&key.namespace, name)).and_then(|account| account.metadata.uid.clone());
+        let uid =
+            |name: &String| self.caches.accounts.get(&Key::new(&key.namespace, name)).and_then(|account| account.metadata.uid.clone());
         let found = group.service_account.as_ref().map(uid);
         let account = group.service_account.as_deref().zip(found.as_ref().map(Option::as_deref));
         let live = value(&object);
@@ -65,9 +66,8 @@ impl World {
         let all = if selector(group).map_err(problem)?.is_some() { self.caches.namespaces.all() } else { Vec::new() };
         let none = BTreeMap::new();
         let named = all.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
-        let labelled = named.map(|namespace| {
-            (namespace.metadata.name.as_deref().unwrap_or_default(), namespace.metadata.labels.as_ref().unwrap_or(&none))
-        });
+        let labelled = named
+            .map(|namespace| (namespace.metadata.name.as_deref().unwrap_or_default(), namespace.metadata.labels.as_ref().unwrap_or(&none)));
         targets(group, labelled).map_err(problem)
     }
 

@@ -27,11 +27,7 @@ enum Failure {
 
 impl World {
     /// Installs a CSV, as the account of its group if that names one. The phase says how it went; what could not even be tried is an error.
-    pub(super) async fn install(
-        &self,
-        gathered: &Gathered,
-        authority: Option<Authority>,
-    ) -> Result<(Transition, Option<Rotation>), Error> {
+    pub(super) async fn install(&self, gathered: &Gathered, authority: Option<Authority>) -> Result<(Transition, Option<Rotation>), Error> {
         let facts = gathered.facts(self.env.now_seconds());
         let signer = match &authority {
             None if facts.csv.has_endpoints() => Some(Signer::create(facts.now, self.env.random())?),
@@ -68,13 +64,7 @@ impl World {
         Ok(Writer::new(self.accounts.client(&account).await?, self.kinds.clone(), MANAGER))
     }
 
-    async fn carry_out(
-        &self,
-        writer: &Writer,
-        facts: &Facts<'_>,
-        install: &csv::Install,
-        signer: Option<&Signer>,
-    ) -> Result<(), Failure> {
+    async fn carry_out(&self, writer: &Writer, facts: &Facts<'_>, install: &csv::Install, signer: Option<&Signer>) -> Result<(), Failure> {
         for write in &install.before {
             self.write(writer, facts, write, signer).await?;
         }
@@ -141,7 +131,10 @@ impl World {
         // These kinds have no namespace, and an apply needs a name.
         metadata.remove("namespace");
         metadata.remove("generateName");
-        metadata.insert("name".to_owned(), json!(found.map_or_else(|| format!("{prefix}{}", suffix(self.env.random())), |found| found.name.clone())));
+        metadata.insert(
+            "name".to_owned(),
+            json!(found.map_or_else(|| format!("{prefix}{}", suffix(self.env.random())), |found| found.name.clone())),
+        );
     }
 }
 

@@ -291,8 +291,7 @@ impl Wakes {
         if spec(&change.before) == spec(&change.now) {
             return;
         }
-        let homes: BTreeSet<String> =
-            self.state.index().groups.of(&NamedByGroup::All).map(|group| group.namespace.clone()).collect();
+        let homes: BTreeSet<String> = self.state.index().groups.of(&NamedByGroup::All).map(|group| group.namespace.clone()).collect();
         for home in homes {
             for member in self.state.members_in(&home) {
                 self.queue.add(Work::Copies(Key::new(&home, member.name())));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, csv_at, crd, labels, place};
+use crate::support::{Api, crd, csv, csv_at, labels, place};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const CONFIG: &str = "operators.coreos.com/v1";
@@ -110,7 +110,10 @@ async fn all_namespaces() {
         found = events().await;
     }
     assert_eq!((found.len(), &found[0]["type"]), (1, &json!("Warning")));
-    assert_eq!((&found[0]["message"], &found[0]["involvedObject"]["name"]), (&json!("CSV copying disabled for home/widgets.v1.0.0"), &json!("widgets.v1.0.0")));
+    assert_eq!(
+        (&found[0]["message"], &found[0]["involvedObject"]["name"]),
+        (&json!("CSV copying disabled for home/widgets.v1.0.0"), &json!("widgets.v1.0.0"))
+    );
     api.patch(&config, json!({"spec": {"features": {"disableCopiedCSVs": false}}})).await;
     api.until(&csv_at("late", "widgets.v1.0.0"), copied).await;
     for _ in 0..500 {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, csv_at, crd, labels, place};
+use crate::support::{Api, crd, csv, csv_at, labels, place};
 
 const V1: &str = "operators.coreos.com/v1";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -57,7 +57,8 @@ async fn roles_and_apis() {
     // The group's role has the rules of the APIs.
     let group = mainstay_olm_classic_core::csv::Group { name: "g".to_owned(), namespace: "home".to_owned(), ..Default::default() };
     let name = mainstay_olm_classic_core::operator_group::cluster_role_name(&group, "admin");
-    let aggregated = |found: &Value| found["rules"].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["resources"] == json!(["widgets"])));
+    let aggregated =
+        |found: &Value| found["rules"].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["resources"] == json!(["widgets"])));
     api.until(&role(&name), aggregated).await;
     // Without the CSV, the API leaves the annotation; without the group, its roles go.
     api.delete(&csv_at("home", "widgets.v1.0.0")).await;
@@ -119,7 +120,7 @@ async fn accounts() {
     api.apply(json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "robot", "namespace": "home"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "home"}]}))
-    .await;
+        .await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
     api.close().await;
 }

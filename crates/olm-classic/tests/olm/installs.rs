@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Api, csv, csv_at, crd, history, place};
+use crate::support::{Api, crd, csv, csv_at, history, place};
 
 /// OLM0-API-01, OLM0-CSV-01, OLM0-CSV-05, OLM0-CSV-10: a CSV without catalog waits for its requirements, and is installed once they are there.
 #[tokio::test(flavor = "multi_thread")]
@@ -14,7 +14,10 @@ async fn by_hand() {
     api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
     let waiting = api.phase("home", "widgets.v1.0.0", "Pending", "RequirementsNotMet").await;
     let statuses = waiting["status"]["requirementStatus"].as_array().unwrap();
-    assert_eq!((&statuses[0]["message"], &statuses[1]["message"]), (&json!("CRD is not present"), &json!("Service account does not exist")));
+    assert_eq!(
+        (&statuses[0]["message"], &statuses[1]["message"]),
+        (&json!("CRD is not present"), &json!("Service account does not exist"))
+    );
     api.apply(crd("widgets")).await;
     api.permissions(&object).await;
     let done = api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, crd, labels, place};
+use crate::support::{Api, crd, csv, labels, place};
 
 /// OLM0-API-26: the Subscription's label reaches the CSV and what it owns, and the `Operator` lists all of it.
 #[tokio::test(flavor = "multi_thread")]
@@ -13,8 +13,10 @@ async fn components() {
     api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
     let object = api.apply(csv("home", "widgets", "1.0.0", &["OwnNamespace"])).await;
     api.permissions(&object).await;
-    api.apply(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "sub", "namespace": "home"},
-        "spec": {"name": "widgets", "channel": "stable", "source": "s", "sourceNamespace": "home"}}))
+    api.apply(
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "sub", "namespace": "home"},
+        "spec": {"name": "widgets", "channel": "stable", "source": "s", "sourceNamespace": "home"}}),
+    )
     .await;
     let at = place("operators.coreos.com/v1alpha1", "Subscription", "home", "sub");
     api.write_status(&at, |_| json!({"installedCSV": "widgets.v1.0.0", "lastUpdated": "2024-01-01T00:00:00Z"})).await;
@@ -24,8 +26,16 @@ async fn components() {
         let refs = operator["status"]["components"]["refs"].as_array().cloned().unwrap_or_default();
         refs.into_iter().find(|each| each["kind"] == kind)
     };
-    let kinds = ["ClusterServiceVersion", "CustomResourceDefinition", "Deployment", "OperatorCondition", "Role", "RoleBinding",
-        "ServiceAccount", "Subscription"];
+    let kinds = [
+        "ClusterServiceVersion",
+        "CustomResourceDefinition",
+        "Deployment",
+        "OperatorCondition",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+        "Subscription",
+    ];
     let operator = place("operators.coreos.com/v1", "Operator", "", "widgets.home");
     let complete = |operator: &Value| {
         let succeeded = listed(operator, "ClusterServiceVersion").is_some_and(|csv| csv["conditions"][0]["type"] == "Succeeded");

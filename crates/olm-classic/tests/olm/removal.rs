@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, csv_at, crd, place};
+use crate::support::{Api, crd, csv, csv_at, place};
 
 /// OLM0-CSV-22: with `cleanup`, custom resources go first, and those that stay are listed.
 #[tokio::test(flavor = "multi_thread")]
@@ -19,9 +19,7 @@ async fn cleanup() {
     let object = api.apply(object).await;
     api.permissions(&object).await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
-    let widget = |namespace: &str, name: &str, finalizers: Value| {
-        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": namespace, "finalizers": finalizers}})
-    };
+    let widget = |namespace: &str, name: &str, finalizers: Value| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": namespace, "finalizers": finalizers}});
     api.apply(widget("home", "plain", json!([]))).await;
     api.apply(widget("home", "held", json!(["example.com/hold"]))).await;
     api.apply(widget("other", "kept", json!([]))).await;

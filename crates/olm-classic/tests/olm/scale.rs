@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Api, csv, csv_at, crd};
+use crate::support::{Api, crd, csv, csv_at};
 
 /// OLM0-OG-19: a copy in each of many namespaces, and a change of one object costs few reconciles.
 #[tokio::test(flavor = "multi_thread")]

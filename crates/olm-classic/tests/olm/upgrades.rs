@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, csv_at, crd, place};
+use crate::support::{Api, crd, csv, csv_at, place};
 
 /// OLM0-CSV-23, OLM0-COND-01 to OLM0-COND-07: a successor waits for the condition, is installed, and its predecessor goes.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,9 +23,7 @@ async fn replaced() {
     let told = json!({"type": "Upgradeable", "status": "False", "reason": "Migration", "message": "migrating",
         "lastTransitionTime": "2024-01-01T00:00:00Z"});
     api.patch(&at, json!({"spec": {"conditions": [told]}})).await;
-    let known = |condition: &Value| {
-        condition["status"]["conditions"][0]["observedGeneration"] == condition["metadata"]["generation"]
-    };
+    let known = |condition: &Value| condition["status"]["conditions"][0]["observedGeneration"] == condition["metadata"]["generation"];
     api.until(&at, known).await;
     let mut second = csv("home", "widgets", "2.0.0", &["OwnNamespace"]);
     second["spec"]["replaces"] = json!("widgets.v1.0.0");
@@ -36,8 +34,10 @@ async fn replaced() {
     api.patch(&at, json!({"spec": {"overrides": [override_it]}})).await;
     api.phase("home", "widgets.v2.0.0", "Pending", "RequirementsNotMet").await;
     let account = place("v1", "ServiceAccount", "home", "widgets");
-    let owner = |csv: &Value| json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
-        "name": csv["metadata"]["name"], "uid": csv["metadata"]["uid"]});
+    let owner = |csv: &Value| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "name": csv["metadata"]["name"], "uid": csv["metadata"]["uid"]})
+    };
     // An install plan adds the new owner to the account that both use.
     api.permissions(&second).await;
     api.patch(&account, json!({"metadata": {"ownerReferences": [owner(&first), owner(&second)]}})).await;
@@ -64,7 +64,8 @@ async fn configuration() {
     let spec = json!({"name": "widgets", "channel": "stable", "source": "s", "sourceNamespace": "home",
         "config": {"nodeSelector": {"kubernetes.io/os": "linux"}, "env": [{"name": "LEVEL", "value": "debug"}]}});
     api.apply(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-        "metadata": {"name": "widgets", "namespace": "home"}, "spec": spec})).await;
+        "metadata": {"name": "widgets", "namespace": "home"}, "spec": spec}))
+        .await;
     let at = place("operators.coreos.com/v1alpha1", "Subscription", "home", "widgets");
     api.write_status(&at, |_| json!({"installedCSV": "widgets.v1.0.0", "lastUpdated": "2024-01-01T00:00:00Z"})).await;
     let deployment = place("apps/v1", "Deployment", "home", "widgets");
@@ -73,7 +74,10 @@ async fn configuration() {
         let all = pod(deployment)["containers"][0]["env"].as_array().cloned().unwrap_or_default();
         all.into_iter().find(|each| each["name"] == name).map(|each| each["value"].clone())
     };
-    api.until(&deployment, |found| pod(found)["nodeSelector"]["kubernetes.io/os"] == "linux" && env(found, "LEVEL") == Some(json!("debug"))).await;
+    api.until(&deployment, |found| {
+        pod(found)["nodeSelector"]["kubernetes.io/os"] == "linux" && env(found, "LEVEL") == Some(json!("debug"))
+    })
+    .await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     api.apply(json!({
@@ -87,7 +91,8 @@ async fn configuration() {
     api.apply(json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}, "spec": {}})).await;
     let proxy = place("config.openshift.io/v1", "Proxy", "", "cluster");
     api.write_status(&proxy, |_| json!({"httpProxy": "http://proxy:3128", "noProxy": ".svc"})).await;
-    api.until(&deployment, |found| env(found, "HTTP_PROXY") == Some(json!("http://proxy:3128")) && env(found, "HTTPS_PROXY").is_none()).await;
+    api.until(&deployment, |found| env(found, "HTTP_PROXY") == Some(json!("http://proxy:3128")) && env(found, "HTTPS_PROXY").is_none())
+        .await;
     api.patch(&at, json!({"spec": {"config": {"env": [{"name": "NO_PROXY", "value": ""}]}}})).await;
     api.until(&deployment, |found| env(found, "HTTP_PROXY").is_none() && env(found, "NO_PROXY").is_some()).await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, csv_at, crd, labels, place};
+use crate::support::{Api, crd, csv, csv_at, labels, place};
 
 const WEBHOOKS: &str = "admissionregistration.k8s.io/v1";
 
@@ -33,7 +33,11 @@ async fn webhooks() {
     let rules = json!([{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]);
     let mut object = csv("home", "widgets", "1.0.0", &["AllNamespaces"]);
     object["spec"]["webhookdefinitions"] = json!([
-        webhook("ValidatingAdmissionWebhook", "check.example.com", json!({"rules": rules, "failurePolicy": "Ignore", "webhookPath": "/check"})),
+        webhook(
+            "ValidatingAdmissionWebhook",
+            "check.example.com",
+            json!({"rules": rules, "failurePolicy": "Ignore", "webhookPath": "/check"})
+        ),
         webhook("ConversionWebhook", "convert.example.com", json!({"conversionCRDs": ["widgets.example.com"], "webhookPath": "/convert"})),
     ]);
     let object = api.apply(object).await;

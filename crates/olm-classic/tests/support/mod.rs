@@ -66,8 +66,9 @@ impl Api {
             let crd = api.apply(manifest.definition).await;
             api.established(crd["metadata"]["name"].as_str().unwrap()).await;
         }
+        api.admin.execute(&mainstay_olm_classic_core::fresh::steps(true), |_| {}).await.unwrap();
         for manifest in olm::manifests() {
-            api.apply(manifest.object).await;
+            api.apply(manifest).await;
         }
         api
     }
