@@ -106,3 +106,50 @@ fn classic_definitions_are_described_and_small() {
     let sizes: Vec<usize> = sizes.collect();
     assert!(sizes.iter().all(|size| *size < 96 << 10) && sizes.iter().sum::<usize>() < 160 << 10, "{sizes:?}");
 }
+
+/// OLM0-API-05, OLM0-API-06, OLM0-API-07, OLM0-API-11: every recorded ClusterServiceVersion is valid, keeps its fields and gets its defaults as by upstream's definition; nothing
+/// is lost but what upstream loses.
+#[test]
+fn real_versions_are_stored_as_upstream_stores_them() {
+    let manifests = mainstay_api::classic_manifests().unwrap();
+    let ours = manifests.iter().find(|manifest| manifest.file.ends_with("_clusterserviceversions.yaml")).unwrap();
+    let Some(theirs) = recorded(&ours.file) else { return };
+    let Some(bundles) = mainstay_testing::bundles::bundles() else { return };
+    let schema = |crd: &Value| {
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        mainstay_schema::Schema::from_json(schema).unwrap()
+    };
+    let (ours, theirs) = (schema(&ours.definition), schema(&theirs));
+    let stored = |schema: &mainstay_schema::Schema, csv: &Value| {
+        let mut csv = csv.clone();
+        mainstay_schema::prune::prune(schema, &mut csv);
+        mainstay_schema::default::default(schema, &mut csv);
+        let errors: Vec<String> = mainstay_schema::validate::validate(schema, &csv, &mainstay_schema::field::Path::root())
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        (csv, errors)
+    };
+    let (mut seen, mut lost) = (0, 0);
+    for (name, files) in bundles {
+        for text in files.values().filter_map(|bytes| std::str::from_utf8(bytes).ok()) {
+            if !text.contains("ClusterServiceVersion") {
+                continue;
+            }
+            let Ok(csv) = mainstay_yaml::parse(text) else { continue };
+            if csv["kind"] != "ClusterServiceVersion" {
+                continue;
+            }
+            let (by_ours, errors) = stored(&ours, &csv);
+            let (by_theirs, wanted) = stored(&theirs, &csv);
+            assert_eq!(errors, wanted, "{name}");
+            let mut out = Vec::new();
+            differences("", &by_ours, &by_theirs, &mut out);
+            let shown: Vec<String> = out.iter().map(Difference::to_string).collect();
+            assert!(shown.is_empty(), "{name}: {}", shown.join("\n"));
+            seen += 1;
+            lost += usize::from(by_ours != csv);
+        }
+    }
+    assert!(seen > 100 && lost > 0, "{seen} seen, {lost} changed");
+}

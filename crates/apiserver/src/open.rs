@@ -285,8 +285,8 @@ impl Server {
         &self.api
     }
 
-    /// Has a process on this machine stand for a Service: aggregated APIs and webhooks of that Service are asked there. A Service that the
-    /// configuration names already stays with its process.
+    /// Has a process on this machine stand for a Service from now on: aggregated APIs and webhooks of that Service are asked there. A Service
+    /// that the configuration names stays with its process.
     pub fn serve_locally(&self, service: LocalService) {
         self.api.remotes.serve_locally(service);
     }

@@ -71,20 +71,27 @@ impl World {
         for namespace in [MARKET, "team", "other"] {
             api.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await;
         }
-        let (contents, stop) = (SourceContents::default(), CancellationToken::new());
+        let world = Self { api, contents: SourceContents::default(), stop: CancellationToken::new() };
+        world.serve().await;
+        let service = place("apiregistration.k8s.io/v1", "APIService", "", "v1.packages.operators.coreos.com");
+        world.api.until(&service, |service| holds(service, "Available")).await;
+        world
+    }
+
+    /// Starts a package server, as a process that begins would.
+    async fn serve(&self) {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.address().to_string().parse().unwrap();
-        api.server.serve_locally(LocalService { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), address });
-        let cluster = Cluster::Embedded { router: api.server.router(), identity: package_server };
-        let setup =
-            Setup { contents: contents.clone(), global_namespace: MARKET.to_owned(), listener, selector: mainstay_objects::Labels::new() };
-        tokio::spawn({
-            let stop = stop.clone();
-            async move { run(cluster, Env::system(), setup, stop).await.unwrap() }
-        });
-        let service = place("apiregistration.k8s.io/v1", "APIService", "", "v1.packages.operators.coreos.com");
-        api.until(&service, |service| holds(service, "Available")).await;
-        Self { api, contents, stop }
+        self.api.server.serve_locally(LocalService { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), address });
+        let cluster = Cluster::Embedded { router: self.api.server.router(), identity: package_server };
+        let setup = Setup {
+            contents: self.contents.clone(),
+            global_namespace: MARKET.to_owned(),
+            listener,
+            selector: mainstay_objects::Labels::new(),
+        };
+        let stop = self.stop.clone();
+        tokio::spawn(async move { run(cluster, Env::system(), setup, stop).await.unwrap() });
     }
 
     pub async fn source(&self, namespace: &str, name: &str, priority: i64) {
@@ -291,6 +298,36 @@ async fn answers() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the API server does not show the OpenAPI document");
+}
+
+/// OLM0-API-27: a package server that begins again, with another address and another certificate, serves as before; an APIService that is
+/// deleted comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_begins_again() {
+    let mut world = World::start().await;
+    let (web, _a) = catalog('a', "web", "one");
+    world.source(MARKET, "global", 0).await;
+    world.contents.set(MARKET, "global", Some(web));
+    let all = format!("{PATH}/packagemanifests");
+    world.listed(&all, 1).await;
+    let service = place("apiregistration.k8s.io/v1", "APIService", "", "v1.packages.operators.coreos.com");
+    let before = world.api.admin.get(&service).await.unwrap().unwrap();
+    world.stop.cancel();
+    world.stop = CancellationToken::new();
+    world.serve().await;
+    world.api.until(&service, |now| now["spec"]["caBundle"] != before["spec"]["caBundle"] && holds(now, "Available")).await;
+    for round in 0.. {
+        let reply = world.api.send("admin", "GET", &all, &[]).await;
+        if reply.status.is_success() && reply.json()["items"].as_array().unwrap().len() == 1 {
+            break;
+        }
+        assert!(round < 500, "{}", String::from_utf8_lossy(&reply.body));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let none = mainstay_objects::Expect::default();
+    world.api.admin.delete(&service, &none, mainstay_objects::Propagation::Background).await.unwrap();
+    world.api.until(&service, |service| holds(service, "Available")).await;
+    world.end().await;
 }
 
 /// OLM0-API-27: a client that is not the front proxy is refused, whatever its headers say; probes need no identity.

@@ -52,7 +52,9 @@ type Pooled = Client<Connector, Body>;
 /// All processes that this server calls.
 pub struct Remotes {
     cache: Arc<Cache>,
-    local: RwLock<Vec<LocalService>>,
+    local: Vec<LocalService>,
+    /// Local services that came while the server runs.
+    joined: RwLock<Vec<LocalService>>,
     /// Set if webhooks whose pods are simulated are not asked.
     skip_simulated: bool,
     /// Shown to aggregated API servers.
@@ -83,7 +85,7 @@ enum ConnectionKind {
 impl Remotes {
     /// Services are looked up in this cache, unless one is local.
     pub fn new(cache: Arc<Cache>, local: Vec<LocalService>) -> Self {
-        Self { cache, local: RwLock::new(local), skip_simulated: false, front_proxy: OnceLock::new(), clients: Mutex::default() }
+        Self { cache, local, joined: RwLock::default(), skip_simulated: false, front_proxy: OnceLock::new(), clients: Mutex::default() }
     }
 
     /// Sets the certificate that aggregated API servers know us by; the first one holds.
@@ -176,16 +178,15 @@ impl Remotes {
 
     /// The process on this machine that stands for a Service.
     pub fn local(&self, namespace: &str, name: &str) -> Option<LocalService> {
-        let local = self.local.read().unwrap_or_else(PoisonError::into_inner);
-        local.iter().find(|local| local.namespace == namespace && local.name == name).cloned()
+        let joined = self.joined.read().unwrap_or_else(PoisonError::into_inner);
+        self.local.iter().chain(&*joined).find(|local| local.namespace == namespace && local.name == name).cloned()
     }
 
-    /// Has a process on this machine stand for a Service from now on, unless another one does.
+    /// Has a process on this machine stand for a Service from now on, in place of an earlier call's; one that was given at the start stays.
     pub fn serve_locally(&self, service: LocalService) {
-        let mut local = self.local.write().unwrap_or_else(PoisonError::into_inner);
-        if !local.iter().any(|known| known.namespace == service.namespace && known.name == service.name) {
-            local.push(service);
-        }
+        let mut joined = self.joined.write().unwrap_or_else(PoisonError::into_inner);
+        joined.retain(|known| known.namespace != service.namespace || known.name != service.name);
+        joined.push(service);
     }
 
     /// A Service as the cache shows it.
