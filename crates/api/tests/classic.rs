@@ -153,3 +153,53 @@ fn real_versions_are_stored_as_upstream_stores_them() {
     }
     assert!(seen > 100 && lost > 0, "{seen} seen, {lost} changed");
 }
+
+/// OLM0-API-14, OLM0-API-18: objects as they are written by hand and by controllers are valid, and no field of them is lost.
+#[test]
+fn examples_are_kept_whole() {
+    let catalog = r#"
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: team-catalog, namespace: openshift-marketplace, annotations: {olm.catalogImageTemplate: "reg.example/cat/team:v{kube_major_version}.{kube_minor_version}"}}
+spec:
+  sourceType: grpc
+  image: reg.example/cat/team:v1.32
+  displayName: Team Catalog
+  publisher: Team
+  priority: -400
+  secrets: [reg-example-pull]
+  grpcPodConfig:
+    securityContextConfig: restricted
+    nodeSelector: {pool: infra}
+    priorityClassName: system-cluster-critical
+    tolerations: [{key: dedicated, operator: Equal, value: infra, effect: NoSchedule}]
+  updateStrategy: {registryPoll: {interval: 30m}}
+status:
+  connectionState: {address: "team-catalog.openshift-marketplace.svc:50051", lastConnect: "2026-01-01T00:00:00Z", lastObservedState: READY}
+  latestImageRegistryPoll: "2026-01-01T00:00:00Z"
+  registryService: {protocol: grpc, port: "50051", serviceName: team-catalog, serviceNamespace: openshift-marketplace, createdAt: "2026-01-01T00:00:00Z"}
+"#;
+    let subscription = r#"
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: web, namespace: team}
+spec: {name: web, source: team-catalog, sourceNamespace: openshift-marketplace}
+status:
+  lastUpdated: "2026-01-01T00:00:00Z"
+  state: UpgradePending
+  conditions:
+  - {type: CatalogSourcesUnhealthy, status: "False", reason: AllCatalogSourcesHealthy, message: all available catalogsources are healthy, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - {type: BundleUnpacking, status: "True", reason: UnpackingInProgress, lastHeartbeatTime: "2026-01-01T00:00:00Z"}
+"#;
+    let manifests = mainstay_api::classic_manifests().unwrap();
+    for (text, plural) in [(catalog, "catalogsources"), (subscription, "subscriptions")] {
+        let manifest = manifests.iter().find(|manifest| manifest.file.ends_with(&format!("_{plural}.yaml"))).unwrap();
+        let schema = &manifest.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let schema = mainstay_schema::Schema::from_json(schema).unwrap();
+        let object = mainstay_yaml::parse(text).unwrap();
+        let mut stored = object.clone();
+        assert!(mainstay_schema::prune::prune(&schema, &mut stored).is_empty(), "{plural}");
+        let errors = mainstay_schema::validate::validate(&schema, &stored, &mainstay_schema::field::Path::root());
+        assert!(stored == object && errors.is_empty(), "{plural}: {errors:?}");
+    }
+}

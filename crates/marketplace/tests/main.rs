@@ -128,6 +128,31 @@ async fn default_catalogs_are_kept() {
         world.image(name, ending).await;
     }
 
+    // The ClusterOperator, whose kind comes late, tells the release whose catalogs there are.
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let operators = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusteroperators.config.openshift.io"},
+        "spec": {
+            "group": "config.openshift.io", "scope": "Cluster",
+            "names": {"kind": "ClusterOperator", "plural": "clusteroperators", "singular": "clusteroperator"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}],
+        },
+    });
+    world.apply(&operators).await;
+    let operators = place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "clusteroperators.config.openshift.io");
+    world
+        .until(&operators, |crd| {
+            crd["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(|each| each["type"] == "Established"))
+        })
+        .await;
+    let reported = |operator: &Value| {
+        let conditions = operator["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let available = conditions.iter().any(|each| each["type"] == "Available" && each["status"] == "True");
+        available && operator["status"]["versions"] == json!([{"name": "operator", "version": "4.19.44"}])
+    };
+    world.until(&place("config.openshift.io/v1", "ClusterOperator", "", "marketplace"), reported).await;
+
     // A user takes one of the names over; then all defaults are disabled.
     let mut change = json!({"spec": {"sources": [{"name": "community-operators", "disabled": true}, {"name": "mine", "disabled": true}]}});
     world.admin.patch(&hub(), "", &Patch::Merge(change.clone())).await.unwrap();
@@ -163,5 +188,51 @@ async fn none_is_made_where_all_are_disabled() {
     for name in ["redhat-operators", "certified-operators", "community-operators"] {
         assert!(world.admin.get(&source(name)).await.unwrap().is_none(), "{name}");
     }
+    world.end().await;
+}
+
+/// OLM0-HUB-05, OLM0-HUB-07: a default catalog that the cluster refuses keeps no other one from being made, and the status says why; it is made
+/// once the refusal is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_refused_catalog_delays_no_other() {
+    let world = World::start(operator_hub(true)).await;
+    world.until(&hub(), |hub| hub["status"]["sources"].is_array()).await;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "no-certified"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": ["operators.coreos.com"], "apiVersions": ["v1alpha1"], "operations": ["CREATE"], "resources": ["catalogsources"]}]},
+            "validations": [{"expression": "object.metadata.name != 'certified-operators'", "message": "not here"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "no-certified"},
+        "spec": {"policyName": "no-certified", "validationActions": ["Deny"]},
+    });
+    world.apply(&policy).await;
+    world.apply(&binding).await;
+    // The policy holds as soon as it refuses this.
+    let probe = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"name": "certified-operators", "namespace": "default"}, "spec": {"sourceType": "grpc"}});
+    while world.admin.create(&probe).await.is_ok() {
+        let place = ObjectRef { namespace: "default".to_owned(), ..source("certified-operators") };
+        world.admin.delete(&place, &Expect::default(), Propagation::Background).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.admin.patch(&hub(), "", &Patch::Merge(json!({"spec": {"disableAllDefaultSources": false}}))).await.unwrap();
+    let of = |hub: &Value, name: &str| {
+        let sources = hub["status"]["sources"].as_array().cloned().unwrap_or_default();
+        sources.into_iter().find(|one| one["name"] == name).unwrap_or_default()
+    };
+    let refused = world.until(&hub(), |hub| of(hub, "certified-operators")["status"] == "Error").await;
+    assert!(of(&refused, "certified-operators")["message"].as_str().unwrap().contains("not here"), "{refused:#}");
+    for name in ["redhat-operators", "community-operators"] {
+        world.image(name, ":v4.18").await;
+        assert_eq!(of(&refused, name), json!({"name": name, "disabled": false, "status": "Success"}));
+    }
+    let binding = place("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", "no-certified");
+    world.admin.delete(&binding, &Expect::default(), Propagation::Background).await.unwrap();
+    world.image("certified-operators", ":v4.18").await;
+    world.until(&hub(), |hub| of(hub, "certified-operators")["status"] == "Success").await;
     world.end().await;
 }
