@@ -110,7 +110,7 @@ pub enum WriteError {
         problem: String,
     },
     /// The server does not serve the kind.
-    #[error("the kind of {object} is not to be had")]
+    #[error("the kind of {object} is unavailable")]
     Kind {
         /// The object.
         object: Box<ObjectRef>,

@@ -115,9 +115,26 @@ impl<'a> PlannedStep<'a> {
         matches!(self.status, "Created" | "Present")
     }
 
+    /// The group and version of the object. Of kinds with a treatment of their own only the kind's name counts (OLM0-BUNDLE-06): authors misspell
+    /// the group, and other groups have kinds of these names.
+    pub fn group_version(&self) -> (&str, &str) {
+        match self.kind {
+            "ClusterServiceVersion" | "Subscription" => ("operators.coreos.com", "v1alpha1"),
+            "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
+            "BundleSecret" | "Secret" | "ServiceAccount" | "Service" | "ConfigMap" => ("", "v1"),
+            _ => (self.group, self.version),
+        }
+    }
+
+    /// The kind of the object.
+    pub fn object_kind(&self) -> &str {
+        if self.kind == "BundleSecret" { "Secret" } else { self.kind }
+    }
+
     /// The apiVersion of the object.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        let (group, version) = self.group_version();
+        if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
     }
 }
 
@@ -166,7 +183,7 @@ pub fn object(step: &PlannedStep<'_>, manifest: &str, scene: &Scene<'_>) -> Resu
     };
     // Roles and accounts of a CSV carry neither.
     object["apiVersion"] = json!(step.api_version());
-    object["kind"] = json!(if step.kind == "BundleSecret" { "Secret" } else { step.kind });
+    object["kind"] = json!(step.object_kind());
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }

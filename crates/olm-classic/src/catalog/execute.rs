@@ -139,6 +139,7 @@ impl<'a> Execution<'a> {
             Treatment::Unsupported => Err(StepFailure::Unsupported),
             Treatment::PullSecret if step.manifest.is_empty() => self.pull_secret(step, writer).await,
             Treatment::Crd => {
+                self.is_namespaced(step).await?;
                 let manifest = self.manifest(step).await?;
                 let scene = Scene { plan: "", namespace: &self.namespace, csv_uid: None, namespaced: false };
                 let wanted = step::object(step, &manifest, &scene)?;
@@ -241,23 +242,20 @@ impl<'a> Execution<'a> {
         steps.map_err(|error: StepError| failed(error.to_string()))
     }
 
+    /// Returns whether objects of a step's kind live in namespaces; an error if the server does not serve the kind.
     async fn is_namespaced(&self, step: &PlannedStep<'_>) -> Result<bool, StepFailure> {
-        let kind = if step.kind == "BundleSecret" { "Secret" } else { step.kind };
-        let gvk = kube::api::GroupVersionKind::gvk(step.group, step.version, kind);
+        let ((group, version), kind) = (step.group_version(), step.object_kind());
+        let gvk = kube::api::GroupVersionKind::gvk(group, version, kind);
         match self.parts.kinds.served(&gvk).await {
             Ok(served) => Ok(served.namespaced),
             Err(KindError::NotServed { .. }) => Err(StepFailure::NotServed {
                 kind: kind.to_owned(),
                 name: step.name.to_owned(),
-                gvk: format!("{}/{}, Kind={kind}", step.group, step.version),
+                gvk: format!("{}, Kind={kind}", step.api_version()),
             }),
             Err(source) => {
-                let place = ObjectRef {
-                    api_version: step.api_version(),
-                    kind: kind.to_owned(),
-                    namespace: String::new(),
-                    name: step.name.to_owned(),
-                };
+                let (api_version, namespace) = (step.api_version(), String::new());
+                let place = ObjectRef { api_version, kind: kind.to_owned(), namespace, name: step.name.to_owned() };
                 Err(WriteError::Kind { object: Box::new(place), source }.into())
             }
         }

@@ -34,6 +34,8 @@ const WORKERS: usize = 4;
 const RESYNC: Duration = Duration::from_secs(900);
 /// The time after which a lagging copy is looked at again.
 const LAG: Duration = Duration::from_millis(20);
+/// The time after which a copy that does not show what was made is trusted nevertheless.
+const LONGEST_LAG: Duration = Duration::from_secs(5);
 /// Annotations of an OperatorGroup about unpacking (OLM0-API-23).
 const UNPACK_TIMEOUT: &str = "operatorframework.io/bundle-unpack-timeout";
 const UNPACK_RETRY: &str = "operatorframework.io/bundle-unpack-min-retry-interval";
@@ -59,8 +61,10 @@ pub struct Controller {
     bundles: Bundles,
     /// The last verdict of each namespace, and the facts that it rests on.
     verdicts: Mutex<HashMap<String, (String, Arc<Verdict>)>>,
-    /// Versions that were written and that the copies may not show yet.
+    /// Versions of Subscriptions that were written and that the copies may not show yet.
     written: Mutex<HashMap<Key, u64>>,
+    /// InstallPlans that were made and that the copies may not show yet, with the time.
+    made: Mutex<HashMap<Key, Instant>>,
 }
 
 impl Controller {
@@ -69,7 +73,7 @@ impl Controller {
         let queue: Queue<Key> = Queue::default();
         let woken = queue.clone();
         let bundles = Bundles::new(move |namespace| woken.add(Key::new("", namespace)));
-        Arc::new(Self { parts, queue, bundles, verdicts: Mutex::default(), written: Mutex::default() })
+        Arc::new(Self { parts, queue, bundles, verdicts: Mutex::default(), written: Mutex::default(), made: Mutex::default() })
     }
 
     /// Wakes a namespace.
@@ -132,6 +136,9 @@ impl Controller {
             return Ok(Outcome::After(LAG));
         }
         let plans = self.values(namespace, &self.parts.caches.plans)?;
+        if self.lacks_plan(namespace, &plans) {
+            return Ok(Outcome::After(LAG));
+        }
         self.collect(namespace, &plans).await?;
         let living = |one: &Value| one["metadata"]["deletionTimestamp"].is_null();
         let subscriptions: Vec<Value> = subscriptions.into_iter().filter(living).collect();
@@ -298,6 +305,21 @@ impl Controller {
         if let (Some(version), Ok(place)) = (version, ObjectRef::of(object)) {
             self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::new(place.namespace, place.name), version);
         }
+    }
+
+    /// Notes an InstallPlan that was made.
+    fn note_plan(&self, plan: &Value) {
+        if let Ok(place) = ObjectRef::of(plan) {
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::new(place.namespace, place.name), Instant::now());
+        }
+    }
+
+    /// Returns whether an InstallPlan that was made is not among the copies yet. One that stays away was deleted in the meantime.
+    fn lacks_plan(&self, namespace: &str, plans: &[Value]) -> bool {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = |name: &str| plans.iter().any(|plan| plan["metadata"]["name"] == *name);
+        made.retain(|key, at| at.elapsed() < LONGEST_LAG && (key.namespace != namespace || !shown(&key.name)));
+        made.keys().any(|key| key.namespace == namespace)
     }
 
     /// Returns whether a copy is older than what was written: a decision on it would be made twice.

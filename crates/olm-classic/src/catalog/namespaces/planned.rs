@@ -155,10 +155,15 @@ impl Controller {
         }
         let known = subscriptions.iter().filter_map(|one| one["status"]["installPlanGeneration"].as_i64());
         let referred = known.max().unwrap_or_default();
+        // A plan that was made before a crash, or that a lagging copy of a Subscription does not refer to yet.
+        let moving = |one: &&Value| unpacking.updated.iter().any(|(name, _)| one["metadata"]["name"] == **name);
+        let owners: Vec<&Value> = subscriptions.iter().filter(moving).map(|one| &one["metadata"]["uid"]).collect();
         let left = plans.iter().find(|plan| {
+            let owned = plan["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
             install_plan::is_generated(plan)
                 && install_plan::generation(plan) > referred
-                && !install_plan::is_done(plan)
+                && plan["status"]["phase"] != "Failed"
+                && owners.iter().all(|uid| owned.iter().any(|owner| owner["uid"] == **uid))
                 && plan["spec"]["clusterServiceVersionNames"] == serde_json::json!(unpacking.content.csvs())
         });
         let created = match left {
@@ -166,7 +171,9 @@ impl Controller {
             None => {
                 let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default().max(referred);
                 let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
-                self.parts.writer.create(&wanted).await?
+                let created = self.parts.writer.create(&wanted).await?;
+                self.note_plan(&created);
+                created
             }
         };
         if install_plan::has_content(&created) {
