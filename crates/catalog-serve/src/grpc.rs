@@ -1,6 +1,7 @@
 //! `api.Registry` by gRPC (CATLG-36 to CATLG-44), with health and reflection, as every catalog of OLM serves it.
 
 mod bundle;
+mod client;
 mod csv;
 mod go_json;
 mod health;
@@ -9,6 +10,7 @@ mod server;
 
 pub use bundle::csv_json;
 pub(crate) use bundle::whole;
+pub use client::{FetchError, RemoteRegistry};
 pub use registry::Registry;
 pub use server::{Listener, Options, serve_registry};
 

@@ -19,6 +19,7 @@ mod images;
 mod metrics;
 mod namespaces;
 mod plans;
+mod remote;
 mod snapshot;
 mod sources;
 

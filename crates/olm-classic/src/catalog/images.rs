@@ -31,11 +31,11 @@ pub struct ImageFailure {
 }
 
 impl ImageFailure {
-    fn of(error: &dyn std::error::Error) -> Self {
+    pub(super) fn of(error: &dyn std::error::Error) -> Self {
         Self { message: chain(error), is_content: false }
     }
 
-    fn content(error: &dyn std::error::Error) -> Self {
+    pub(super) fn content(error: &dyn std::error::Error) -> Self {
         Self { message: chain(error), is_content: true }
     }
 }

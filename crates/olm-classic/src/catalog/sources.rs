@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use mainstay_apply::{EventKind, WriteError};
 use mainstay_catalog_serve::ServeError;
 use mainstay_catalog_store::StoredCatalog;
@@ -19,12 +19,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::images::ImageFailure;
 use super::namespaces::Controller as Namespaces;
-use super::{Parts, configmap};
+use super::{Parts, configmap, remote};
 
 /// CatalogSources that are reconciled at a time.
 const WORKERS: usize = 4;
 /// The longest time of a pull, including unpacking and indexing.
 const PULL: Duration = Duration::from_secs(1_800);
+/// The interval at which a registry server is asked whether it answers.
+const CHECK: Duration = Duration::from_secs(15);
+/// The interval at which a registry server is asked for all that it lists.
+const REFETCH: SignedDuration = SignedDuration::from_mins(5);
 /// Interval at which content that no source has is removed.
 const COLLECT: Duration = Duration::from_secs(600);
 
@@ -131,15 +135,7 @@ impl Sources {
         let live = object_of(&object, key)?;
         match &request {
             Request::ConfigMap(name) => self.config_map(key, &live, &source, &request, config_maps, name).await,
-            Request::Address(address) => {
-                // A registry server of the cluster cannot be reached from here unless it says otherwise.
-                let problem = format!("registry servers by address are not supported yet: {address}");
-                self.hide(key);
-                let found =
-                    Found::Connected { state: Connection::TransientFailure, problem: Some(&problem), polled: false, config_map: None };
-                self.report(&live, &source, Some(&request), &found).await?;
-                Ok(Outcome::Blocked)
-            }
+            Request::Address(address) => self.address(key, &live, &source, &request, address).await,
             Request::Image { reference, secrets } => self.image(key, &live, &source, &request, (reference, secrets)).await,
         }
     }
@@ -201,6 +197,45 @@ impl Sources {
                     let found = connected(Connection::TransientFailure, Some(&failure.message), false);
                     self.report(live, source, Some(request), &found).await?;
                 }
+                Ok(Outcome::Retry)
+            }
+        }
+    }
+
+    /// Keeps the content of a registry server: it is asked regularly whether it answers, and now and then for all that it lists.
+    async fn address(&self, key: &Key, live: &Value, source: &Value, request: &Request, address: &str) -> Result<Outcome, SourceError> {
+        let now = self.parts.env.now();
+        let held = self.states().get(key).map(|state| (state.held.clone(), state.catalog.clone()));
+        let fresh = held.filter(|(held, _)| held.request == *request && meta(source, "uid").as_deref() == Some(&held.uid));
+        let whole = fresh.as_ref().is_none_or(|(held, _)| now.duration_since(held.polled) >= REFETCH);
+        let (store, of) = (self.parts.store.clone(), address.to_owned());
+        let job = format!("{key} {address} {whole}");
+        let current = fresh.as_ref().map(|(_, catalog)| catalog.clone());
+        let fetch = move || async move { remote::fetch(&of, &store, current.filter(|_| !whole)).await };
+        let connected = |state, problem| Found::Connected { state, problem, polled: false, config_map: None };
+        match self.pulls.ask(&job, address, key, fetch).await {
+            Asked::Running(_) if fresh.is_some() => Ok(Outcome::Done),
+            Asked::Running(_) => {
+                self.hide(key);
+                self.report(live, source, Some(request), &connected(Connection::Connecting, None)).await?;
+                Ok(Outcome::Done)
+            }
+            Asked::Ended(Ok(catalog)) => {
+                let polled = fresh.filter(|_| !whole).map_or(now, |(held, _)| held.polled);
+                match self.show(key, source, request, catalog, polled).await {
+                    Ok(()) => self.report(live, source, Some(request), &connected(Connection::Ready, None)).await?,
+                    Err(error) => {
+                        self.hide(key);
+                        let problem = chain(&error);
+                        self.report(live, source, Some(request), &connected(Connection::TransientFailure, Some(&problem))).await?;
+                    }
+                }
+                Ok(Outcome::After(CHECK))
+            }
+            Asked::Ended(Err(failure)) => {
+                self.hide(key);
+                let found = connected(Connection::TransientFailure, Some(&failure.message));
+                self.report(live, source, Some(request), &found).await?;
                 Ok(Outcome::Retry)
             }
         }

@@ -80,7 +80,7 @@ impl Bench {
         self.run(|_| {});
     }
 
-    /// No one answers at the registry's address any more.
+    /// No registry answers at its address any more.
     pub fn registry_goes_down(&self) {
         self.registry_stop.cancel();
     }

@@ -95,6 +95,7 @@ async fn a_restart_keeps_what_is_installed() {
     bench.phase("work", "widgets.v1.0.0", "Succeeded").await;
     let before = bench.until(&subscription, |one| one["status"]["state"] == "AtLatestKnown").await;
     bench.restart().await;
+    bench.ready(&source).await;
     let second = bench.other_bundle("gadgets", "1.0.0").await;
     let other = bench.catalog("openshift-marketplace", "other", &package("gadgets", &[("1.0.0", &second)])).await;
     bench.ready(&other).await;
@@ -103,5 +104,53 @@ async fn a_restart_keeps_what_is_installed() {
     let after = bench.get(&subscription).await.unwrap();
     assert_eq!(after["status"]["installedCSV"], before["status"]["installedCSV"]);
     assert!(condition(&after, "ResolutionFailed").is_null(), "{after:#}");
+    // Without its registry a source that was loaded keeps its content.
+    bench.registry_goes_down();
+    let polled = json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "10s"}}}});
+    bench.admin.patch(&source, "", &mainstay_objects::Patch::Merge(polled)).await.unwrap();
+    let told = bench.until(&source, |one| one["status"]["reason"] == "RegistryServerError").await;
+    assert_eq!(told["status"]["connectionState"]["lastObservedState"], "READY");
     bench.close().await;
+}
+
+/// OLM0-CAT-03, OLM0-CAT-18, OLM0-CAT-19: a registry server by address is asked for its content; while it does not answer, the source has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_server_by_address() {
+    use mainstay_catalog_serve::grpc::{Listener, Options, serve_registry};
+    let bench = Bench::start().await;
+    let image = bench.bundle("1.0.0", &Content::default()).await;
+    let mut blobs = package("widgets", &[("1.0.0", &image)]);
+    blobs.push(json!({"schema": "olm.deprecations", "package": "widgets", "entries": [{"reference": {"schema": "olm.package"}, "message": "widgets end"}]}));
+    let lines: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let store = mainstay_catalog_store::CatalogStore::open(folder.path()).unwrap();
+    let digest = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
+    let source_of = mainstay_catalog::MemorySource::of("catalog.json", lines.into_bytes());
+    let catalog = store.put(&digest, &source_of, &mainstay_catalog::Limits::default()).unwrap();
+    let (stop, address) = serve(&catalog, "127.0.0.1:0").await;
+    bench.apply(source("far", json!({"sourceType": "grpc", "address": address}))).await;
+    let place = own("v1alpha1", "CatalogSource", "openshift-marketplace", "far");
+    let ready = bench.ready(&place).await;
+    assert_eq!((&ready["status"]["connectionState"]["address"], &ready["status"]["registryService"]["protocol"]), (&json!(address), &json!("grpc")));
+    assert!(ready["status"]["registryService"]["serviceName"].is_null());
+    bench.group("work", json!({})).await;
+    let subscription = bench.subscribe("work", "widgets", json!({"source": "far"})).await;
+    bench.plan_of(&subscription, "Complete").await;
+    let told = bench.told(&subscription, "PackageDeprecated").await;
+    assert_eq!(told["message"], "widgets end");
+    stop.cancel();
+    let lost = bench.until(&place, |one| one["status"]["connectionState"]["lastObservedState"] == "TRANSIENT_FAILURE").await;
+    assert!(lost["status"]["message"].as_str().unwrap().starts_with(&format!("no connection to {address}")), "{lost:#}");
+    let (_stop, _) = serve(&catalog, &address).await;
+    bench.ready(&place).await;
+    bench.close().await;
+
+    async fn serve(catalog: &mainstay_catalog_store::StoredCatalog, at: &str) -> (tokio_util::sync::CancellationToken, String) {
+        let listener = Listener::bind(at.parse().unwrap()).await.unwrap();
+        let address = listener.address().to_string();
+        let stop = tokio_util::sync::CancellationToken::new();
+        let options = Options { drain: std::time::Duration::ZERO };
+        tokio::spawn(serve_registry(catalog.clone(), listener, options, stop.clone()));
+        (stop, address)
+    }
 }
