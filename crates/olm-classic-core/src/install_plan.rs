@@ -121,6 +121,38 @@ pub fn is_generated(plan: &Value) -> bool {
     owners.into_iter().flatten().any(|owner| owner["kind"] == "Subscription")
 }
 
+/// Returns whether a person wrote the plan and it has no content yet.
+pub fn is_request(plan: &Value) -> bool {
+    let phase = plan["status"]["phase"].as_str().unwrap_or_default();
+    !is_generated(plan) && (phase.is_empty() || phase == "Planning")
+}
+
+/// The status of a written plan whose bundles are being unpacked; `problem` says what went wrong so far.
+pub fn planning(lookups: &[BundleLookup], problem: Option<&str>, now: Timestamp) -> Value {
+    let message = problem.unwrap_or("unpack job not completed");
+    let pending = json!([{
+        "type": "BundleLookupPending", "status": "True", "reason": "JobIncomplete", "message": message,
+        "lastTransitionTime": time(now), "lastUpdateTime": time(now),
+    }]);
+    let lookup = |lookup: &BundleLookup| {
+        let mut value = lookup_value(lookup);
+        value["conditions"] = pending.clone();
+        value
+    };
+    json!({"phase": "Planning", "catalogSources": [], "bundleLookups": lookups.iter().map(lookup).collect::<Vec<_>>()})
+}
+
+/// The status of a written plan that cannot be resolved.
+pub fn refused(reason: &str, message: &str, now: Timestamp) -> Value {
+    json!({
+        "phase": "Failed", "catalogSources": [], "message": message,
+        "conditions": [{
+            "type": "Resolved", "status": "False", "reason": reason, "message": message, "lastUpdateTime": time(now),
+            "lastTransitionTime": time(now),
+        }],
+    })
+}
+
 /// The account of an OperatorGroup, or why it is not known which (OLM0-IP-09).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {

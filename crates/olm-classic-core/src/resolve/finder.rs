@@ -73,6 +73,12 @@ impl<'a> Finder<'a> {
         &self.sources[at.source].key
     }
 
+    /// The catalogs, in their order.
+    pub(super) fn catalogs(&self) -> Vec<SourceKey> {
+        let order = self.preferred(None, "");
+        order.into_iter().map(|source| self.sources[source].key.clone()).filter(|key| !key.is_existing()).collect()
+    }
+
     /// The scope that a key names; the empty key names every source.
     pub(super) fn scope(&self, key: &SourceKey) -> Scope {
         if key.is_empty() {

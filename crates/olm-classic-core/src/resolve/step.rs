@@ -101,6 +101,16 @@ fn owns(subscription: &Subscription, bundle: &Resolved) -> bool {
 }
 
 impl ResolvedSteps {
+    /// The content of bundles, without Subscriptions for them.
+    pub(super) fn of_bundles(snapshot: &Snapshot, bundles: impl Iterator<Item = Resolved>) -> Result<Self, ResolveError> {
+        let mut found = Self::default();
+        for bundle in bundles {
+            found.content(snapshot, &bundle)?;
+        }
+        found.steps = steps::ordered(found.steps);
+        Ok(found)
+    }
+
     /// Adds the steps of a bundle, or its lookup.
     fn content(&mut self, snapshot: &Snapshot, bundle: &Resolved) -> Result<(), ResolveError> {
         if let Some(inline) = &bundle.inline {

@@ -11,7 +11,7 @@ use crate::properties::Property;
 use crate::source::SourceKey;
 
 use super::channel;
-use super::entry::{Deprecations, Inline};
+use super::entry::{Deprecations, Entry, Inline};
 use super::error::{Problem, ResolveError};
 use super::finder::{EntryRef, Finder, Scope};
 use super::snapshot::{Snapshot, Subscription};
@@ -43,6 +43,26 @@ pub struct Resolved {
     pub inline: Option<Arc<Inline>>,
     /// What its catalog deprecates of it.
     pub deprecations: Deprecations,
+}
+
+impl Resolved {
+    /// The bundle of an entry, which replaces what its catalog says.
+    pub(super) fn of(entry: &Entry, catalog: &SourceKey) -> Self {
+        Self {
+            name: entry.name.clone(),
+            version: entry.version.clone(),
+            package: entry.package.clone(),
+            channel: entry.channel.clone(),
+            default_channel: entry.default_channel,
+            catalog: catalog.clone(),
+            replaces: entry.replaces.clone(),
+            starting_csv: String::new(),
+            properties: entry.properties.clone(),
+            bundle_path: entry.bundle_path.clone(),
+            inline: entry.inline.clone(),
+            deprecations: entry.deprecations.clone(),
+        }
+    }
 }
 
 /// Finds the bundles to install in a namespace, in the order of their identifiers; installed ones are not among them.
@@ -102,20 +122,12 @@ fn only(finder: &Finder<'_>, bundle: &Bundle) -> Result<EntryRef, usize> {
 
 fn resolution(finder: &Finder<'_>, at: EntryRef, bundle: &Bundle, starting: &BTreeSet<&str>) -> Resolved {
     let entry = finder.entry(at);
-    Resolved {
-        name: entry.name.clone(),
-        version: entry.version.clone(),
-        package: entry.package.clone(),
-        channel: entry.channel.clone(),
-        default_channel: entry.default_channel,
-        catalog: finder.key(at).clone(),
-        replaces: if bundle.replaces.is_empty() { entry.replaces.clone() } else { bundle.replaces.clone() },
-        starting_csv: starting.get(entry.name.as_str()).map_or_else(String::new, |name| (*name).to_owned()),
-        properties: entry.properties.clone(),
-        bundle_path: entry.bundle_path.clone(),
-        inline: entry.inline.clone(),
-        deprecations: entry.deprecations.clone(),
+    let mut resolved = Resolved::of(entry, finder.key(at));
+    if !bundle.replaces.is_empty() {
+        resolved.replaces.clone_from(&bundle.replaces);
     }
+    resolved.starting_csv = starting.get(entry.name.as_str()).map_or_else(String::new, |name| (*name).to_owned());
+    resolved
 }
 
 /// The criterion of a Subscription after which no bundle was left.

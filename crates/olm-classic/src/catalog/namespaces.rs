@@ -8,6 +8,7 @@
 //! ```
 
 mod planned;
+mod requested;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -140,11 +141,12 @@ impl Controller {
             return Ok(Outcome::After(LAG));
         }
         self.collect(namespace, &plans).await?;
+        let written = self.fill(namespace, &plans).await?;
         let living = |one: &Value| one["metadata"]["deletionTimestamp"].is_null();
         let subscriptions: Vec<Value> = subscriptions.into_iter().filter(living).collect();
         if subscriptions.is_empty() {
             self.verdicts().remove(namespace);
-            return Ok(Outcome::Done);
+            return Ok(written.unwrap_or(Outcome::Done));
         }
         let visible = snapshot::visible(&self.parts, namespace);
         if self.observe(namespace, &subscriptions, &plans, &visible).await? {
@@ -152,7 +154,7 @@ impl Controller {
             return Ok(Outcome::Done);
         }
         if subscriptions.iter().all(|one| is_pending(&one["status"])) {
-            return Ok(Outcome::After(RESYNC));
+            return Ok(written.unwrap_or(Outcome::After(RESYNC)));
         }
         let is_read = |catalog: &VisibleCatalog| self.parts.contents.get(&catalog.namespace, &catalog.name).is_some();
         if visible.iter().any(|catalog| catalog.healthy && !is_read(catalog)) {
@@ -161,7 +163,8 @@ impl Controller {
         }
         let verdict = self.verdict(namespace, &subscriptions).await?;
         self.refuse(namespace, &subscriptions, &verdict).await?;
-        self.carry_out(namespace, &subscriptions, &plans, &verdict).await
+        let carried = self.carry_out(namespace, &subscriptions, &plans, &verdict).await?;
+        Ok(written.unwrap_or(carried))
     }
 
     /// Writes the statuses as the cluster shows them; true if any differed.

@@ -199,3 +199,33 @@ async fn old_plans_are_forgotten() {
     assert_eq!(left, [4, 5, 6, 7, 8]);
     bench.close().await;
 }
+
+/// OLM0-IP-19, OLM0-IP-06: a plan that a person writes is resolved, waits for its approval, and makes no Subscription; one that names what no
+/// catalog has fails and says which were asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_written_plan_is_resolved() {
+    let bench = bench_with_widgets(&Content::default()).await;
+    bench.group("work", json!({})).await;
+    let written = |name: &str, csv: &str| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": name, "namespace": "work"},
+            "spec": {"clusterServiceVersionNames": [csv], "approval": "Manual", "approved": false}})
+    };
+    bench.apply(written("mine", "widgets.v1.0.0")).await;
+    let place = own("v1alpha1", "InstallPlan", "work", "mine");
+    let waiting = bench.until(&place, |plan| plan["status"]["phase"] == "RequiresApproval").await;
+    assert_eq!(waiting["status"]["plan"][0]["resource"]["kind"], "ClusterServiceVersion");
+    bench.admin.patch(&place, "", &Patch::Merge(json!({"spec": {"approved": true}}))).await.unwrap();
+    bench.until(&place, |plan| plan["status"]["phase"] == "Complete").await;
+    assert!(bench.get(&own("v1alpha1", "ClusterServiceVersion", "work", "widgets.v1.0.0")).await.is_some());
+    let kind = kube::api::GroupVersionKind::gvk("operators.coreos.com", "v1alpha1", "Subscription");
+    assert!(bench.admin.list(&kind, 10).await.unwrap().is_empty());
+    bench.apply(written("wrong", "widgets.v9.9.9")).await;
+    let failed = bench.until(&own("v1alpha1", "InstallPlan", "work", "wrong"), |plan| plan["status"]["phase"] == "Failed").await;
+    let resolved = condition(&failed, "Resolved");
+    assert_eq!((&resolved["status"], &resolved["reason"]), (&json!("False"), &json!("DependenciesConflict")));
+    assert_eq!(
+        resolved["message"],
+        "clusterserviceversion widgets.v9.9.9 is in none of the catalogs that were asked: openshift-marketplace/test"
+    );
+    bench.close().await;
+}

@@ -42,7 +42,7 @@ enum Wait {
 
 /// Why the content of a bundle is no plan.
 #[derive(Debug, thiserror::Error)]
-enum ContentError {
+pub(super) enum ContentError {
     #[error("failed to turn bundle into steps: {0}")]
     Steps(#[from] StepError),
     #[error("failed to load bundle properties: {0}")]
@@ -133,7 +133,7 @@ impl Controller {
     }
 
     /// The steps of an unpacked bundle, with references in place of manifests.
-    fn steps_of(namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
+    pub(super) fn steps_of(namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
         let properties = properties::read(&lookup.properties)?;
         let content =
             BundleContent { name: &lookup.identifier, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
