@@ -7,6 +7,7 @@ mod backup;
 mod bad_input;
 mod catalogs;
 mod choices;
+mod classic;
 mod crash;
 mod durability;
 mod ending;

@@ -188,9 +188,8 @@ fn deprecations(package: &api::Package, bundles: &[api::Bundle]) -> Option<Value
         deprecation.as_ref().map(|deprecation| json!({"reference": reference, "message": deprecation.message}))
     };
     let own = entry(json!({"schema": "olm.package"}), &package.deprecation);
-    let channels = package.channels.iter().filter_map(|channel| {
-        entry(json!({"schema": "olm.channel", "name": channel.name}), &channel.deprecation)
-    });
+    let channels =
+        package.channels.iter().filter_map(|channel| entry(json!({"schema": "olm.channel", "name": channel.name}), &channel.deprecation));
     let mut named = BTreeSet::new();
     let of_bundles = bundles
         .iter()

@@ -131,7 +131,10 @@ async fn a_registry_server_by_address() {
     bench.apply(source("far", json!({"sourceType": "grpc", "address": address}))).await;
     let place = own("v1alpha1", "CatalogSource", "openshift-marketplace", "far");
     let ready = bench.ready(&place).await;
-    assert_eq!((&ready["status"]["connectionState"]["address"], &ready["status"]["registryService"]["protocol"]), (&json!(address), &json!("grpc")));
+    assert_eq!(
+        (&ready["status"]["connectionState"]["address"], &ready["status"]["registryService"]["protocol"]),
+        (&json!(address), &json!("grpc"))
+    );
     assert!(ready["status"]["registryService"]["serviceName"].is_null());
     bench.group("work", json!({})).await;
     let subscription = bench.subscribe("work", "widgets", json!({"source": "far"})).await;
