@@ -40,7 +40,7 @@ impl Member {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let (csv, problem) = match Csv::parse(object) {
-            Ok(csv) => (csv, None),
+            Ok(csv) => (slim(csv), None),
             Err(problem) => (named(object), Some(Arc::new(problem))),
         };
         let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
@@ -111,6 +111,20 @@ impl Member {
 /// Returns whether an object's metadata is that of a copy.
 pub fn is_copied(namespace: &str, has_label: bool, group_namespace: Option<&str>) -> bool {
     has_label || group_namespace.is_some_and(|group| group != namespace)
+}
+
+/// A CSV with the parts of its object that decisions rest on: descriptions, icons and examples are most of it.
+fn slim(mut csv: Csv) -> Csv {
+    let spec = &mut csv.object["spec"];
+    let mut kept = serde_json::json!({"install": {"strategy": spec["install"]["strategy"].take()}});
+    for field in ["apiservicedefinitions", "nativeAPIs", "cleanup"] {
+        if let Some(value) = spec.get_mut(field) {
+            kept[field] = value.take();
+        }
+    }
+    csv.object = serde_json::json!({"apiVersion": csv.object["apiVersion"].take(), "kind": csv.object["kind"].take(), "spec": kept});
+    csv.related_images = Vec::new();
+    csv
 }
 
 /// A CSV of which only the metadata can be read.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::health::{self, Health};
 use super::install::{self, InstallError};
 use super::{
-    Facts, GROUP, GROUP_NAMESPACE, Group, Phase, Reason, TARGETS, Transition, api_labels, replace, requirements, resources, webhook_rules,
+    Facts, GROUP, GROUP_NAMESPACE, Group, Member, Phase, Reason, TARGETS, Transition, api_labels, replace, requirements, resources, webhook_rules,
 };
 use crate::condition;
 use crate::deployments::Authority;
@@ -21,7 +21,9 @@ use crate::install_modes::{InstallModes, Unsupported};
 const INSTALL_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// The time before an installation that failed is tried again.
 const RETRY_INSTALL: SignedDuration = SignedDuration::from_secs(5);
-/// The interval at which requirements are looked for that no watch reports.
+/// The interval at which the server's version is asked for, while it is too old.
+const ASK_VERSION: Duration = Duration::from_secs(300);
+/// The interval at which APIs are looked for that no watch reports.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// One step.
@@ -235,7 +237,7 @@ fn pending(facts: &Facts<'_>) -> Plan {
     let with = |plan: Plan| Plan { requirements: Some(statuses.clone()), wake: wake.clone(), ..plan };
     if !met {
         let plan = Plan::pending(Reason::RequirementsNotMet, "one or more requirements couldn't be found");
-        return with(Plan { again: Some(LOOK_AGAIN), ..plan });
+        return with(Plan { again: unwatched(csv), ..plan });
     }
     if let Err(error) = webhook_rules::check(&csv.csv.webhooks) {
         return with(Plan::failed(Reason::InvalidWebhookDescription, error.to_string()));
@@ -254,6 +256,15 @@ fn pending(facts: &Facts<'_>) -> Plan {
         return with(Plan::default());
     }
     with(Plan::to(Phase::InstallReady, Reason::AllRequirementsMet, "all requirements found, attempting install"))
+}
+
+/// The time after which requirements that no watch reports are asked for again.
+fn unwatched(csv: &Member) -> Option<Duration> {
+    let has_native = csv.csv.object["spec"]["nativeAPIs"].as_array().is_some_and(|all| !all.is_empty());
+    if has_native || !csv.csv.required_api_services.is_empty() {
+        return Some(LOOK_AGAIN);
+    }
+    (!csv.csv.min_kube_version.is_empty()).then_some(ASK_VERSION)
 }
 
 fn invalid(error: &requirements::InvalidStrategy) -> Plan {
@@ -403,8 +414,8 @@ fn replacing(facts: &Facts<'_>, group: &Group) -> Plan {
         return Plan::default();
     }
     let Some(mut next) = replace::replaced_by(csv, facts.siblings) else {
-        // Upstream reports "marked as replacement, but no replacement CSV found in cluster" in its log alone.
-        return Plan { again: Some(LOOK_AGAIN), ..Plan::default() };
+        // Upstream reports "marked as replacement, but no replacement CSV found in cluster" in its log alone. A successor wakes this one.
+        return Plan::default();
     };
     if group.fails_forward {
         next = replace::last_of_chain(next, facts.siblings);

@@ -70,13 +70,14 @@ impl World {
         let wanted = self.copy_places(key, active.as_ref());
         let existing: BTreeSet<String> = self.state.index().copies.of(key).map(|copy| copy.namespace.clone()).collect();
         let object = self.caches.csvs.get(key);
-        let prototype = object.as_ref().filter(|_| !wanted.is_empty()).map(|object| self.state.prototype(key, object));
+        let hashes = object.as_ref().filter(|_| !wanted.is_empty()).map(|object| self.state.copy_hashes(key, object));
         for namespace in wanted.union(&existing) {
             let copy = self.caches.copies.get(&Key::new(namespace, &key.name));
-            let is_current = match (&prototype, &copy) {
-                (Some(prototype), Some(copy)) => {
+            let is_current = match (&hashes, &copy) {
+                (Some(hashes), Some(copy)) => {
                     wanted.contains(namespace)
-                        && prototype.differs(annotation(copy, CONTENT_HASH), annotation(copy, STATUS_HASH)) == (false, false)
+                        && annotation(copy, CONTENT_HASH) == Some(&hashes.0)
+                        && annotation(copy, STATUS_HASH) == Some(&hashes.1)
                         && active.as_ref().is_none_or(|active| active.group.is_global())
                 }
                 _ => false,
@@ -108,10 +109,12 @@ impl World {
             // A CSV of the same name that is installed there is no copy.
             return Ok(Outcome::Done);
         }
-        let prototype = self.state.prototype(original, &object);
+        let hashes = self.state.copy_hashes(original, &object);
         let told = |name: &str| copy.as_ref().and_then(|copy| annotation(copy, name));
-        let (content, status) = prototype.differs(told(CONTENT_HASH), told(STATUS_HASH));
-        let uid = if content || !is_own {
+        let content = !is_own || told(CONTENT_HASH) != Some(&hashes.0);
+        let status = !is_own || told(STATUS_HASH) != Some(&hashes.1);
+        let prototype = if content || status { Some(Prototype::of(&value(&object))) } else { None };
+        let uid = if let Some(prototype) = prototype.as_ref().filter(|_| content) {
             match self.writer.apply(&prototype.in_namespace(namespace), true, &Expect::default()).await {
                 Ok((written, _)) => written["metadata"]["uid"].as_str().map(str::to_owned),
                 // The namespace is going.
@@ -121,7 +124,7 @@ impl World {
         } else {
             copy.as_ref().and_then(|copy| copy.metadata.uid.clone())
         };
-        if status || !is_own {
+        if let Some(prototype) = prototype.filter(|_| status) {
             self.write_copied_status(&key, &prototype).await?;
         }
         if !active.group.is_global()

@@ -1,8 +1,8 @@
 //! The installation of a CSV: certificates, Deployments, APIServices and webhooks (OLM0-CSV-11, OLM0-WEBHOOK).
 
 use jiff::Timestamp;
-use mainstay_apply::{WriteError, Writer};
-use mainstay_objects::{Expect, Patch, Propagation};
+use mainstay_apply::{Reason as Refusal, WriteError, Writer};
+use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_olm_classic_core::csv::{self, Facts, InstallError, Transition, desired};
 use mainstay_olm_classic_core::deployments::{Authority, WEBHOOK_NAME, Write};
 use mainstay_runtime::Key;
@@ -42,7 +42,7 @@ impl World {
         match self.carry_out(&writer, &facts, &install, signer.as_ref()).await {
             Ok(()) => Ok((csv::installed(), signer.map(|signer| (facts.now, signer.rotates_at())))),
             Err(Failure::Error(error)) => Err(error),
-            Err(Failure::Write(error @ (WriteError::Unreachable { .. } | WriteError::NotLeading { .. }))) => Err(error.into()),
+            Err(Failure::Write(error)) if is_passing(&error) => Err(error.into()),
             Err(Failure::Write(error)) => {
                 let message = match &error {
                     WriteError::Refused { message, .. } => message.clone(),
@@ -72,7 +72,7 @@ impl World {
             let mut object = deployment.clone();
             object["apiVersion"] = json!("apps/v1");
             object["kind"] = json!("Deployment");
-            writer.apply(&object, true, &Expect::default()).await?;
+            put_deployment(writer, &object).await?;
         }
         for write in &install.after {
             self.write(writer, facts, write, signer).await?;
@@ -136,6 +136,35 @@ impl World {
             json!(found.map_or_else(|| format!("{prefix}{}", suffix(self.env.random())), |found| found.name.clone())),
         );
     }
+}
+
+/// Returns whether another attempt at the same write may succeed, so that it says nothing about the CSV.
+fn is_passing(error: &WriteError) -> bool {
+    let passing = |reason: &Refusal| {
+        matches!(reason, Refusal::Conflict | Refusal::AlreadyExists | Refusal::TooManyRequests | Refusal::Unavailable | Refusal::Unauthorized)
+    };
+    matches!(error, WriteError::Unreachable { .. } | WriteError::NotLeading { .. }) || error.reason().is_some_and(passing)
+}
+
+/// Creates a Deployment, or makes its spec and owner what is wanted: what others added to the spec goes, as an update of upstream's does it.
+async fn put_deployment(writer: &Writer, object: &Value) -> Result<(), WriteError> {
+    let place = ObjectRef::of(object)?;
+    let Some(live) = writer.get(&place).await? else {
+        return writer.create(object).await.map(drop);
+    };
+    let merged = |field: &str| {
+        let mut all = live["metadata"][field].as_object().cloned().unwrap_or_default();
+        all.extend(object["metadata"][field].as_object().cloned().unwrap_or_default());
+        json!(all)
+    };
+    let patch = json!([
+        {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
+        {"op": "add", "path": "/metadata/labels", "value": merged("labels")},
+        {"op": "add", "path": "/metadata/annotations", "value": merged("annotations")},
+        {"op": "add", "path": "/metadata/ownerReferences", "value": object["metadata"]["ownerReferences"]},
+        {"op": "replace", "path": "/spec", "value": object["spec"]},
+    ]);
+    writer.patch(&place, "", &Patch::Json(patch)).await.map(drop)
 }
 
 /// Five characters, as the API server generates them.

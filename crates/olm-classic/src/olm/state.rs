@@ -106,7 +106,8 @@ pub(super) struct State {
     index: RwLock<Index>,
     members: RwLock<BTreeMap<Key, Arc<Member>>>,
     groups: RwLock<BTreeMap<Key, Arc<Group>>>,
-    prototypes: Memo<Prototype>,
+    /// The hashes of copies: of the content, and of the status.
+    copy_hashes: Memo<(String, String)>,
     definitions: Memo<Definition>,
     certificates: Memo<Option<Serving>>,
     /// CSVs in whose namespaces accounts, roles or bindings changed while they had failed for lack of permissions.
@@ -144,7 +145,9 @@ impl State {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let Some(now) = now else {
             members.remove(key);
-            self.prototypes.forget(key);
+            self.copy_hashes.forget(key);
+            self.permissions_changed.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return None;
         };
         let known = members.get(key).filter(|_| before.is_some_and(|before| same_content(before, now)));
@@ -179,10 +182,14 @@ impl State {
         Some(group)
     }
 
-    /// The copies of a CSV.
-    pub fn prototype(&self, key: &Key, object: &DynamicObject) -> Arc<Prototype> {
+    /// The hashes of the copies of a CSV. The copies themselves are as large as the CSV, and made when they are written.
+    pub fn copy_hashes(&self, key: &Key, object: &DynamicObject) -> Arc<(String, String)> {
         let version = object.metadata.resource_version.clone().unwrap_or_default();
-        self.prototypes.get(key, &version).unwrap_or_else(|| self.prototypes.put(key, &version, Prototype::of(&value(object))))
+        let make = || {
+            let prototype = Prototype::of(&value(object));
+            self.copy_hashes.put(key, &version, (prototype.content_hash, prototype.status_hash))
+        };
+        self.copy_hashes.get(key, &version).unwrap_or_else(make)
     }
 
     /// A CRD that was read in a version.
@@ -203,6 +210,11 @@ impl State {
     /// The certificate in a Secret of a version, made by `read` if it is not known.
     pub fn certificate(&self, key: &Key, version: &str, read: impl FnOnce() -> Option<Serving>) -> Arc<Option<Serving>> {
         self.certificates.get(key, version).unwrap_or_else(|| self.certificates.put(key, version, read()))
+    }
+
+    /// Forgets the certificate of a Secret that is gone.
+    pub fn forget_certificate(&self, key: &Key) {
+        self.certificates.forget(key);
     }
 
     /// Returns whether users may have been told that copies of a CSV are disabled.

@@ -12,7 +12,7 @@ use mainstay_runtime::{Cache, Change, Key, Queue};
 use serde_json::Value;
 
 use super::metrics::CsvMetrics;
-use super::state::{Component, Named, NamedByBinding, NamedByGroup, State, owner, value};
+use super::state::{Component, Named, NamedByBinding, NamedByGroup, State, label, owner, value};
 use super::work::Work;
 use super::world::Caches;
 
@@ -53,7 +53,7 @@ pub(super) fn follow(caches: &Caches, state: &Arc<State>, queue: &Queue<Work>, m
     on(&caches.namespaces, "Namespace", Wakes::namespace);
     on(&caches.deployments, "Deployment", Wakes::owned);
     on(&caches.services, "", Wakes::owned);
-    on(&caches.secrets, "", Wakes::owned);
+    on(&caches.secrets, "", Wakes::secret);
     on(&caches.validating, "", Wakes::owned);
     on(&caches.mutating, "", Wakes::owned);
     on(&caches.definitions, "CustomResourceDefinition", Wakes::definition);
@@ -198,6 +198,13 @@ impl Wakes {
         }
     }
 
+    fn secret(&self, change: &Change, key: &Key) {
+        if change.now.is_none() {
+            self.state.forget_certificate(key);
+        }
+        self.owned(change, key);
+    }
+
     fn definition(&self, change: &Change, key: &Key) {
         if change.now.is_none() {
             self.state.forget_definition(key);
@@ -241,8 +248,32 @@ impl Wakes {
         self.lifted(change);
     }
 
-    /// Wakes the copies of the CSV that owns a role or binding, since these are copied and lifted with it.
+    /// Wakes what a role or binding was made for: copies of a CSV, since roles are copied and lifted with it, a group, an OperatorCondition, or
+    /// the CSVs of an API.
     fn lifted(&self, change: &Change) {
+        let Some(object) = change.object() else { return };
+        if let (Some(home), Some(name), Some(namespace)) =
+            (label(object, COPIED_FROM), label(object, "olm.owner"), object.metadata.namespace.clone())
+        {
+            self.queue.add(Work::Copy { original: Key::new(home, name), namespace });
+            return;
+        }
+        if label(object, "olm.owner.kind") == Some("OperatorGroup")
+            && let (Some(namespace), Some(name)) = (label(object, "olm.owner.namespace"), label(object, "olm.owner"))
+        {
+            self.queue.add(Work::Group(Key::new(namespace, name)));
+        }
+        for reference in object.metadata.owner_references.iter().flatten() {
+            match reference.kind.as_str() {
+                "OperatorCondition" => {
+                    let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                    self.queue.add(Work::Condition(Key::new(namespace, &reference.name)));
+                }
+                "CustomResourceDefinition" if change.now.is_none() => self.csvs(&Named::Definition(reference.name.clone())),
+                "APIService" if change.now.is_none() => self.csvs(&Named::ApiService(reference.name.clone())),
+                _ => {}
+            }
+        }
         let owners = [&change.before, &change.now].into_iter().flatten().filter_map(|object| owner(object));
         for key in owners.collect::<BTreeSet<_>>() {
             self.queue.add(Work::Copies(key));
@@ -315,7 +346,7 @@ impl Wakes {
             self.queue.add(Work::Operator(label.trim_start_matches(COMPONENT_PREFIX).to_owned()));
         }
         // What a CSV owns takes over its component labels.
-        if change.before.is_none()
+        if (change.before.is_none() || before.difference(&now).next().is_some())
             && let Some(owner) = change.now.as_deref().and_then(owner)
         {
             self.queue.add(Work::Csv(owner));

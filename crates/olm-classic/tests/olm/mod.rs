@@ -3,6 +3,7 @@
 
 mod bundles;
 mod copies;
+mod fresh;
 mod groups;
 mod installs;
 mod operators;

@@ -29,6 +29,10 @@ fn olm_operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(olm::NAMESPACE, olm::ACCOUNT))));
 }
 
+fn anyone(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("anyone", &["system:authenticated"]))));
+}
+
 /// An embedded cluster with simulated nodes.
 pub struct Api {
     pub admin: Writer,
@@ -79,6 +83,18 @@ impl Api {
         let setup = olm::Setup::new(Cluster::Embedded { router: self.server.router(), identity: olm_operator }, self.env.clone());
         let stop = self.olm.clone();
         tokio::spawn(async move { olm::run(setup, stop).await.unwrap() });
+    }
+
+    /// Stops the OLM operator, and runs it again.
+    pub async fn restart(&mut self) {
+        self.olm.cancel();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        self.run();
+    }
+
+    /// A client of a user without any role.
+    pub fn user(&self) -> kube::Client {
+        Cluster::Embedded { router: self.server.router(), identity: anyone }.client().unwrap()
     }
 
     pub async fn established(&self, crd: &str) {
