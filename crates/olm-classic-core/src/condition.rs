@@ -96,18 +96,15 @@ pub fn status(object: &Value) -> Option<Value> {
     for told in object["spec"]["conditions"].as_array().into_iter().flatten() {
         let mut told = told.clone();
         told["observedGeneration"] = generation.clone();
-        match conditions.iter_mut().find(|each| each["type"] == told["type"]) {
-            Some(known) => {
-                if known["status"] == told["status"] {
-                    told["lastTransitionTime"] = known["lastTransitionTime"].clone();
-                }
-                changed |= *known != told;
-                *known = told;
+        if let Some(known) = conditions.iter_mut().find(|each| each["type"] == told["type"]) {
+            if known["status"] == told["status"] {
+                told["lastTransitionTime"] = known["lastTransitionTime"].clone();
             }
-            None => {
-                changed = true;
-                conditions.push(told);
-            }
+            changed |= *known != told;
+            *known = told;
+        } else {
+            changed = true;
+            conditions.push(told);
         }
     }
     changed.then(|| {

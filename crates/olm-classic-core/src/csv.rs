@@ -14,6 +14,7 @@ mod health;
 mod install;
 mod labels;
 mod member;
+mod membership;
 mod permission_checks;
 mod plan;
 mod replace;

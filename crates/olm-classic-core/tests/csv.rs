@@ -439,6 +439,15 @@ fn failed() {
     world.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
     let forward = "Fail Forward is enabled, allowing Failed csv to be replaced by csv: widgets.v2";
     assert!(leads(&world, "Replacing", "BeingReplaced", forward).is_upgrade);
+    let mut world = World::at("Failed", "OwnerConflict");
+    world.siblings = vec![sibling("gadgets.v1", "Succeeded", "")];
+    leads(&world, "Failed", "OwnerConflict", "conflicting CRD owner in namespace");
+    world.siblings.clear();
+    leads(&world, "Pending", "NeedsReinstall", "installing: missing deployment with name=widgets");
+    let mut world = World::at("Failed", "InvalidWebhookDescription");
+    world.webhook();
+    world.csv["spec"]["webhookdefinitions"][0]["rules"][0]["apiGroups"] = json!(["*"]);
+    leads(&world, "Failed", "InvalidWebhookDescription", "webhook rules cannot include all groups");
     let mut world = World::at("Failed", "InstallComponentFailedNoRetry");
     waits(&world);
     world.changed = true;

@@ -1,6 +1,6 @@
 //! What an installation writes (OLM0-CSV-11 to OLM0-CSV-14, OLM0-WEBHOOK).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -82,19 +82,19 @@ pub fn desired(facts: &Facts<'_>, authority: Option<&Authority>) -> Result<Insta
 /// The authority that the certificates of every Deployment with endpoints share; `None` if one is missing or due.
 pub(crate) fn authority(facts: &Facts<'_>) -> Option<Authority> {
     let names = serving_deployments(facts);
-    let mut certificates = names.keys().map(|name| facts.certificates.get(*name).filter(|serving| !serving.is_due));
+    let mut certificates = names.iter().map(|name| facts.certificates.get(*name).filter(|serving| !serving.is_due));
     let first = certificates.next()??;
     certificates.all(|each| each.is_some_and(|each| each.authority == first.authority)).then(|| first.authority.clone())
 }
 
 /// The Deployments of the CSV that have endpoints.
-pub(crate) fn serving_deployments<'a>(facts: &'a Facts<'_>) -> BTreeMap<&'a str, ()> {
+pub(crate) fn serving_deployments<'a>(facts: &'a Facts<'_>) -> BTreeSet<&'a str> {
     let csv = &facts.csv.csv;
     let apis = csv.object["spec"]["apiservicedefinitions"]["owned"].as_array().into_iter().flatten();
     let named = apis.filter_map(|api| api["deploymentName"].as_str());
     let named = named.chain(csv.webhooks.iter().map(|webhook| webhook.deployment.as_str()));
     let is_listed = |name: &&str| csv.deployments.iter().any(|deployment| deployment.name == *name);
-    named.filter(is_listed).map(|name| (name, ())).collect()
+    named.filter(is_listed).collect()
 }
 
 fn check_conversion(facts: &Facts<'_>, crd: &str) -> Result<(), InstallError> {

@@ -1,7 +1,6 @@
 //! One step of the state machine (OLM0-CSV-04, OLM0-CSV-05).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -9,13 +8,9 @@ use serde_json::Value;
 
 use super::health::{self, Health};
 use super::install::{self, InstallError};
-use super::{
-    Facts, GROUP, GROUP_NAMESPACE, Group, Member, Phase, Reason, TARGETS, Transition, api_labels, replace, requirements, resources, webhook_rules,
-};
+use super::{Facts, Group, Member, Phase, Reason, Transition, api_labels, membership, replace, requirements, resources, webhook_rules};
 use crate::condition;
 use crate::deployments::Authority;
-use crate::groups::{Reconciliation, annotation, apis};
-use crate::install_modes::{InstallModes, Unsupported};
 
 /// The time in which an installation must become healthy.
 const INSTALL_WITHIN: SignedDuration = SignedDuration::from_mins(5);
@@ -87,7 +82,7 @@ impl Plan {
         Self::to(Phase::Pending, reason, message)
     }
 
-    fn failed(reason: Reason, message: impl Into<String>) -> Self {
+    pub(super) fn failed(reason: Reason, message: impl Into<String>) -> Self {
         Self::to(Phase::Failed, reason, message)
     }
 }
@@ -108,7 +103,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     if !missing.is_empty() {
         return Plan { action: Action::Mark { labels: missing, annotations: BTreeMap::new() }, ..Plan::default() };
     }
-    match membership(facts) {
+    match membership::check(facts) {
         Ok(group) => {
             let mut plan = by_phase(facts, group);
             plan.is_active = true;
@@ -239,23 +234,29 @@ fn pending(facts: &Facts<'_>) -> Plan {
         let plan = Plan::pending(Reason::RequirementsNotMet, "one or more requirements couldn't be found");
         return with(Plan { again: unwatched(csv), ..plan });
     }
-    if let Err(error) = webhook_rules::check(&csv.csv.webhooks) {
-        return with(Plan::failed(Reason::InvalidWebhookDescription, error.to_string()));
-    }
-    let chain = replace::chain(csv, facts.siblings);
-    let owns = |other: &str| csv.csv.owned_crds.iter().any(|crd| crd.name == other);
-    let foreign = facts.siblings.iter().filter(|other| !chain.contains(other.name()));
-    if foreign.into_iter().any(|other| other.csv.owned_crds.iter().any(|crd| owns(&crd.name))) {
-        return with(Plan::failed(Reason::OwnerConflict, "conflicting CRD owner in namespace"));
-    }
-    let owned = csv.csv.owned_api_services.iter().filter_map(|api| facts.api_services.get(&format!("{}.{}", api.version, api.group)));
-    if owned.into_iter().any(|service| !resources::is_adoptable(facts, service)) {
-        return with(Plan::failed(Reason::OwnerConflict, "unable to adopt APIService"));
+    if let Some(refused) = refused(facts) {
+        return with(refused);
     }
     if former.is_some_and(|former| former.phase() != Phase::Replacing) {
         return with(Plan::default());
     }
     with(Plan::to(Phase::InstallReady, Reason::AllRequirementsMet, "all requirements found, attempting install"))
+}
+
+/// The step of a CSV whose webhooks are invalid, or whose APIs another CSV has.
+fn refused(facts: &Facts<'_>) -> Option<Plan> {
+    let csv = facts.csv;
+    if let Err(error) = webhook_rules::check(&csv.csv.webhooks) {
+        return Some(Plan::failed(Reason::InvalidWebhookDescription, error.to_string()));
+    }
+    let chain = replace::chain(csv, facts.siblings);
+    let owns = |other: &str| csv.csv.owned_crds.iter().any(|crd| crd.name == other);
+    let mut foreign = facts.siblings.iter().filter(|other| !chain.contains(other.name()));
+    if foreign.any(|other| other.csv.owned_crds.iter().any(|crd| owns(&crd.name))) {
+        return Some(Plan::failed(Reason::OwnerConflict, "conflicting CRD owner in namespace"));
+    }
+    let mut owned = csv.csv.owned_api_services.iter().filter_map(|api| facts.api_services.get(&format!("{}.{}", api.version, api.group)));
+    owned.any(|service| !resources::is_adoptable(facts, service)).then(|| Plan::failed(Reason::OwnerConflict, "unable to adopt APIService"))
 }
 
 /// The time after which requirements that no watch reports are asked for again.
@@ -386,6 +387,7 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
     if csv.reason() == Some(Reason::InstallComponentFailed)
         && let Some(wait) =
             csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(|wait| wait.is_positive())
+            csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(SignedDuration::is_positive)
     {
         return Plan { again: Some(wait.unsigned_abs()), ..Plan::default() };
     }
@@ -395,6 +397,12 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
             return Plan { requirements: Some(statuses), ..Plan::pending(Reason::RequirementsNotMet, "requirements not met") };
         }
         Ok((true, _)) => {}
+    }
+    if matches!(csv.reason(), Some(Reason::InvalidWebhookDescription | Reason::OwnerConflict))
+        && let Some(refused) = refused(facts)
+    {
+        // Upstream would go to `Pending` and back without end.
+        return refused;
     }
     if let Err(error) = resources::check(facts) {
         let plan = Plan::pending(Reason::ApiServiceResourcesNeedReinstall, error.to_string());

@@ -139,10 +139,8 @@ impl Checked {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
         let (group, version, kind) = (text("group"), text("version"), text("kind"));
         let api = Api { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() };
-        let (status, message) = match facts.served.contains(&api) {
-            true => ("Present", "Native API exists"),
-            false => ("NotPresent", "Native API does not exist"),
-        };
+        let (status, message) =
+            if facts.served.contains(&api) { ("Present", "Native API exists") } else { ("NotPresent", "Native API does not exist") };
         self.add((group, version, kind, &format!("{version}.{group}")), status, message, "");
     }
 }

@@ -105,7 +105,9 @@ fn hosts(service: &str, namespace: &str) -> [String; 3] {
 }
 
 fn authority(pem: &[u8]) -> Authority {
-    let hash = Sha256::digest(pem).iter().map(|byte| format!("{byte:02x}")).collect();
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = |byte: u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]].map(char::from);
+    let hash = Sha256::digest(pem).iter().flat_map(|byte| digits(*byte)).collect();
     Authority { bundle: STANDARD.encode(pem), hash }
 }
 

@@ -141,7 +141,10 @@ impl World {
 /// Returns whether another attempt at the same write may succeed, so that it says nothing about the CSV.
 fn is_passing(error: &WriteError) -> bool {
     let passing = |reason: &Refusal| {
-        matches!(reason, Refusal::Conflict | Refusal::AlreadyExists | Refusal::TooManyRequests | Refusal::Unavailable | Refusal::Unauthorized)
+        matches!(
+            reason,
+            Refusal::Conflict | Refusal::AlreadyExists | Refusal::TooManyRequests | Refusal::Unavailable | Refusal::Unauthorized
+        )
     };
     matches!(error, WriteError::Unreachable { .. } | WriteError::NotLeading { .. }) || error.reason().is_some_and(passing)
 }

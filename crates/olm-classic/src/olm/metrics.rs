@@ -45,8 +45,10 @@ impl CsvMetrics {
         own
     }
 
-    /// Notes a change of a CSV that is no copy.
+    /// Notes a change of a CSV; copies give no series.
     pub fn changed(&self, before: Option<&Member>, now: Option<&Member>) {
+        let own = |member: &&Member| !member.is_copied();
+        let (before, now) = (before.filter(own), now.filter(own));
         if let Some(before) = before {
             self.abnormal.remove(&abnormal(before));
             if now.is_none_or(|now| identity(now) != identity(before)) {

@@ -107,10 +107,10 @@ impl Wakes {
             if !member.csv.replaces.is_empty() {
                 self.queue.add(Work::Csv(Key::new(&key.namespace, &member.csv.replaces)));
             }
-            if now.is_none() {
-                for crd in &member.csv.owned_crds {
-                    self.csvs(&Named::Definition(crd.name.clone()));
-                }
+        }
+        if is_new && let Some(before) = before {
+            for crd in &before.csv.owned_crds {
+                self.csvs(&Named::Definition(crd.name.clone()));
             }
         }
         self.csvs(&Named::Replaced(key.clone()));

@@ -25,8 +25,8 @@ async fn real_operators() {
         let Some(csv) = objects.iter().find(|object| object["kind"] == CSV) else { continue };
         let spec = &csv["spec"];
         let is_empty = |path: &str| spec.pointer(path).and_then(Value::as_array).is_none_or(Vec::is_empty);
-        let plain = ["/apiservicedefinitions/owned", "/apiservicedefinitions/required", "/nativeAPIs",
-            "/customresourcedefinitions/required"];
+        let plain =
+            ["/apiservicedefinitions/owned", "/apiservicedefinitions/required", "/nativeAPIs", "/customresourcedefinitions/required"];
         if !plain.iter().all(|path| is_empty(path)) || is_empty("/install/spec/deployments") || csv.to_string().len() > 150_000 {
             continue;
         }
@@ -38,7 +38,9 @@ async fn real_operators() {
             // Its CRDs are of a version that no server takes any more.
             continue;
         }
-        let supported = |mode: &str| spec["installModes"].as_array().is_some_and(|all| all.iter().any(|each| each["type"] == mode && each["supported"] == true));
+        let supported = |mode: &str| {
+            spec["installModes"].as_array().is_some_and(|all| all.iter().any(|each| each["type"] == mode && each["supported"] == true))
+        };
         let mode = modes[done.len() % modes.len()];
         if done.len() >= 16 || !supported(mode) || !packages.insert(package.to_owned()) {
             continue;
@@ -54,7 +56,10 @@ async fn real_operators() {
             _ => json!({}),
         };
         api.group(&home, "g", group).await;
-        for object in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition" && object["apiVersion"] == "apiextensions.k8s.io/v1") {
+        for object in objects
+            .iter()
+            .filter(|object| object["kind"] == "CustomResourceDefinition" && object["apiVersion"] == "apiextensions.k8s.io/v1")
+        {
             let mut crd = object.clone();
             crd.as_object_mut().unwrap().remove("status");
             api.apply(crd).await;

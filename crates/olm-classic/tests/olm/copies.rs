@@ -48,6 +48,10 @@ async fn several_namespaces() {
     // A copy that is changed or deleted comes back.
     api.delete(&csv_at("a", "widgets.v1.0.0")).await;
     api.until(&csv_at("a", "widgets.v1.0.0"), copied).await;
+    // So does a role.
+    api.delete(&place(RBAC, "Role", "b", &role)).await;
+    let again = |found: &Value| !found.is_null() && found["metadata"]["uid"] != tenant["metadata"]["uid"];
+    api.until(&place(RBAC, "Role", "b", &role), again).await;
     // Other targets, other copies; the operator's own Deployment learns of them.
     let group = place(CONFIG, "OperatorGroup", "home", "g");
     api.patch(&group, json!({"spec": {"targetNamespaces": ["b", "c"]}})).await;

@@ -4,7 +4,7 @@ use kube::api::{Api as Objects, ListParams};
 use mainstay_runtime::Key;
 use serde_json::{Value, json};
 
-use crate::support::{Api, csv, crd, place};
+use crate::support::{Api, crd, csv, place};
 
 /// OLM0-API-33, OLM0-OG-16, OLM0-OG-26: groups, OLMConfig and roles; every user lists CSVs in `openshift`, and nowhere else.
 #[tokio::test(flavor = "multi_thread")]
@@ -53,10 +53,16 @@ async fn restart() {
     api.until(&crate::support::csv_at("away", "widgets.v1.0.0"), copied).await;
     tokio::time::sleep(std::time::Duration::from_secs(7)).await;
     let kinds = [
-        ("apps", "v1", "Deployment"), ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion"), ("", "v1", "Secret"),
-        ("operators.coreos.com", "v1", "OperatorGroup"), ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
-        ("rbac.authorization.k8s.io", "v1", "Role"), ("operators.coreos.com", "v2", "OperatorCondition"), ("", "v1", "Namespace"),
-        ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"), ("operators.coreos.com", "v1", "OLMConfig"),
+        ("apps", "v1", "Deployment"),
+        ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion"),
+        ("", "v1", "Secret"),
+        ("operators.coreos.com", "v1", "OperatorGroup"),
+        ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "v1", "Role"),
+        ("operators.coreos.com", "v2", "OperatorCondition"),
+        ("", "v1", "Namespace"),
+        ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
+        ("operators.coreos.com", "v1", "OLMConfig"),
     ];
     let admin = api.admin.clone();
     let versions = || async {

@@ -51,6 +51,40 @@ async fn replaced() {
     api.close().await;
 }
 
+/// OLM0-UPG-16: a CSV that failed is replaced where its group allows that, and only there.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_ones_are_replaced() {
+    let api = Api::start().await;
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let mut first = csv("home", "widgets", "1.0.0", &["OwnNamespace"]);
+    first["spec"]["webhookdefinitions"] = json!([{"type": "ValidatingAdmissionWebhook", "generateName": "check.example.com",
+        "deploymentName": "widgets", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "rules": [{"apiGroups": ["*"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]}]);
+    let first = api.apply(first).await;
+    api.permissions(&first).await;
+    api.phase("home", "widgets.v1.0.0", "Failed", "InvalidWebhookDescription").await;
+    let mut second = csv("home", "widgets", "2.0.0", &["OwnNamespace"]);
+    second["spec"]["replaces"] = json!("widgets.v1.0.0");
+    let second = api.apply(second).await;
+    api.permissions(&second).await;
+    let owner = |csv: &Value| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "name": csv["metadata"]["name"], "uid": csv["metadata"]["uid"]})
+    };
+    let owners = json!({"metadata": {"ownerReferences": [owner(&first), owner(&second)]}});
+    api.patch(&place("v1", "ServiceAccount", "home", "widgets"), owners).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let held = api.get(&csv_at("home", "widgets.v2.0.0")).await.unwrap();
+    assert_eq!(held["status"]["phase"], "Pending");
+    let group = place("operators.coreos.com/v1", "OperatorGroup", "home", "g");
+    api.patch(&group, json!({"spec": {"upgradeStrategy": "TechPreviewUnsafeFailForward"}})).await;
+    api.phase("home", "widgets.v2.0.0", "Succeeded", "InstallSucceeded").await;
+    api.gone(&csv_at("home", "widgets.v1.0.0")).await;
+    api.close().await;
+}
+
 /// OLM0-CSV-14, OLM0-ADMIN-05, OLM0-ADMIN-06, OLM0-ADMIN-16, OLM0-ADMIN-17: configuration of a Subscription and the cluster's proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn configuration() {

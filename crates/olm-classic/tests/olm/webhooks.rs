@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mainstay_runtime::{Env, ManualClock};
 use serde_json::{Value, json};
 
 use crate::support::{Api, crd, csv, csv_at, labels, place};
@@ -75,5 +76,77 @@ async fn webhooks() {
     let reset = |crd: &Value| crd["spec"]["conversion"]["strategy"] == "None";
     api.until(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com"), reset).await;
     api.gone(&secret).await;
+    api.close().await;
+}
+
+/// OLM0-WEBHOOK-05, OLM0-CSV-05: a certificate that ends within a day is made new, and the pods learn of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rotation() {
+    let mut api = Api::bare().await;
+    let clock = ManualClock::new(jiff::Timestamp::now());
+    api.run_with(Env::new(clock.clone(), 1));
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let mut object = csv("home", "widgets", "1.0.0", &["OwnNamespace"]);
+    object["spec"]["webhookdefinitions"] = json!([{"type": "MutatingAdmissionWebhook", "generateName": "change.example.com",
+        "deploymentName": "widgets", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+        "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]}]);
+    let object = api.apply(object).await;
+    api.permissions(&object).await;
+    let done = api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    let webhook = only(&api, "MutatingWebhookConfiguration").await.unwrap();
+    let label = format!(
+        "olm.operatorgroup.uid/{}",
+        api.get(&place("operators.coreos.com/v1", "OperatorGroup", "home", "g")).await.unwrap()["metadata"]["uid"].as_str().unwrap()
+    );
+    assert_eq!(webhook["webhooks"][0]["namespaceSelector"]["matchLabels"][&label], "");
+    let secret = place("v1", "Secret", "home", "widgets-service-cert");
+    let first = api.get(&secret).await.unwrap();
+    clock.advance(std::time::Duration::from_secs((730 * 24 - 20) * 3600));
+    api.patch(&csv_at("home", "widgets.v1.0.0"), json!({"metadata": {"labels": {"look": "again"}}})).await;
+    let second = api.until(&secret, |found| found["data"]["tls.crt"] != first["data"]["tls.crt"]).await;
+    let trusts = |deployment: &Value| {
+        deployment["spec"]["template"]["metadata"]["annotations"]["olmcahash"] == second["metadata"]["annotations"]["olmcahash"]
+    };
+    api.until(&place("apps/v1", "Deployment", "home", "widgets"), trusts).await;
+    let again = |csv: &Value| csv["status"]["phase"] == "Succeeded" && csv["status"]["certsRotateAt"] != done["status"]["certsRotateAt"];
+    let rotated = api.until(&csv_at("home", "widgets.v1.0.0"), again).await;
+    assert!(crate::support::history(&rotated).iter().any(|(phase, reason)| phase == "Pending" && reason == "NeedsCertRotation"));
+    api.close().await;
+}
+
+/// OLM0-WEBHOOK-06: an owned API gets its APIService and what stands behind it, and waits until it is available.
+#[tokio::test(flavor = "multi_thread")]
+async fn api_services() {
+    let api = Api::start().await;
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let mut object = csv("home", "widgets", "1.0.0", &["OwnNamespace"]);
+    object["spec"]["apiservicedefinitions"] = json!({"owned": [{"name": "things", "group": "api.example.com", "version": "v1",
+        "kind": "Thing", "deploymentName": "widgets", "containerPort": 5443, "displayName": "Thing", "description": ""}]});
+    let object = api.apply(object).await;
+    api.permissions(&object).await;
+    let waiting = |csv: &Value| csv["status"]["phase"] == "Installing" && csv["status"]["message"] == "apiServices not installed";
+    api.until(&csv_at("home", "widgets.v1.0.0"), waiting).await;
+    let at = place("apiregistration.k8s.io/v1", "APIService", "", "v1.api.example.com");
+    let found = api.get(&at).await.unwrap();
+    let secret = api.get(&place("v1", "Secret", "home", "widgets-service-cert")).await.unwrap();
+    let spec = &found["spec"];
+    assert_eq!(
+        (&spec["groupPriorityMinimum"], &spec["versionPriority"], &spec["caBundle"]),
+        (&json!(2000), &json!(15), &secret["data"]["olmCAKey"])
+    );
+    assert_eq!(spec["service"], json!({"name": "widgets-service", "namespace": "home", "port": 5443}));
+    let rbac = "rbac.authorization.k8s.io/v1";
+    assert!(api.get(&place(rbac, "ClusterRoleBinding", "", "widgets-service-system:auth-delegator")).await.is_some());
+    assert!(api.get(&place(rbac, "RoleBinding", "kube-system", "widgets-service-auth-reader")).await.is_some());
+    let group = api.get(&place("operators.coreos.com/v1", "OperatorGroup", "home", "g")).await.unwrap();
+    assert_eq!(group["metadata"]["annotations"]["olm.providedAPIs"], "Thing.v1.api.example.com,Widget.v1.example.com");
+    api.delete(&csv_at("home", "widgets.v1.0.0")).await;
+    api.gone(&csv_at("home", "widgets.v1.0.0")).await;
+    api.gone(&at).await;
+    api.gone(&place(rbac, "ClusterRoleBinding", "", "widgets-service-system:auth-delegator")).await;
     api.close().await;
 }

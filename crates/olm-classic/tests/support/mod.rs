@@ -79,8 +79,13 @@ impl Api {
 
     /// Runs the OLM operator.
     pub fn run(&mut self) {
+        self.run_with(self.env.clone());
+    }
+
+    /// Runs the OLM operator with a clock of its own.
+    pub fn run_with(&mut self, env: Env) {
         self.olm = self.stop.child_token();
-        let setup = olm::Setup::new(Cluster::Embedded { router: self.server.router(), identity: olm_operator }, self.env.clone());
+        let setup = olm::Setup::new(Cluster::Embedded { router: self.server.router(), identity: olm_operator }, env);
         let stop = self.olm.clone();
         tokio::spawn(async move { olm::run(setup, stop).await.unwrap() });
     }
