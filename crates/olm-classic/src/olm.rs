@@ -34,7 +34,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mainstay_runtime::{Cluster, Env, Queue};
+use mainstay_runtime::{Cluster, Env};
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
@@ -48,6 +48,8 @@ pub const ACCOUNT: &str = "olm-operator-serviceaccount";
 pub const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
 /// Keys that are reconciled concurrently.
 const WORKERS: usize = 4;
+/// Copies that are written concurrently.
+const COPIERS: usize = 4;
 
 /// The settings of the OLM operator.
 #[derive(Clone)]
@@ -79,7 +81,7 @@ impl Setup {
 
 /// Runs the OLM operator until `stop` is cancelled.
 pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), Error> {
-    let queue = Queue::default();
+    let queue = work::Queues::default();
     let env = setup.env.clone();
     let watched: BTreeSet<String> = setup.watched_namespaces.iter().cloned().collect();
     let world = Arc::new(world::World::start(&setup, watched, &queue, &stop)?);
@@ -91,6 +93,8 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), Error> {
         let world = world.clone();
         async move { world.reconcile(work).await }
     };
-    mainstay_runtime::run("olm-operator", queue, WORKERS, env, stop, reconcile).await;
+    let copies = mainstay_runtime::run("olm-copies", queue.copies, COPIERS, env.clone(), stop.clone(), reconcile.clone());
+    let main = mainstay_runtime::run("olm-operator", queue.main, WORKERS, env, stop, reconcile);
+    tokio::join!(main, copies);
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::deployments::Authority;
 
 /// The time in which an installation must become healthy.
 const INSTALL_WITHIN: SignedDuration = SignedDuration::from_mins(5);
-/// The time before an installation that failed is tried again.
+/// The time before an installation that failed for the first time is tried again.
 const RETRY_INSTALL: SignedDuration = SignedDuration::from_secs(5);
 /// The interval at which the server's version is asked for, while it is too old.
 const ASK_VERSION: Duration = Duration::from_secs(300);
@@ -388,8 +388,9 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
         && let Some(wait) =
             csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(|wait| wait.is_positive())
             csv.time("lastTransitionTime").map(|since| RETRY_INSTALL - facts.now.duration_since(since)).filter(SignedDuration::is_positive)
+        && let Some(wait) = retry_in(facts)
     {
-        return Plan { again: Some(wait.unsigned_abs()), ..Plan::default() };
+        return Plan { again: Some(wait), ..Plan::default() };
     }
     match requirements::check(facts) {
         Err(error) => return invalid(&error),
@@ -406,13 +407,23 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
     }
     if let Err(error) = resources::check(facts) {
         let plan = Plan::pending(Reason::ApiServiceResourcesNeedReinstall, error.to_string());
-        return if error.is_actionable { plan } else { Plan::default() };
+        return if error.is_actionable() { plan } else { Plan::default() };
     }
     if certificates_due(facts) {
         return Plan::pending(Reason::NeedsCertRotation, "owned APIServices need cert refresh");
     }
     let Some(wanted) = wanted(facts) else { return bad() };
     judged(&health::check(facts, &wanted), Phase::Pending, Reason::NeedsReinstall)
+}
+
+/// The time until an installation that failed is tried again; it doubles with each failure that the history shows.
+fn retry_in(facts: &Facts<'_>) -> Option<Duration> {
+    let failed = Reason::InstallComponentFailed.as_str();
+    let history = facts.csv.status["conditions"].as_array().into_iter().flatten();
+    let failures = history.filter(|entry| entry["reason"] == failed).count().saturating_sub(1).min(5);
+    let wait = RETRY_INSTALL * (1_i32 << failures);
+    let left = wait - facts.now.duration_since(facts.csv.time("lastTransitionTime")?);
+    left.is_positive().then(|| left.unsigned_abs())
 }
 
 fn replacing(facts: &Facts<'_>, group: &Group) -> Plan {

@@ -4,24 +4,56 @@ use super::facts::{ApiServiceFacts, Facts};
 use super::replace;
 use crate::deployments::{secret_name, service_name};
 
-/// What is wrong with the objects of owned APIs.
+/// What is wrong with one object of an owned API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", told(problems))]
-pub(crate) struct ResourceProblems {
-    problems: Vec<String>,
-    /// True if a reinstallation can mend it.
-    pub is_actionable: bool,
+pub(crate) enum ResourceProblem {
+    /// An object is not there.
+    #[error("{kind} \"{name}\" not found")]
+    Missing {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// An APIService belongs to another CSV.
+    #[error("{0} is unadoptable")]
+    Unadoptable(String),
+    /// An APIService leads to another Service.
+    #[error("found APIService and service reference mismatch")]
+    OtherService,
+    /// An APIService has no authority.
+    #[error("cert PEM empty")]
+    NoAuthority,
+    /// An object has another authority than the APIService.
+    #[error("{kind} {name} CA cert hash does not match expected")]
+    OtherAuthority {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
 }
 
-/// Go's text of several errors.
-fn told(problems: &[String]) -> String {
-    let mut distinct: Vec<&str> = Vec::new();
-    for problem in problems {
-        if !distinct.contains(&problem.as_str()) {
+/// What is wrong with the objects of owned APIs, in Go's text of several errors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", told(.0))]
+pub(crate) struct ResourceProblems(Vec<ResourceProblem>);
+
+impl ResourceProblems {
+    /// Returns whether a reinstallation can mend them.
+    pub fn is_actionable(&self) -> bool {
+        !self.0.iter().any(|problem| matches!(problem, ResourceProblem::Unadoptable(_)))
+    }
+}
+
+fn told(problems: &[ResourceProblem]) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for problem in problems.iter().map(ToString::to_string) {
+        if !distinct.contains(&problem) {
             distinct.push(problem);
         }
     }
-    if let [one] = distinct[..] { one.to_owned() } else { format!("[{}]", distinct.join(", ")) }
+    if let [one] = distinct.as_slice() { one.clone() } else { format!("[{}]", distinct.join(", ")) }
 }
 
 /// Returns whether an APIService has no owner but the CSV, the one that it replaces, or one that goes.
@@ -42,37 +74,39 @@ pub(crate) fn check(facts: &Facts<'_>) -> Result<(), ResourceProblems> {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
         let name = format!("{}.{}", text("version"), text("group"));
         let Some(service) = facts.api_services.get(&name) else {
-            problems.push(format!("apiservice.apiregistration.k8s.io \"{name}\" not found"));
+            problems.push(ResourceProblem::Missing { kind: "apiservice.apiregistration.k8s.io", name });
             continue;
         };
         if !is_adoptable(facts, service) {
-            problems.push(format!("{name} is unadoptable"));
-            return Err(ResourceProblems { problems, is_actionable: false });
+            problems.push(ResourceProblem::Unadoptable(name));
+            break;
         }
         problems.extend(behind(facts, service, text("deploymentName")).err());
     }
-    if problems.is_empty() { Ok(()) } else { Err(ResourceProblems { problems, is_actionable: true }) }
+    if problems.is_empty() { Ok(()) } else { Err(ResourceProblems(problems)) }
 }
 
-fn behind(facts: &Facts<'_>, api: &ApiServiceFacts, deployment: &str) -> Result<(), String> {
+fn behind(facts: &Facts<'_>, api: &ApiServiceFacts, deployment: &str) -> Result<(), ResourceProblem> {
+    let missing = |kind: &'static str, name: &str| ResourceProblem::Missing { kind, name: name.to_owned() };
+    let other = |kind: &'static str, name: &str| ResourceProblem::OtherAuthority { kind, name: name.to_owned() };
     let service = service_name(deployment);
     let secret = secret_name(&service);
     if !facts.services.contains(&service) {
-        return Err(format!("service \"{service}\" not found"));
+        return Err(missing("service", &service));
     }
     if api.service != (facts.csv.namespace.clone(), service) {
-        return Err("found APIService and service reference mismatch".to_owned());
+        return Err(ResourceProblem::OtherService);
     }
     if api.bundle.is_empty() {
-        return Err("cert PEM empty".to_owned());
+        return Err(ResourceProblem::NoAuthority);
     }
-    let certificate = facts.certificates.get(deployment).ok_or_else(|| format!("secret \"{secret}\" not found"))?;
+    let certificate = facts.certificates.get(deployment).ok_or_else(|| missing("secret", &secret))?;
     if certificate.authority.bundle != api.bundle || certificate.told_hash != certificate.authority.hash {
-        return Err(format!("secret {secret} CA cert hash does not match expected"));
+        return Err(other("secret", &secret));
     }
-    let live = facts.deployments.get(deployment).ok_or_else(|| format!("deployment.apps \"{deployment}\" not found"))?;
+    let live = facts.deployments.get(deployment).ok_or_else(|| missing("deployment.apps", deployment))?;
     if live["spec"]["template"]["metadata"]["annotations"]["olmcahash"] != *certificate.authority.hash {
-        return Err(format!("deployment {deployment} CA cert hash does not match expected"));
+        return Err(other("deployment", deployment));
     }
     Ok(())
 }

@@ -8,12 +8,12 @@ use kube::api::DynamicObject;
 use mainstay_olm_classic_core::csv::{COPIED_FROM, Group, Member, Phase, Reason};
 use mainstay_olm_classic_core::groups::apis;
 use mainstay_olm_classic_core::operator::COMPONENT_PREFIX;
-use mainstay_runtime::{Cache, Change, Key, Queue};
+use mainstay_runtime::{Cache, Change, Key};
 use serde_json::Value;
 
 use super::metrics::CsvMetrics;
 use super::state::{Component, Named, NamedByBinding, NamedByGroup, State, label, owner, value};
-use super::work::Work;
+use super::work::{Queues, Work};
 use super::world::Caches;
 
 /// The time in which changes of copies gather before OLMConfig's condition is judged again.
@@ -23,11 +23,11 @@ const GATHER: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Wakes {
     state: Arc<State>,
-    queue: Queue<Work>,
+    queue: Queues,
 }
 
 /// Follows every cache.
-pub(super) fn follow(caches: &Caches, state: &Arc<State>, queue: &Queue<Work>, metrics: &CsvMetrics) {
+pub(super) fn follow(caches: &Caches, state: &Arc<State>, queue: &Queues, metrics: &CsvMetrics) {
     let wakes = Wakes { state: state.clone(), queue: queue.clone() };
     let on = |cache: &Cache, kind: &'static str, handle: fn(&Wakes, &Change, &Key)| {
         let wakes = wakes.clone();
@@ -287,9 +287,12 @@ impl Wakes {
         installs.extend(self.state.index().groups.of(&NamedByGroup::Account(account.clone())).map(|group| group.namespace.clone()));
         for namespace in installs {
             for member in self.state.members_in(&namespace) {
+                let key = Key::new(&namespace, member.name());
                 if member.phase() == Phase::Failed && member.reason() == Some(Reason::InstallComponentFailedNoRetry) {
-                    let key = Key::new(&namespace, member.name());
                     self.state.note_permissions(&key);
+                    self.queue.add(Work::Csv(key));
+                } else if member.phase() == Phase::InstallReady {
+                    // It may wait for the account that installs.
                     self.queue.add(Work::Csv(key));
                 }
             }

@@ -1,8 +1,9 @@
 //! The items of the work queue.
 
 use std::fmt;
+use std::time::Duration;
 
-use mainstay_runtime::Key;
+use mainstay_runtime::{Key, Queue};
 
 /// An item of work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,5 +46,30 @@ impl fmt::Display for Work {
             Self::Operator(name) => write!(out, "Operator {name}"),
             Self::Adopt(key) => write!(out, "Subscription {key}"),
         }
+    }
+}
+
+/// The queues; clones share them. Copies are many, and wait in a queue of their own, so that nothing else waits for them.
+#[derive(Clone, Default)]
+pub(super) struct Queues {
+    /// Everything but copies.
+    pub main: Queue<Work>,
+    /// Single copies.
+    pub copies: Queue<Work>,
+}
+
+impl Queues {
+    /// Adds an item.
+    pub fn add(&self, work: Work) {
+        self.of(&work).add(work);
+    }
+
+    /// Adds an item after a delay.
+    pub fn add_after(&self, work: Work, wait: Duration) {
+        self.of(&work).add_after(work, wait);
+    }
+
+    fn of(&self, work: &Work) -> &Queue<Work> {
+        if matches!(work, Work::Copy { .. }) { &self.copies } else { &self.main }
     }
 }

@@ -8,13 +8,13 @@ use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_apply::{EventKind, Recorder, Writer};
 use mainstay_objects::ObjectRef;
-use mainstay_runtime::{Accounts, Cache, Env, Key, Kinds, Optional, Outcome, Part, Queue, Scope};
+use mainstay_runtime::{Accounts, Cache, Env, Key, Kinds, Optional, Outcome, Part, Scope};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::CsvMetrics;
 use super::state::State;
-use super::work::Work;
+use super::work::{Queues, Work};
 use super::{Error, MANAGER, Setup, wakes};
 
 /// The API version of the objects of OLM that are written most.
@@ -130,7 +130,7 @@ pub(super) struct World {
     pub kinds: Kinds,
     pub accounts: Accounts,
     pub env: Env,
-    pub queue: Queue<Work>,
+    pub queue: Queues,
     pub caches: Caches,
     pub platform: Platform,
     pub state: Arc<State>,
@@ -143,7 +143,7 @@ pub(super) struct World {
 
 impl World {
     /// Starts the caches; every change wakes what it concerns.
-    pub fn start(setup: &Setup, watched: BTreeSet<String>, queue: &Queue<Work>, stop: &CancellationToken) -> Result<Self, Error> {
+    pub fn start(setup: &Setup, watched: BTreeSet<String>, queue: &Queues, stop: &CancellationToken) -> Result<Self, Error> {
         let client = setup.cluster.client()?;
         let env = setup.env.clone();
         let caches = Caches::start(&client, &env, stop);
@@ -220,7 +220,7 @@ impl World {
     }
 }
 
-fn platform(client: &Client, env: &Env, state: &Arc<State>, queue: &Queue<Work>, stop: &CancellationToken) -> Platform {
+fn platform(client: &Client, env: &Env, state: &Arc<State>, queue: &Queues, stop: &CancellationToken) -> Platform {
     let optional = |group: &str, kind: &str, plural: &str| {
         let (state, queue) = (state.clone(), queue.clone());
         // These are in every Deployment, so that every CSV is concerned.

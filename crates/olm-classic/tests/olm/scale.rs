@@ -29,7 +29,7 @@ async fn many_namespaces() {
     tokio::time::sleep(std::time::Duration::from_secs(8)).await;
     let reconciles = || {
         let page = api.env.metrics().page().unwrap();
-        let own = page.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total{controller=\"olm-operator\""));
+        let own = page.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total{controller=\"olm-"));
         own.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
     };
     let before = reconciles();
