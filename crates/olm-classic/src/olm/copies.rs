@@ -244,12 +244,14 @@ impl World {
         let homes: BTreeSet<String> = self.state.index().groups.of(&NamedByGroup::All).map(|group| group.namespace.clone()).collect();
         let mut is_complete = true;
         for home in homes {
-            for member in self.state.members_in(&home).iter().filter(|member| !member.is_copied()) {
+            let members = self.state.members_in(&home);
+            // All of these CSVs have copies in the same namespaces, so that their number tells; upstream counts, too.
+            let mut wanted = None;
+            for member in members.iter().filter(|member| !member.is_copied()) {
                 let key = Key::new(&home, member.name());
-                let Some(active) = self.active(&key) else { continue };
-                let wanted = self.copy_places(&key, Some(&active));
-                let existing: BTreeSet<String> = self.state.index().copies.of(&key).map(|copy| copy.namespace.clone()).collect();
-                if wanted != existing {
+                let Some(active) = self.active(&key).filter(|active| active.group.is_global()) else { continue };
+                let wanted = *wanted.get_or_insert_with(|| self.copy_places(&key, Some(&active)).len());
+                if self.state.index().copies.of(&key).count() != wanted {
                     is_complete = false;
                     self.queue.add(Work::Copies(key));
                 }

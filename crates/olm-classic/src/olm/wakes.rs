@@ -140,13 +140,19 @@ impl Wakes {
         if before == now {
             return;
         }
-        for rival in self.state.groups_in(&key.namespace) {
-            self.queue.add(Work::Group(Key::new(&rival.namespace, &rival.name)));
+        if before.is_none() || now.is_none() {
+            for rival in self.state.groups_in(&key.namespace) {
+                self.queue.add(Work::Group(Key::new(&rival.namespace, &rival.name)));
+            }
         }
-        for member in self.state.members_in(&key.namespace) {
-            let key = Key::new(&member.namespace, member.name());
-            self.queue.add(Work::Csv(key.clone()));
-            self.queue.add(Work::Copies(key));
+        // The annotation concerns those alone that have the APIs that come and go, which are woken below.
+        let lasting = |group: &Option<Arc<Group>>| group.as_deref().map(|group| Group { provided: String::new(), ..group.clone() });
+        if lasting(&before) != lasting(&now) {
+            for member in self.state.members_in(&key.namespace) {
+                let key = Key::new(&member.namespace, member.name());
+                self.queue.add(Work::Csv(key.clone()));
+                self.queue.add(Work::Copies(key));
+            }
         }
         for named in links.symmetric_difference(&named_before) {
             match named {

@@ -44,3 +44,27 @@ async fn many_namespaces() {
     assert!(cost < 20, "{cost} reconciles for two changes");
     api.close().await;
 }
+
+/// OLM0-CSV-01: the work for each of many CSVs in one namespace does not grow with their number.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_csvs() {
+    const CSVS: usize = 60;
+    let api = Api::start().await;
+    api.namespace("home", json!({})).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    for at in 0..CSVS {
+        let operator = format!("op{at}s");
+        api.apply(crd(&operator)).await;
+        let object = api.apply(csv("home", &operator, "1.0.0", &["OwnNamespace"])).await;
+        api.permissions(&object).await;
+    }
+    for at in 0..CSVS {
+        api.phase("home", &format!("op{at}s.v1.0.0"), "Succeeded", "InstallSucceeded").await;
+    }
+    let page = api.env.metrics().page().unwrap();
+    let own = page.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total{controller=\"olm-operator\""));
+    let reconciles: u64 = own.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+    println!("{reconciles} reconciles for {CSVS} CSVs");
+    assert!(reconciles < 40 * CSVS as u64, "{reconciles} reconciles for {CSVS} CSVs");
+    api.close().await;
+}
