@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -24,6 +25,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const WEBHOOKS: &str = "admissionregistration.k8s.io";
 /// The selector of objects that OLM wrote.
 const MANAGED: &str = "olm.managed=true";
+/// The interval at which optional kinds are looked for at the start.
+const LOOK: Duration = Duration::from_millis(50);
 /// The time for which the server's version is remembered.
 const VERSION_LASTS: SignedDuration = SignedDuration::from_mins(5);
 
@@ -175,6 +178,13 @@ impl World {
     pub async fn ready(&self) {
         for cache in self.caches.all() {
             cache.ready().await;
+        }
+        // What is not known yet would be taken as absent, and every Deployment would be rolled out twice.
+        let Platform { proxies, authentications, credentials } = &self.platform;
+        for optional in [proxies, authentications, credentials] {
+            while !optional.is_known() {
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 

@@ -88,7 +88,7 @@ async fn failed_ones_are_replaced() {
 /// OLM0-CSV-14, OLM0-ADMIN-05, OLM0-ADMIN-06, OLM0-ADMIN-16, OLM0-ADMIN-17: configuration of a Subscription and the cluster's proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn configuration() {
-    let api = Api::start().await;
+    let mut api = Api::start().await;
     api.namespace("home", json!({})).await;
     api.apply(crd("widgets")).await;
     api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
@@ -113,22 +113,63 @@ async fn configuration() {
     })
     .await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    api.apply(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "proxies.config.openshift.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, tests"}},
-        "spec": {"group": "config.openshift.io", "scope": "Cluster", "names": {"kind": "Proxy", "plural": "proxies", "singular": "proxy"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}]},
-    }))
-    .await;
+    platform_kind(&api, "config.openshift.io", "Proxy", "proxies").await;
     api.apply(json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}, "spec": {}})).await;
     let proxy = place("config.openshift.io/v1", "Proxy", "", "cluster");
     api.write_status(&proxy, |_| json!({"httpProxy": "http://proxy:3128", "noProxy": ".svc"})).await;
     api.until(&deployment, |found| env(found, "HTTP_PROXY") == Some(json!("http://proxy:3128")) && env(found, "HTTPS_PROXY").is_none())
         .await;
+    // A controller that starts again knows of the proxy before it judges a Deployment.
+    let settled = api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    let before = api.get(&deployment).await.unwrap();
+    api.restart().await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let after = api.get(&deployment).await.unwrap();
+    assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
+    let same = api.get(&csv_at("home", "widgets.v1.0.0")).await.unwrap();
+    assert_eq!(same["metadata"]["resourceVersion"], settled["metadata"]["resourceVersion"]);
     api.patch(&at, json!({"spec": {"config": {"env": [{"name": "NO_PROXY", "value": ""}]}}})).await;
     api.until(&deployment, |found| env(found, "HTTP_PROXY").is_none() && env(found, "NO_PROXY").is_some()).await;
+    api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    api.close().await;
+}
+
+/// The definition of a kind of the platform with one object.
+async fn platform_kind(api: &Api, group: &str, kind: &str, plural: &str) {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    api.apply(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}]},
+    }))
+    .await;
+}
+
+/// OLM0-TOKEN-03, OLM0-TOKEN-20: in token mode, the pods of an operator that declares it get the token's volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens() {
+    let api = Api::start().await;
+    platform_kind(&api, "operator.openshift.io", "CloudCredential", "cloudcredentials").await;
+    platform_kind(&api, "config.openshift.io", "Authentication", "authentications").await;
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let mut object = csv("home", "widgets", "1.0.0", &["OwnNamespace"]);
+    object["metadata"]["annotations"] = json!({"features.operators.openshift.io/token-auth-aws": "true"});
+    let object = api.apply(object).await;
+    api.permissions(&object).await;
+    api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    let deployment = place("apps/v1", "Deployment", "home", "widgets");
+    let volumes = |deployment: &Value| deployment["spec"]["template"]["spec"]["volumes"].clone();
+    assert_eq!(volumes(&api.get(&deployment).await.unwrap()), Value::Null);
+    let mode = json!({"credentialsMode": "Manual"});
+    api.apply(json!({"apiVersion": "operator.openshift.io/v1", "kind": "CloudCredential", "metadata": {"name": "cluster"}, "spec": mode}))
+        .await;
+    let issuer = json!({"serviceAccountIssuer": "https://issuer.example.com"});
+    api.apply(json!({"apiVersion": "config.openshift.io/v1", "kind": "Authentication", "metadata": {"name": "cluster"}, "spec": issuer}))
+        .await;
+    api.until(&deployment, |found| volumes(found)[0]["name"] == "bound-sa-token").await;
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
     api.close().await;
 }
