@@ -160,6 +160,7 @@ impl World {
         self.csv["spec"]["webhookdefinitions"] = json!([{"type": "ValidatingAdmissionWebhook", "generateName": "check.example.com",
             "deploymentName": "widgets", "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]}]);
+        self.services.insert("widgets-service".to_owned());
         let authority = Authority { bundle: "Q0E=".to_owned(), hash: "abc".to_owned() };
         let rotates_at = Timestamp::from_second(NOW + 3600).unwrap();
         self.certificates.insert("widgets".to_owned(), Serving { told_hash: authority.hash.clone(), authority, is_due: false, rotates_at });
@@ -391,6 +392,9 @@ fn certificates() {
     world.install();
     let plan = leads(&world, "Succeeded", "InstallSucceeded", "install strategy completed with no errors");
     assert_eq!(plan.again.map(|wait| wait.as_secs()), Some(3600), "the rotation is due then");
+    world.services.clear();
+    leads(&world, "Failed", "ComponentUnhealthy", "webhooks not installed");
+    world.services.insert("widgets-service".to_owned());
     world.webhooks.clear();
     leads(&world, "Failed", "ComponentUnhealthy", "webhooks not installed");
     world.certificates.get_mut("widgets").unwrap().is_due = true;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Facts, install};
 use crate::api::Api;
-use crate::deployments::{HASH_LABEL, WEBHOOK_HASH, WEBHOOK_NAME, Write};
+use crate::deployments::{HASH_LABEL, WEBHOOK_HASH, WEBHOOK_NAME, Write, service_name};
 
 /// The state of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +121,10 @@ fn apis_available(facts: &Facts<'_>) -> bool {
 
 fn webhooks(facts: &Facts<'_>, wanted: &install::Install) -> Health {
     for webhook in &facts.csv.csv.webhooks {
+        let serves = facts.csv.csv.deployments.iter().any(|deployment| deployment.name == webhook.deployment);
+        if serves && !facts.services.contains(&service_name(&webhook.deployment)) {
+            return Health::WebhooksMissing;
+        }
         if webhook.kind == WebhookKind::Conversion {
             for crd in &webhook.conversion_crds {
                 match facts.definitions.get(crd) {
@@ -128,10 +132,11 @@ fn webhooks(facts: &Facts<'_>, wanted: &install::Install) -> Health {
                         let problem = format!("customresourcedefinitions.apiextensions.k8s.io \"{crd}\" not found");
                         return Health::WebhooksFailed(problem);
                     }
-                    Some(definition) if definition.conversion_bundle.is_none() => {
-                        return Health::WebhooksFailed("conversionWebhook not ready".to_owned());
-                    }
-                    Some(_) => {}
+                    Some(definition) => match &definition.conversion_bundle {
+                        None => return Health::WebhooksFailed("conversionWebhook not ready".to_owned()),
+                        Some(bundle) if !is_converted_by(wanted, crd, bundle) => return Health::WebhooksMissing,
+                        Some(_) => {}
+                    },
                 }
             }
             if webhook.conversion_crds.is_empty() {
@@ -142,6 +147,14 @@ fn webhooks(facts: &Facts<'_>, wanted: &install::Install) -> Health {
         }
     }
     Health::Healthy
+}
+
+/// Returns whether a CRD is to be converted by a webhook with this authority.
+fn is_converted_by(wanted: &install::Install, crd: &str, bundle: &str) -> bool {
+    wanted.after.iter().any(|write| {
+        matches!(write, Write::Conversion { crd: of, conversion }
+            if of == crd && conversion["webhook"]["clientConfig"]["caBundle"] == *bundle)
+    })
 }
 
 /// Returns whether there is a configuration with the description and the authority that are wanted.

@@ -26,18 +26,42 @@ struct Active {
     group: Arc<Group>,
 }
 
+/// What is to become of the copies of a CSV.
+enum Fate {
+    /// They follow the CSV and the targets of its group.
+    Follow(Active),
+    /// Those in its former targets stay as they are, because what keeps it from its group may pass; `None` is every namespace.
+    Stay(Option<BTreeSet<String>>),
+    /// They go.
+    Go,
+}
+
+impl Fate {
+    fn active(&self) -> Option<&Active> {
+        if let Self::Follow(active) = self { Some(active) } else { None }
+    }
+}
+
 impl World {
-    /// Returns the CSV if it is an active member of its group, so that copies of it belong somewhere.
-    fn active(&self, key: &Key) -> Option<Active> {
-        let member = self.state.member(key).filter(|member| !member.is_deleted && !member.is_copied())?;
+    /// Decides about the copies of a CSV.
+    fn fate(&self, key: &Key) -> Fate {
+        let Some(member) = self.state.member(key).filter(|member| !member.is_deleted && !member.is_copied()) else { return Fate::Go };
+        if member.reason() == Some(Reason::InterOperatorGroupOwnerConflict) {
+            return Fate::Go;
+        }
+        let Some(targets) = member.csv.annotations.get(TARGETS) else { return Fate::Go };
+        let stay = || Fate::Stay((!targets.is_empty()).then(|| targets.split(',').map(str::to_owned).collect()));
         if member.reason().is_none_or(Reason::is_uncopiable) {
-            return None;
+            return stay();
         }
         let mut groups = self.state.groups_in(&key.namespace);
-        let group = groups.pop().filter(|_| groups.is_empty())?;
-        let targets = member.csv.annotations.get(TARGETS);
+        let Some(group) = groups.pop().filter(|_| groups.is_empty()) else { return stay() };
         let is_marked = member.csv.annotations.get(mainstay_olm_classic_core::csv::GROUP) == Some(&group.name);
-        (is_marked && group.namespaces.is_some() && targets == Some(&group.targets())).then_some(Active { member, group })
+        if is_marked && group.namespaces.as_deref().is_some_and(|all| !all.is_empty()) && *targets == group.targets() {
+            Fate::Follow(Active { member, group })
+        } else {
+            stay()
+        }
     }
 
     fn copies_disabled(&self) -> bool {
@@ -66,9 +90,13 @@ impl World {
 
     /// Finds the namespaces whose copies of a CSV are missing, surplus or old, and lifts its roles if its group is for all namespaces.
     pub(super) async fn copies(&self, key: &Key) -> Result<Outcome, Error> {
-        let active = self.active(key);
-        let wanted = self.copy_places(key, active.as_ref());
-        let existing: BTreeSet<String> = self.state.index().copies.of(key).map(|copy| copy.namespace.clone()).collect();
+        let fate = self.fate(key);
+        let active = fate.active();
+        let wanted = self.copy_places(key, active);
+        let mut existing: BTreeSet<String> = self.state.index().copies.of(key).map(|copy| copy.namespace.clone()).collect();
+        if let Fate::Stay(targets) = &fate {
+            existing.retain(|namespace| targets.as_ref().is_some_and(|targets| !targets.contains(namespace)));
+        }
         let object = self.caches.csvs.get(key);
         let hashes = object.as_ref().filter(|_| !wanted.is_empty()).map(|object| self.state.copy_hashes(key, object));
         for namespace in wanted.union(&existing) {
@@ -78,7 +106,7 @@ impl World {
                     wanted.contains(namespace)
                         && annotation(copy, CONTENT_HASH) == Some(&hashes.0)
                         && annotation(copy, STATUS_HASH) == Some(&hashes.1)
-                        && active.as_ref().is_none_or(|active| active.group.is_global())
+                        && active.is_none_or(|active| active.group.is_global())
                 }
                 _ => false,
             };
@@ -86,7 +114,7 @@ impl World {
                 self.queue.add(Work::Copy { original: key.clone(), namespace: namespace.clone() });
             }
         }
-        if let Some(active) = active.as_ref().filter(|active| active.group.is_global()) {
+        if let Some(active) = active.filter(|active| active.group.is_global()) {
             self.lift(active).await?;
             self.tell_disabled(key, &active.member).await?;
         }
@@ -98,8 +126,13 @@ impl World {
         let key = Key::new(namespace, &original.name);
         let copy = self.caches.copies.get(&key);
         let is_own = copy.as_ref().is_some_and(|copy| label(copy, "olm.copiedFrom") == Some(&original.namespace));
-        let active = self.active(original);
-        let (Some(active), Some(object)) = (&active, self.caches.csvs.get(original)) else {
+        let fate = self.fate(original);
+        if let Fate::Stay(targets) = &fate
+            && targets.as_ref().is_none_or(|targets| targets.contains(namespace))
+        {
+            return Ok(Outcome::Done);
+        }
+        let (Some(active), Some(object)) = (fate.active(), self.caches.csvs.get(original)) else {
             return self.delete_copy(&key, is_own).await;
         };
         if !self.belongs(original, namespace, active) {
@@ -249,8 +282,9 @@ impl World {
             let mut wanted = None;
             for member in members.iter().filter(|member| !member.is_copied()) {
                 let key = Key::new(&home, member.name());
-                let Some(active) = self.active(&key).filter(|active| active.group.is_global()) else { continue };
-                let wanted = *wanted.get_or_insert_with(|| self.copy_places(&key, Some(&active)).len());
+                let fate = self.fate(&key);
+                let Some(active) = fate.active().filter(|active| active.group.is_global()) else { continue };
+                let wanted = *wanted.get_or_insert_with(|| self.copy_places(&key, Some(active)).len());
                 if self.state.index().copies.of(&key).count() != wanted {
                     is_complete = false;
                     self.queue.add(Work::Copies(key));

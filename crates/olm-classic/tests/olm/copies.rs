@@ -52,6 +52,14 @@ async fn several_namespaces() {
     api.delete(&place(RBAC, "Role", "b", &role)).await;
     let again = |found: &Value| !found.is_null() && found["metadata"]["uid"] != tenant["metadata"]["uid"];
     api.until(&place(RBAC, "Role", "b", &role), again).await;
+    // A second group by mistake takes no copy away.
+    let kept = api.get(&csv_at("a", "widgets.v1.0.0")).await.unwrap();
+    api.group("home", "second", json!({"targetNamespaces": ["a"]})).await;
+    api.phase("home", "widgets.v1.0.0", "Failed", "TooManyOperatorGroups").await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(api.get(&csv_at("a", "widgets.v1.0.0")).await.unwrap()["metadata"]["uid"], kept["metadata"]["uid"]);
+    api.delete(&place(CONFIG, "OperatorGroup", "home", "second")).await;
+    api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
     // Other targets, other copies; the operator's own Deployment learns of them.
     let group = place(CONFIG, "OperatorGroup", "home", "g");
     api.patch(&group, json!({"spec": {"targetNamespaces": ["b", "c"]}})).await;
