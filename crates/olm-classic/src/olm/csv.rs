@@ -189,19 +189,27 @@ impl World {
         for crd in &member.csv.owned_crds {
             named(&self.caches.definitions, "apiextensions.k8s.io/v1", "CustomResourceDefinition", &crd.name);
         }
-        if let Ok(permissions) = mainstay_olm_classic_core::permissions::of(&member.csv, &member.owner()) {
-            let text = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            for each in permissions.values() {
-                for role in &each.cluster_roles {
-                    named(&self.caches.cluster_roles, rbac, "ClusterRole", &text(role));
-                }
-                for binding in &each.cluster_role_bindings {
-                    named(&self.caches.cluster_role_bindings, rbac, "ClusterRoleBinding", &text(binding));
-                }
-            }
+        let key = Key::new(&member.namespace, member.name());
+        let generation = self.caches.csvs.get(&key).and_then(|object| object.metadata.generation).unwrap_or_default();
+        let roles = self.state.cluster_roles(&key, &format!("{}/{generation}", member.uid), || cluster_roles(member));
+        for (kind, name) in roles.iter() {
+            let cache = if *kind == "ClusterRole" { &self.caches.cluster_roles } else { &self.caches.cluster_role_bindings };
+            named(cache, rbac, kind, name);
         }
         all
     }
+}
+
+/// The kinds and names of the ClusterRoles and ClusterRoleBindings of a CSV; none if its strategy is none.
+fn cluster_roles(member: &Member) -> Vec<(&'static str, String)> {
+    let Ok(permissions) = mainstay_olm_classic_core::permissions::of(&member.csv, &member.owner()) else { return Vec::new() };
+    let text = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let mut all = Vec::new();
+    for each in permissions.values() {
+        all.extend(each.cluster_roles.iter().map(|role| ("ClusterRole", text(role))));
+        all.extend(each.cluster_role_bindings.iter().map(|binding| ("ClusterRoleBinding", text(binding))));
+    }
+    all
 }
 
 /// The outcome of a write that may have come too late: the object has changed, or is gone.

@@ -84,7 +84,7 @@ impl World {
             permissions: self.permission_facts(&member),
             deployments: self.deployments(&member),
             services: self.services(&member),
-            certificates: self.certificates(&member),
+            certificates: self.certificates(&member).await?,
             webhooks: self.webhooks(key, csv, member.phase()),
             config: self.subscription_config(key),
             proxy: self.proxy(),
@@ -193,22 +193,31 @@ impl World {
         names.filter(|name| self.caches.services.get(&Key::new(&member.namespace, name)).is_some()).collect()
     }
 
-    fn certificates(&self, member: &Member) -> BTreeMap<String, Serving> {
+    /// The certificates of a CSV's Deployments. Around an installation they are read: the cache may not know what was just written.
+    async fn certificates(&self, member: &Member) -> Result<BTreeMap<String, Serving>, Error> {
+        let mut found = BTreeMap::new();
         if !member.has_endpoints() {
-            return BTreeMap::new();
+            return Ok(found);
         }
         let now = self.env.now_seconds();
-        let read = |name: &String| {
-            let service = service_name(name);
+        let reads = matches!(member.phase(), Phase::InstallReady | Phase::Installing);
+        for deployment in &member.csv.deployments {
+            let service = service_name(&deployment.name);
             let key = Key::new(&member.namespace, secret_name(&service));
-            let secret = self.caches.secrets.get(&key)?;
-            let version = secret.metadata.resource_version.clone().unwrap_or_default();
-            let known = self.state.certificate(&key, &version, || certificates::read(&value(&secret), &service, &member.namespace));
-            let mut serving = Option::clone(&known)?;
-            serving.is_due |= now >= serving.rotates_at;
-            Some((name.clone(), serving))
-        };
-        member.csv.deployments.iter().filter_map(|deployment| read(&deployment.name)).collect()
+            let secret = if reads {
+                self.writer.get(&place("v1", "Secret", &key)).await?
+            } else {
+                self.caches.secrets.get(&key).map(|secret| value(&secret))
+            };
+            let Some(secret) = secret else { continue };
+            let version = secret["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            let known = self.state.certificate(&key, version, || certificates::read(&secret, &service, &member.namespace));
+            if let Some(mut serving) = Option::clone(&known) {
+                serving.is_due |= now >= serving.rotates_at;
+                found.insert(deployment.name.clone(), serving);
+            }
+        }
+        Ok(found)
     }
 
     /// The webhook configurations of a CSV. One that has none is asked about them when it is installed.

@@ -109,6 +109,8 @@ pub(super) struct State {
     /// The hashes of copies: of the content, and of the status.
     copy_hashes: Memo<(String, String)>,
     definitions: Memo<Definition>,
+    /// The names of the ClusterRoles and ClusterRoleBindings of a CSV's content.
+    cluster_roles: Memo<Vec<(&'static str, String)>>,
     certificates: Memo<Option<Serving>>,
     /// CSVs in whose namespaces accounts, roles or bindings changed while they had failed for lack of permissions.
     permissions_changed: Mutex<BTreeSet<Key>>,
@@ -146,6 +148,7 @@ impl State {
         let Some(now) = now else {
             members.remove(key);
             self.copy_hashes.forget(key);
+            self.cluster_roles.forget(key);
             self.permissions_changed.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return None;
@@ -190,6 +193,16 @@ impl State {
             self.copy_hashes.put(key, &version, (prototype.content_hash, prototype.status_hash))
         };
         self.copy_hashes.get(key, &version).unwrap_or_else(make)
+    }
+
+    /// The kinds and names of the ClusterRoles and ClusterRoleBindings of a CSV, made by `make` if they are not known for its content.
+    pub fn cluster_roles(
+        &self,
+        key: &Key,
+        content: &str,
+        make: impl FnOnce() -> Vec<(&'static str, String)>,
+    ) -> Arc<Vec<(&'static str, String)>> {
+        self.cluster_roles.get(key, content).unwrap_or_else(|| self.cluster_roles.put(key, content, make()))
     }
 
     /// A CRD that was read in a version.
