@@ -58,7 +58,7 @@ pub struct Setup {
     pub cluster: Cluster,
     /// Clock, randomness and metrics.
     pub env: Env,
-    /// OLM's own namespace.
+    /// OLM's own namespace, by which events name their reporter.
     pub namespace: String,
     /// The only namespaces whose CSVs and groups are looked after; empty for all.
     pub watched_namespaces: Vec<String>,

@@ -157,7 +157,7 @@ impl World {
         let kinds = Kinds::new(client.clone());
         let writer = Writer::new(client.clone(), kinds.clone(), MANAGER);
         Ok(Self {
-            recorder: Recorder::new(writer.clone(), env.clone(), MANAGER, setup.namespace.clone()),
+            recorder: Recorder::new(writer.clone(), env.clone(), MANAGER, format!("{}/olm-operator", setup.namespace)),
             accounts: Accounts::new(setup.cluster.clone(), client.clone(), env.clone()),
             client,
             writer,

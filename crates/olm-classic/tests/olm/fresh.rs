@@ -4,7 +4,7 @@ use kube::api::{Api as Objects, ListParams};
 use mainstay_runtime::Key;
 use serde_json::{Value, json};
 
-use crate::support::{Api, crd, csv, place};
+use crate::support::{Api, crd, csv, place, settled};
 
 /// OLM0-API-33, OLM0-OG-16, OLM0-OG-26: groups, OLMConfig and roles; every user lists CSVs in `openshift`, and nowhere else.
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +51,6 @@ async fn restart() {
     api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
     let copied = |copy: &Value| copy["status"]["phase"] == "Succeeded";
     api.until(&crate::support::csv_at("away", "widgets.v1.0.0"), copied).await;
-    tokio::time::sleep(std::time::Duration::from_secs(7)).await;
     let kinds = [
         ("apps", "v1", "Deployment"),
         ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion"),
@@ -77,9 +76,8 @@ async fn restart() {
         }
         all
     };
-    let before = versions().await;
+    let before = settled(versions).await;
     api.restart().await;
-    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
-    assert_eq!(versions().await, before);
+    assert_eq!(settled(versions).await, before);
     api.close().await;
 }

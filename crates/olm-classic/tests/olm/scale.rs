@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Api, crd, csv, csv_at};
+use crate::support::{Api, crd, csv, csv_at, settled};
 
 /// OLM0-OG-19: a copy in each of many namespaces, and a change of one object costs few reconciles.
 #[tokio::test(flavor = "multi_thread")]
@@ -26,21 +26,17 @@ async fn many_namespaces() {
             api.until(&csv_at(&format!("tenant-{at}"), &format!("{operator}.v1.0.0")), copied).await;
         }
     }
-    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
-    let reconciles = || {
+    let reconciles = || async {
         let page = api.env.metrics().page().unwrap();
         let own = page.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total{controller=\"olm-"));
         own.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
     };
-    let before = reconciles();
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert_eq!(reconciles(), before, "nothing changes any more");
+    let before = settled(reconciles).await;
     let tenant = crate::support::place("v1", "Namespace", "", "tenant-7");
     api.patch(&tenant, json!({"metadata": {"labels": {"some": "label"}}})).await;
     api.delete(&csv_at("tenant-8", "widgets.v1.0.0")).await;
     api.until(&csv_at("tenant-8", "widgets.v1.0.0"), copied).await;
-    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
-    let cost = reconciles() - before;
+    let cost = settled(reconciles).await - before;
     assert!(cost < 20, "{cost} reconciles for two changes");
     api.close().await;
 }

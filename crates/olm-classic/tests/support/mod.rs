@@ -275,6 +275,22 @@ pub fn history(csv: &Value) -> Vec<(String, String)> {
     csv["status"]["conditions"].as_array().into_iter().flatten().map(|each| (text(&each["phase"]), text(&each["reason"]))).collect()
 }
 
+/// Waits until a reading stays the same for some seconds, and returns it.
+pub async fn settled<T: PartialEq, F: Future<Output = T>>(read: impl Fn() -> F) -> T {
+    let mut last = read().await;
+    let mut same = 0;
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = read().await;
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        if same == 7 {
+            return last;
+        }
+    }
+    panic!("it does not settle");
+}
+
 /// The labels of an object.
 pub fn labels(object: &Value) -> BTreeMap<String, String> {
     let all = object["metadata"]["labels"].as_object().into_iter().flatten();
