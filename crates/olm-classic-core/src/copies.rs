@@ -15,6 +15,27 @@ pub const STATUS_HASH: &str = "olm.operatorframework.io/statusCopyHash";
 /// Where kubectl keeps an object's last text.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// How much of a CSV its copy has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// All of it, as upstream copies: for the few targets of a group, and for the namespaces that every user reads.
+    Whole,
+    /// What tables and lists of operators show: for the copies of a member of a global group, of which each namespace of the cluster has one.
+    Summary,
+}
+
+impl Extent {
+    /// The extent of a copy in a namespace.
+    pub fn of(is_global: bool, namespace: &str, protected: &BTreeSet<String>) -> Self {
+        if is_global && !protected.contains(namespace) { Self::Summary } else { Self::Whole }
+    }
+}
+
+/// The annotation of a summary: where the whole object is.
+pub const SUMMARY_OF: &str = "lifecycle.mainstay.dev/summary-of";
+/// The longest annotation of a summary, in bytes.
+const SHORT: usize = 128;
+
 /// A CSV as its copies are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prototype {
@@ -30,7 +51,7 @@ pub struct Prototype {
 
 impl Prototype {
     /// The copies of a CSV.
-    pub fn of(csv: &Value) -> Self {
+    pub fn of(csv: &Value, extent: Extent) -> Self {
         let metadata = &csv["metadata"];
         let kept = |field: &str, keep: &dyn Fn(&str) -> bool| -> Map<String, Value> {
             let entries = metadata[field].as_object().into_iter().flatten();
@@ -39,16 +60,23 @@ impl Prototype {
         let mut labels = kept("labels", &|key| !key.starts_with(COMPONENT_PREFIX));
         labels.insert(COPIED_FROM.to_owned(), metadata["namespace"].clone());
         let own = [TARGETS, LAST_APPLIED, CONTENT_HASH, STATUS_HASH];
-        let annotations = kept("annotations", &|key| !own.contains(&key));
-        let mut object = json!({
-            "apiVersion": csv["apiVersion"], "kind": csv["kind"],
-            "metadata": {"name": metadata["name"], "labels": labels, "annotations": annotations},
-            "spec": csv["spec"],
-        });
-        let mut status = csv["status"].clone();
+        let mut annotations = kept("annotations", &|key| !own.contains(&key));
+        let (mut spec, mut status) = (csv["spec"].clone(), csv["status"].clone());
         if !status.is_object() {
             status = json!({});
         }
+        if extent == Extent::Summary {
+            annotations.retain(|_, value| value.as_str().is_some_and(|text| text.len() <= SHORT));
+            let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+            annotations.insert(SUMMARY_OF.to_owned(), json!(format!("{}/{}", text("namespace"), text("name"))));
+            spec = summary(&spec);
+            status = fields(&status, &["phase", "lastUpdateTime", "lastTransitionTime"]);
+        }
+        let mut object = json!({
+            "apiVersion": csv["apiVersion"], "kind": csv["kind"],
+            "metadata": {"name": metadata["name"], "labels": labels, "annotations": annotations},
+            "spec": spec,
+        });
         status["reason"] = json!("Copied");
         let namespace = metadata["namespace"].as_str().unwrap_or_default();
         status["message"] = json!(format!("The operator is running in {namespace} but is managing this namespace"));
@@ -63,6 +91,33 @@ impl Prototype {
         object["metadata"]["namespace"] = json!(namespace);
         object
     }
+}
+
+/// The spec of a summary.
+fn summary(spec: &Value) -> Value {
+    let mut summary =
+        fields(spec, &["displayName", "version", "release", "replaces", "minKubeVersion", "maturity", "provider", "installModes"]);
+    summary["install"] = json!({"strategy": spec["install"]["strategy"], "spec": {"deployments": []}});
+    for (section, named) in [
+        ("customresourcedefinitions", ["name", "version", "kind", "displayName"].as_slice()),
+        ("apiservicedefinitions", &["name", "group", "version", "kind", "displayName"]),
+    ] {
+        let sides = ["owned", "required"].into_iter().filter_map(|side| {
+            let entries = spec[section][side].as_array()?;
+            Some((side.to_owned(), entries.iter().map(|entry| fields(entry, named)).collect()))
+        });
+        let sides: Map<String, Value> = sides.collect();
+        if !sides.is_empty() {
+            summary[section] = Value::Object(sides);
+        }
+    }
+    summary
+}
+
+/// Some fields of an object.
+fn fields(object: &Value, names: &[&str]) -> Value {
+    let found = names.iter().filter_map(|name| Some(((*name).to_owned(), object.get(*name)?.clone())));
+    Value::Object(found.collect())
 }
 
 /// The namespaces in which copies of an active member belong.
@@ -162,7 +217,7 @@ mod tests {
                 "annotations": {"olm.targetNamespaces": "", "olm.operatorGroup": "g", LAST_APPLIED: "{}"}},
             "spec": {"version": "1.0.0"}, "status": {"phase": "Succeeded", "reason": "InstallSucceeded", "message": "done"},
         });
-        let prototype = Prototype::of(&csv);
+        let prototype = Prototype::of(&csv, Extent::Whole);
         let copy = prototype.in_namespace("away");
         assert_eq!(copy["metadata"]["labels"], json!({"olm.api.1": "provided", "olm.copiedFrom": "home"}));
         assert_eq!(copy["metadata"]["annotations"], json!({"olm.operatorGroup": "g", CONTENT_HASH: prototype.content_hash}));
@@ -172,9 +227,32 @@ mod tests {
             json!({"phase": "Succeeded", "reason": "Copied", "message": "The operator is running in home but is managing this namespace"})
         );
         csv["status"]["phase"] = json!("Failed");
-        let changed = Prototype::of(&csv);
+        let changed = Prototype::of(&csv, Extent::Whole);
         assert_eq!(changed.content_hash, prototype.content_hash);
         assert_ne!(changed.status_hash, prototype.status_hash);
+    }
+
+    /// OLM0-OG-19: the copy in every namespace of the cluster is small, whatever the CSV holds.
+    #[test]
+    fn a_summary_is_small() {
+        let long = "x".repeat(100_000);
+        let csv = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a.v1", "namespace": "home", "annotations": {"alm-examples": long, "olm.operatorGroup": "g"}},
+            "spec": {"version": "1.0.0", "displayName": "A", "description": long, "icon": [{"base64data": long}],
+                "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "a", "spec": {}}], "permissions": [{"rules": []}]}},
+                "customresourcedefinitions": {"owned": [{"name": "as.a.io", "version": "v1", "kind": "A", "specDescriptors": [long]}]}},
+            "status": {"phase": "Succeeded", "conditions": [{"message": long}], "requirementStatus": [{"message": long}]},
+        });
+        let copy = Prototype::of(&csv, Extent::Summary);
+        assert!(copy.object.to_string().len() + copy.status.to_string().len() < 1_200, "{}", copy.object);
+        assert_eq!(copy.object["spec"]["customresourcedefinitions"]["owned"], json!([{"name": "as.a.io", "version": "v1", "kind": "A"}]));
+        assert_eq!(copy.object["metadata"]["annotations"][SUMMARY_OF], "home/a.v1");
+        assert_eq!((&copy.status["phase"], &copy.status["reason"]), (&json!("Succeeded"), &json!("Copied")));
+        let protected = BTreeSet::from(["openshift".to_owned()]);
+        assert_eq!(Extent::of(true, "openshift", &protected), Extent::Whole);
+        assert_eq!(Extent::of(true, "other", &protected), Extent::Summary);
+        assert_eq!(Extent::of(false, "other", &protected), Extent::Whole);
     }
 
     /// OLM0-OG-20: disabled copies stay in protected namespaces, and in the targets of groups that are not for all namespaces.

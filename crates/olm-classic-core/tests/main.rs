@@ -6,3 +6,4 @@ mod csv;
 mod hub;
 mod recorded;
 mod scenarios;
+mod subscription;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 use mainstay_objects::{Condition, Expect, Patch, Propagation, set_condition};
-use mainstay_olm_classic_core::copies::{CONTENT_HASH, Prototype, STATUS_HASH, condition, lifted, places, tenant_role};
+use mainstay_olm_classic_core::copies::{CONTENT_HASH, Extent, Prototype, STATUS_HASH, condition, lifted, places, tenant_role};
 use mainstay_olm_classic_core::csv::{Group, Member, Reason, TARGETS, holds_everywhere, holds_in};
 use mainstay_runtime::{Key, Outcome};
 use serde_json::json;
@@ -103,9 +103,11 @@ impl World {
             let copy = self.caches.copies.get(&Key::new(namespace, &key.name));
             let is_current = match (&hashes, &copy) {
                 (Some(hashes), Some(copy)) => {
+                    let is_global = active.is_some_and(|active| active.group.is_global());
+                    let (content, status) = hashes.of(Extent::of(is_global, namespace, &self.protected));
                     wanted.contains(namespace)
-                        && annotation(copy, CONTENT_HASH) == Some(&hashes.0)
-                        && annotation(copy, STATUS_HASH) == Some(&hashes.1)
+                        && annotation(copy, CONTENT_HASH) == Some(content)
+                        && annotation(copy, STATUS_HASH) == Some(status)
                         && active.is_none_or(|active| active.group.is_global())
                 }
                 _ => false,
@@ -144,9 +146,11 @@ impl World {
         }
         let hashes = self.state.copy_hashes(original, &object);
         let told = |name: &str| copy.as_ref().and_then(|copy| annotation(copy, name));
-        let content = !is_own || told(CONTENT_HASH) != Some(&hashes.0);
-        let status = !is_own || told(STATUS_HASH) != Some(&hashes.1);
-        let prototype = if content || status { Some(Prototype::of(&value(&object))) } else { None };
+        let extent = Extent::of(active.group.is_global(), namespace, &self.protected);
+        let (content_hash, status_hash) = hashes.of(extent);
+        let content = !is_own || told(CONTENT_HASH) != Some(content_hash);
+        let status = !is_own || told(STATUS_HASH) != Some(status_hash);
+        let prototype = if content || status { Some(Prototype::of(&value(&object), extent)) } else { None };
         let uid = if let Some(prototype) = prototype.as_ref().filter(|_| content) {
             match self.writer.apply(&prototype.in_namespace(namespace), true, &Expect::default()).await {
                 Ok((written, _)) => written["metadata"]["uid"].as_str().map(str::to_owned),

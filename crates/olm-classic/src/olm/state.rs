@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::api::DynamicObject;
-use mainstay_olm_classic_core::copies::Prototype;
+use mainstay_olm_classic_core::copies::{Extent, Prototype};
 use mainstay_olm_classic_core::csv::{Definition, Group, Member, Serving};
 use mainstay_runtime::Key;
 use serde_json::{Value, json};
@@ -100,14 +100,29 @@ impl<T> Memo<T> {
     }
 }
 
+/// The hashes of the copies of a CSV, each of the content and of the status.
+#[derive(Debug)]
+pub struct CopyHashes {
+    whole: (String, String),
+    summary: (String, String),
+}
+
+impl CopyHashes {
+    /// The hashes of a copy of an extent.
+    pub fn of(&self, extent: Extent) -> (&str, &str) {
+        let (content, status) = if extent == Extent::Whole { &self.whole } else { &self.summary };
+        (content, status)
+    }
+}
+
 /// Everything that is known between reconciles. All of it is made of the caches.
 #[derive(Default)]
 pub(super) struct State {
     index: RwLock<Index>,
     members: RwLock<BTreeMap<Key, Arc<Member>>>,
     groups: RwLock<BTreeMap<Key, Arc<Group>>>,
-    /// The hashes of copies: of the content, and of the status.
-    copy_hashes: Memo<(String, String)>,
+    /// The hashes of copies.
+    copy_hashes: Memo<CopyHashes>,
     definitions: Memo<Definition>,
     /// The names of the ClusterRoles and ClusterRoleBindings of a CSV's content.
     cluster_roles: Memo<Vec<(&'static str, String)>>,
@@ -186,11 +201,15 @@ impl State {
     }
 
     /// The hashes of the copies of a CSV. The copies themselves are as large as the CSV, and made when they are written.
-    pub fn copy_hashes(&self, key: &Key, object: &DynamicObject) -> Arc<(String, String)> {
+    pub fn copy_hashes(&self, key: &Key, object: &DynamicObject) -> Arc<CopyHashes> {
         let version = object.metadata.resource_version.clone().unwrap_or_default();
         let make = || {
-            let prototype = Prototype::of(&value(object));
-            self.copy_hashes.put(key, &version, (prototype.content_hash, prototype.status_hash))
+            let csv = value(object);
+            let of = |extent| {
+                let prototype = Prototype::of(&csv, extent);
+                (prototype.content_hash, prototype.status_hash)
+            };
+            self.copy_hashes.put(key, &version, CopyHashes { whole: of(Extent::Whole), summary: of(Extent::Summary) })
         };
         self.copy_hashes.get(key, &version).unwrap_or_else(make)
     }
