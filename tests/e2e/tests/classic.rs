@@ -51,6 +51,14 @@ fn columns(table: &str, starts: &str) -> Vec<String> {
     line.unwrap_or_else(|| panic!("no line {starts} in:\n{table}")).split_whitespace().map(str::to_owned).collect()
 }
 
+/// Asserts that a description has these lines, however kubectl aligns them.
+fn contains(description: &str, lines: &[&str]) {
+    let words: Vec<String> = description.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in lines {
+        assert!(words.iter().any(|found| found.starts_with(line)), "{line} is not in:\n{description}");
+    }
+}
+
 /// OLM0-ADMIN-34, OLM0-ADMIN-21, OLM0-USER-04 to OLM0-USER-08, OLM0-ADMIN-20, OLM0-ADMIN-09, OLM0-ADMIN-10, OLM0-API-03, OLM0-USER-01,
 /// OLM0-CSV-20, OLM0-UPG-13: a catalog is added, a package is looked at, installed in an own namespace with manual approval, updated, and removed.
 #[test]
@@ -65,18 +73,14 @@ fn the_documented_walk() {
     assert_eq!(columns(&table, "NAME"), ["NAME", "DISPLAY", "TYPE", "PUBLISHER", "AGE"]);
     assert_eq!(columns(&table, "team-catalog")[..5], ["team-catalog", "Team", "Catalog", "grpc", "Team"]);
     let described = cluster.kubectl(&["describe", "catalogsource", "team-catalog", "-n", MARKET]).ok();
-    for line in ["Connection State:", "Last Observed State:  READY", "Registry Service:", "Service Name:       team-catalog"] {
-        assert!(described.contains(line), "{line} is not in:\n{described}");
-    }
+    contains(&described, &["Connection State:", "Last Observed State: READY", "Registry Service:", "Service Name: team-catalog"]);
     let packages = eventually("the package is listed", Duration::from_secs(30), || {
         let table = cluster.kubectl(&["get", "packagemanifests", "-n", MARKET]).ok();
         if table.contains("gadget") { Ok(table) } else { Err(table) }
     });
     assert_eq!(columns(&packages, "NAME"), ["NAME", "CATALOG", "AGE"]);
     let package = cluster.kubectl(&["describe", "packagemanifests", "gadget", "-n", MARKET]).ok();
-    for line in ["Install Modes:", "Default Channel:", "Entries:", "Current CSV:"] {
-        assert!(package.contains(line), "{line} is not in:\n{package}");
-    }
+    contains(&package, &["Install Modes:", "Default Channel: stable", "Entries:", "Current CSV: gadget.v1.0.0"]);
     cluster.kubectl(&["create", "namespace", "gadgets"]).ok();
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "group", "namespace": "gadgets"},
         "spec": {"targetNamespaces": ["gadgets"]}});
@@ -105,10 +109,9 @@ fn the_documented_walk() {
         sub["metadata"]["labels"]["operators.coreos.com/gadget.gadgets"] == ""
     });
     let described = cluster.kubectl(&["describe", "sub", "gadget", "-n", "gadgets"]).ok();
-    for line in ["Last Transition Time:", "all available catalogsources are healthy", "AllCatalogSourcesHealthy", "CatalogSourcesUnhealthy"]
-    {
-        assert!(described.contains(line), "{line} is not in:\n{described}");
-    }
+    let lines = ["Last Transition Time:", "Message: all available catalogsources are healthy", "Reason: AllCatalogSourcesHealthy"];
+    contains(&described, &lines);
+    contains(&described, &["Status: False", "Type: CatalogSourcesUnhealthy", "Labels: operators.coreos.com/gadget.gadgets="]);
 
     // A newer version appears in the catalog, and waits.
     catalog_of(&cluster, &registry, &["1.0.0", "1.1.0"], "latest");
@@ -129,13 +132,7 @@ fn the_documented_walk() {
         json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "mine", "namespace": "gadgets"}, "spec": {}});
     cluster.apply(&widget.to_string());
     let deleted = cluster.kubectl(&["delete", "subscription.operators.coreos.com", "gadget", "-n", "gadgets"]).ok();
-    assert_eq!(
-        deleted.trim(),
-        "subscription.operators.coreos.com \"gadget\" deleted from gadgets namespace"
-            .trim_end_matches(" from gadgets namespace")
-            .to_owned()
-            + if deleted.contains("from") { " from gadgets namespace" } else { "" }
-    );
+    assert!(deleted.starts_with("subscription.operators.coreos.com \"gadget\" deleted"), "{deleted}");
     let running = cluster.get(&["csv", "gadget.v1.1.0", "-n", "gadgets"]).unwrap_or_default();
     assert_eq!(running["status"]["phase"], "Succeeded", "without its Subscription the operator goes on");
     cluster.kubectl(&["delete", "clusterserviceversion", "gadget.v1.1.0", "-n", "gadgets"]).ok();
@@ -166,7 +163,11 @@ const WALKS: [Walk; 12] = [
         mode: "MultiNamespace",
         csvs: &["rabbitmq-cluster-operator.v2.4.0", "rabbitmq-cluster-operator.v2.5.0"],
     },
-    Walk { package: "grafana-operator", mode: "OwnNamespace", csvs: &["grafana-operator.v5.0.2", "grafana-operator.v5.1.0"] },
+    Walk {
+        package: "mongodb-atlas-kubernetes",
+        mode: "OwnNamespace",
+        csvs: &["mongodb-atlas-kubernetes.v1.4.1", "mongodb-atlas-kubernetes.v1.5.0"],
+    },
     Walk {
         package: "node-maintenance-operator",
         mode: "AllNamespaces",
@@ -182,7 +183,7 @@ const WALKS: [Walk; 12] = [
         mode: "AllNamespaces",
         csvs: &["opentelemetry-operator.v0.56.0", "opentelemetry-operator.v0.58.0"],
     },
-    Walk { package: "cert-manager", mode: "AllNamespaces", csvs: &["cert-manager.v1.6.1"] },
+    Walk { package: "cert-manager", mode: "AllNamespaces", csvs: &["cert-manager.v1.6.2-rc1"] },
     Walk { package: "mongodb-operator", mode: "SingleNamespace", csvs: &["mongodb-operator.v0.3.0"] },
     Walk { package: "tempo-operator", mode: "AllNamespaces", csvs: &["tempo-operator.v0.5.0", "tempo-operator.v0.6.0"] },
     Walk {
