@@ -1,0 +1,118 @@
+//! Sentences of others that explanations recognize. They are read here alone.
+
+/// The part of a message that says which request the API refused, if it does (OLM0-IP-10, OLM0-ADMIN-33).
+pub(super) fn forbidden(message: &str) -> Option<Forbidden> {
+    let (before, after) = message.split_once(" is forbidden: ")?;
+    let user = after.split_once("User \"").and_then(|(_, rest)| rest.split_once('"')).map(|(user, _)| user.to_owned());
+    let quoted = |word: &str| -> Option<String> {
+        let (_, rest) = after.split_once(&format!("{word} \""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let verb = after.split_once("cannot ").and_then(|(_, rest)| rest.split_once(' ')).map(|(verb, _)| verb.to_owned());
+    Some(Forbidden {
+        object: before.rsplit_once(": ").map_or(before, |(_, object)| object).to_owned(),
+        user,
+        verb,
+        resource: quoted("resource"),
+        group: quoted("API group"),
+        namespace: quoted("namespace"),
+    })
+}
+
+/// A request that the API refused for lack of a permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Forbidden {
+    /// Resource and name as the API says them.
+    pub object: String,
+    /// Who asked.
+    pub user: Option<String>,
+    /// The verb.
+    pub verb: Option<String>,
+    /// The resource.
+    pub resource: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
+    /// The namespace; none for the whole cluster.
+    pub namespace: Option<String>,
+}
+
+impl Forbidden {
+    /// Namespace and name of the service account that asked.
+    pub fn account(&self) -> Option<(&str, &str)> {
+        self.user.as_deref()?.strip_prefix("system:serviceaccount:")?.split_once(':')
+    }
+}
+
+/// What keeps an image from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PullProblem {
+    /// The registry wants other credentials.
+    Unauthorized,
+    /// The host name does not resolve.
+    UnknownHost,
+    /// The image is not there.
+    NotFound,
+    /// The certificate is not trusted.
+    Certificate,
+    /// The registry does not answer.
+    Unreachable,
+}
+
+/// Reads why an image cannot be read (OLM0-ADMIN-12, OLM0-ADMIN-22).
+pub(super) fn pull(message: &str) -> Option<PullProblem> {
+    let lower = message.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["unauthorized", "authentication required", "denied", "401", "403"]) {
+        Some(PullProblem::Unauthorized)
+    } else if has(&["no such host", "failed to lookup", "name or service not known", "dns error"]) {
+        Some(PullProblem::UnknownHost)
+    } else if has(&["x509", "certificate"]) {
+        Some(PullProblem::Certificate)
+    } else if has(&["manifest unknown", "not found", "404"]) {
+        Some(PullProblem::NotFound)
+    } else if has(&["connection refused", "timed out", "timeout", "unreachable", "connect"]) {
+        Some(PullProblem::Unreachable)
+    } else {
+        None
+    }
+}
+
+/// The missing version of a stored CRD in a message about the safety of a change (OLM0-RES-28).
+pub(super) fn is_about_crd_versions(message: &str) -> bool {
+    message.contains("risk of data loss") || message.contains("new CRD removes version") || message.contains("error validating existing CRs")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// OLM0-ADMIN-33: resource, group, user and scope of the one permission that is missing.
+    #[test]
+    fn permissions_that_are_missing() {
+        let message = "error creating csv a: clusterroles.rbac.authorization.k8s.io \"x\" is forbidden: User \
+                       \"system:serviceaccount:scoped:installer\" cannot create resource \"clusterroles\" in API group \
+                       \"rbac.authorization.k8s.io\" at the cluster scope";
+        let found = forbidden(message).unwrap();
+        assert_eq!(found.account(), Some(("scoped", "installer")));
+        assert_eq!((found.verb.as_deref(), found.resource.as_deref()), (Some("create"), Some("clusterroles")));
+        assert_eq!((found.object.as_str(), found.namespace), ("clusterroles.rbac.authorization.k8s.io \"x\"", None));
+        assert_eq!(forbidden("install timeout"), None);
+    }
+
+    /// OLM0-ADMIN-12: why an image cannot be pulled.
+    #[test]
+    fn pull_problems() {
+        for (message, problem) in [
+            ("unauthorized: access to the requested resource is not authorized", PullProblem::Unauthorized),
+            ("dial tcp: lookup registry.example.com on 10.0.0.10:53: no such host", PullProblem::UnknownHost),
+            ("manifest unknown", PullProblem::NotFound),
+            ("x509: certificate signed by unknown authority", PullProblem::Certificate),
+            ("dial tcp 10.0.0.1:443: connection refused", PullProblem::Unreachable),
+        ] {
+            assert_eq!(pull(message), Some(problem), "{message}");
+        }
+        assert_eq!(pull("out of disk"), None);
+    }
+}
