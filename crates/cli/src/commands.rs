@@ -5,6 +5,7 @@ pub mod approve;
 pub mod backup;
 pub mod bundle;
 pub mod catalog;
+pub mod classic;
 pub mod complete;
 pub mod completion;
 pub mod crd;

@@ -26,6 +26,7 @@ pub mod approval;
 mod bundles;
 pub mod catalogs;
 mod change;
+pub mod classic;
 pub mod cluster_catalogs;
 pub mod explain;
 pub mod extensions;

@@ -3,9 +3,11 @@
 use clap::Args;
 use kube::ResourceExt;
 use mainstay_api::lifecycle::{BundleRef, ChangePlan, ChangeSummary, DependencyRef};
+use mainstay_diagnostics::FailureKind;
 use mainstay_objects::Step;
 use mainstay_operations::Session;
 use mainstay_operations::apply::named;
+use mainstay_operations::classic::approval as operations_of_classic;
 use mainstay_operations::approval::{self, AdditionalBundle, Approval};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note, note_drawn, warn};
@@ -14,8 +16,10 @@ use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
+use super::classic;
+use super::classic::approve::Target;
 use super::flags::{Consent, Shown};
-use crate::plan_text;
+use crate::{named as names, plan_text};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -24,14 +28,19 @@ Examples:
   mainstay approve                            what waits for an approval
   mainstay approve beacon-3f9c0d1a7b52        shows the change, asks, and approves it
   mainstay approve beacon-3f9c0d1a7b52 --yes -o json
+  mainstay approve installplan/install-x4k2p -n lights      an InstallPlan of OLM classic: its steps first
+  mainstay approve subscription/beacon -n lights            the one that the Subscription waits for
 
 An approval is for this very change, once. When the catalogs or the extension move on, another plan takes its place and has to be approved
 again. What the change needs besides is made first, with your permissions: a namespace, an account with the least permissions and a ClusterExtension
 for each bundle. Such an extension stays at the version that was shown and approved, until mainstay upgrade NAME lets it follow the
 catalog; what needs it still holds it where it must be.")]
 pub struct Arguments {
-    /// The change plan [default: list those that wait]
+    /// The change plan, or installplan/NAME or subscription/NAME of OLM classic [default: list those that wait]
     pub plan: Option<String>,
+    /// The namespace of an InstallPlan of OLM classic
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = names::namespace)]
+    pub namespace: Option<String>,
     /// Whether to ask.
     #[command(flatten)]
     pub consent: Consent,
@@ -50,21 +59,35 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .hint("mainstay approve lists those that wait"));
     }
     runtime::block_on(async {
-        let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, &arguments.shown.format).await };
+        let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, arguments).await };
         let session = arguments.cluster.open_to_change().await?;
+        let namespace = arguments.namespace.as_deref();
+        if let Some(target) = Target::parse(name, namespace.is_some()) {
+            return classic::approve::approve(&session, &target, namespace, &arguments.consent, &arguments.shown.format).await;
+        }
         let hints = || vec![format!("mainstay approve {name} again goes on; nothing is approved before everything is made")];
         runtime::until_interrupt(Box::pin(approve(&session, arguments, name)), hints).await
     })
 }
 
 /// Lists the changes that wait.
-async fn list(session: &Session, format: &Format) -> Result<(), Failure> {
-    let plans = approval::pending(session).await?;
+async fn list(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
+    let format = &arguments.shown.format;
+    let namespace = arguments.namespace.as_deref();
+    let install_plans = operations_of_classic::pending(session, namespace).await?;
+    let plans = match (approval::pending(session).await, namespace) {
+        (_, Some(_)) => Vec::new(),
+        (Ok(plans), None) => plans,
+        // A cluster that has OLM classic alone has no change plans.
+        (Err(failure), None) if failure.kind() == FailureKind::NotFound && !install_plans.is_empty() => Vec::new(),
+        (Err(failure), None) => return Err(failure.into()),
+    };
     if !format.is_table() {
-        let items = plans.iter().map(document).collect::<Result<Vec<_>, _>>()?;
+        let mut items = plans.iter().map(document).collect::<Result<Vec<_>, _>>()?;
+        items.extend(install_plans);
         return output::value(format, &json!({"apiVersion": "v1", "kind": "List", "items": items}));
     }
-    if plans.is_empty() {
+    if plans.is_empty() && install_plans.is_empty() {
         return output::line("nothing waits for an approval");
     }
     let mut table = Table::new(&["NAME", "EXTENSION", "FROM", "TO", "ALSO INSTALLS", "SINCE"]);
@@ -80,8 +103,17 @@ async fn list(session: &Session, format: &Format) -> Result<(), Failure> {
             plan.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()).unwrap_or_default(),
         ]);
     }
-    table.print()?;
-    note("hint: mainstay approve NAME shows one and approves it");
+    if !table.is_empty() {
+        table.print()?;
+        note("hint: mainstay approve NAME shows one and approves it");
+    }
+    if !install_plans.is_empty() {
+        if !table.is_empty() {
+            output::line("")?;
+        }
+        classic::approve::table(&install_plans).print()?;
+        note("hint: mainstay approve installplan/NAME -n NAMESPACE shows one and approves it");
+    }
     Ok(())
 }
 

@@ -7,12 +7,17 @@ mod advised;
 use clap::Args;
 use jiff::Timestamp;
 use mainstay_olm_v1_core::extension::explain::Explanation;
+use mainstay_diagnostics::FailureKind;
+use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
 use mainstay_operations::explain::{Subject, explain};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use super::classic;
+use crate::named;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -21,6 +26,7 @@ Examples:
   mainstay explain beacon                        the extension beacon, or the package where there is none of this name
   mainstay explain clustercatalog team
   mainstay explain package beacon
+  mainstay explain subscription beacon -n lights   of OLM classic, also: csv, installplan, catalogsource, operatorgroup
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
 -o json gives {\"subject\", \"situation\", \"state\", \"summary\", \"installed\": {\"name\", \"version\"}, \"waitsFor\", \"since\", \"why\": [...],
@@ -32,14 +38,27 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
+    /// The namespace of an object of OLM classic [default: the only one that has it]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
+    namespace: Option<String>,
     /// table, json, yaml or jsonpath=PATH
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
+}
+
+/// The subject, if it is an object of OLM classic: its kind and name.
+fn classic_subject(words: &[String]) -> Option<(ClassicSubject, &str)> {
+    let (kind, name) = match words {
+        [one] => one.split_once('/')?,
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return None,
+    };
+    Some((ClassicSubject::parse(kind)?, name))
 }
 
 /// The subject in `NAME`, `KIND NAME` or `KIND/NAME`.
@@ -63,25 +82,13 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             Some(why) => Failure::new(Exit::Usage, plain, why),
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
-        .hint("it can be clusterextension, clustercatalog or package")),
+        .hint("it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource or operatorgroup")),
     }
 }
 
 /// Kinds that later versions manage.
 fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
-        "subscription"
-        | "subscriptions"
-        | "sub"
-        | "installplan"
-        | "installplans"
-        | "ip"
-        | "csv"
-        | "csvs"
-        | "clusterserviceversion"
-        | "clusterserviceversions"
-        | "catalogsource"
-        | "operatorgroup" => Some("belongs to OLM classic, which this version of mainstay does not manage"),
         "clusterversion" | "clusterversions" => Some("this version of mainstay does not manage the platform's version"),
         "machine" | "machines" | "machineset" | "machineconfigpool" => Some("this version of mainstay does not manage machines"),
         _ => None,
@@ -90,11 +97,27 @@ fn foreign(kind: &str) -> Option<&'static str> {
 
 /// Prints the explanation.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let namespace = arguments.namespace.as_deref();
+    if let Some((kind, name)) = classic_subject(&arguments.what) {
+        return runtime::block_on(async {
+            let session = arguments.cluster.open().await?;
+            classic::explain::show(&arguments.output, &explain_classic(&session, kind, namespace, name).await?)
+        });
+    }
     let subject = subject(&arguments.what)?;
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let answer = Box::pin(explain(&session, &subject, &mut Progress::start())).await?;
-        show(&arguments.output, &answer)
+        let failure = match Box::pin(explain(&session, &subject, &mut Progress::start())).await {
+            Ok(answer) => return show(&arguments.output, &answer),
+            Err(failure) => failure,
+        };
+        if let Subject::Any(name) = &subject
+            && failure.kind() == FailureKind::NotFound
+            && let Some(answer) = subscription_named(&session, namespace, name).await?
+        {
+            return classic::explain::show(&arguments.output, &answer);
+        }
+        Err(failure.into())
     })
 }
 
@@ -120,10 +143,12 @@ mod tests {
         assert_eq!(read("ClusterCatalog/team").unwrap(), Subject::Catalog("team".into()));
         assert_eq!(read("clustercatalogs.olm.operatorframework.io/team").unwrap(), Subject::Catalog("team".into()));
         assert_eq!(read("package beacon").unwrap(), Subject::Package("beacon".into()));
+        let classic = ["subscription", "x"].map(str::to_owned);
+        assert_eq!(classic_subject(&classic), Some((ClassicSubject::Subscription, "x")));
+        let classic = ["csv/x".to_owned()];
+        assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
+        assert_eq!(classic_subject(&["subscription".to_owned()]), None);
         for (text, says) in [
-            ("subscription x", "OLM classic"),
-            ("csv/x", "OLM classic"),
-            ("installplan x", "OLM classic"),
             ("clusterversion", "platform"),
             ("machine x", "machines"),
             ("pod x", "no kind"),

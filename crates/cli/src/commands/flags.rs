@@ -33,6 +33,12 @@ pub struct Patience {
     pub timeout: Duration,
 }
 
+impl Default for Patience {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(300) }
+    }
+}
+
 impl Patience {
     /// The limit as a duration.
     pub fn limit(self) -> Duration {

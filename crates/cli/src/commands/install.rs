@@ -4,11 +4,13 @@ use clap::Args;
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Change, InstallRequest, Planned, Session, apply};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Failure, note_drawn};
+use mainstay_terminal::errors::{Exit, Failure, note_drawn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
+use super::classic;
+use super::classic::install::ApprovalFlag;
 use super::flags::{Carrying, GrantFlag, goes_on};
 use crate::named;
 use crate::plan_text;
@@ -23,6 +25,8 @@ Examples:
   mainstay install harbour --with-dependencies    and the packages that it needs
   mainstay install cellar --namespace cellar --watch-namespace cellar
   mainstay install beacon --namespace ops --service-account my-installer
+  mainstay install beacon --classic -n lights --create-namespace     by a Subscription of OLM classic
+  mainstay install beacon --classic -n lights --version 1.0.0        stays at it: later InstallPlans wait for mainstay approve
 
 Without --channel, the package's default channel is followed; without --watch-namespace, a bundle that cannot watch all namespaces
 watches its own, or one other. The plan says both.
@@ -55,16 +59,16 @@ pub struct RequestArguments {
     /// The acceptable versions, now and later
     #[arg(long, value_name = "RANGE")]
     pub version: Option<String>,
-    /// From this catalog only
+    /// From this catalog only; NAME/NAMESPACE with --classic
     #[arg(long, value_name = "NAME")]
     pub catalog: Option<String>,
     /// The operator's namespace; made if missing [default: what the bundle suggests, else PACKAGE-system]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
     pub namespace: Option<String>,
-    /// The only namespace that the operator watches [default: what the bundle is made for]
+    /// The only namespace that the operator watches [default: what the bundle is made for]; can be repeated with --classic
     #[arg(long, value_name = "NAMESPACE", value_parser = named::namespace)]
-    pub watch_namespace: Option<String>,
-    /// The extension's name [default: the package]
+    pub watch_namespace: Vec<String>,
+    /// The extension's name, or the Subscription's [default: the package]
     #[arg(long, value_name = "NAME", value_parser = named::object)]
     pub name: Option<String>,
     /// An account that exists, to install with
@@ -76,31 +80,52 @@ pub struct RequestArguments {
     /// Also what it needs: an extension for each package that is missing, and a LifecyclePolicy that resolves them together
     #[arg(long)]
     pub with_dependencies: bool,
+    /// By OLM classic: a Subscription, and an OperatorGroup if the namespace has none
+    #[arg(long, requires = "namespace", conflicts_with = "grant")]
+    pub classic: bool,
+    /// The CSV that is installed first, with --classic
+    #[arg(long, value_name = "CSV", requires = "classic", conflicts_with = "version")]
+    pub starting_csv: Option<String>,
+    /// Whether InstallPlans wait for mainstay approve, with --classic [default: Automatic, or Manual for an older version]
+    #[arg(long, value_enum, requires = "classic")]
+    pub approval: Option<ApprovalFlag>,
+    /// Watch all namespaces, with --classic
+    #[arg(long, requires = "classic", conflicts_with = "watch_namespace")]
+    pub all_namespaces: bool,
+    /// Make the namespace if it is missing, with --classic
+    #[arg(long, requires = "classic")]
+    pub create_namespace: bool,
 }
 
 impl RequestArguments {
     /// The request.
-    pub fn read(&self) -> InstallRequest {
-        InstallRequest {
+    pub fn read(&self) -> Result<InstallRequest, Failure> {
+        if self.watch_namespace.len() > 1 {
+            return Err(Failure::new(Exit::Usage, "--watch-namespace", "an extension watches one namespace, or all"));
+        }
+        Ok(InstallRequest {
             package: self.package.clone(),
             name: self.name.clone().unwrap_or_else(|| self.package.clone()),
             channels: self.channel.clone(),
             version: self.version.clone(),
             catalog: self.catalog.clone(),
             namespace: self.namespace.clone(),
-            watch_namespace: self.watch_namespace.clone(),
+            watch_namespace: self.watch_namespace.first().cloned(),
             service_account: self.service_account.clone(),
             grant: self.grant.into(),
             with_dependencies: self.with_dependencies,
-        }
+        })
     }
 }
 
 /// Installs the extension.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.request.classic {
+        return classic::install::run(&arguments.request, arguments.dry_run, &arguments.carrying, &arguments.cluster);
+    }
+    let request = arguments.request.read()?;
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
-        let request = arguments.request.read();
         if arguments.dry_run {
             return dry_run(&session, &Change::Install(request), &arguments.carrying.shown.format).await;
         }

@@ -7,14 +7,18 @@ use futures::TryStreamExt as _;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use mainstay_api::condition::Status;
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_diagnostics::FailureKind;
+use mainstay_operations::classic::listing::{self, Operators};
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, refused};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::errors::{Exit, Failure, warn};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::runtime;
 
+use crate::commands::classic;
 use crate::commands::listed::{age, with_kind};
+use crate::named;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -23,16 +27,23 @@ Examples:
   mainstay list
   mainstay list beacon harbour
   mainstay list -l team=sea
+  mainstay list --classic -n lights                the Subscriptions and CSVs of OLM classic in a namespace
   mainstay list -w                                 and every change from now on
   mainstay list -o 'jsonpath={.items[*].status.install.bundle.name}'")]
 pub struct Arguments {
-    /// The extensions [default: all]
+    /// The extensions; of OLM classic, also Subscriptions, packages or CSVs [default: all]
     names: Vec<String>,
     /// Only those with these labels: key=value, key!=value, key, several with commas
     #[arg(long, short = 'l', value_name = "SELECTOR", conflicts_with = "names")]
     selector: Option<String>,
-    /// Go on with every change, until interrupted
-    #[arg(long, short)]
+    /// Only what OLM classic has installed
+    #[arg(long)]
+    classic: bool,
+    /// Only what is installed in this namespace
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, conflicts_with = "watch")]
+    namespace: Option<String>,
+    /// Go on with every change of an extension, until interrupted
+    #[arg(long, short, conflicts_with = "classic")]
     watch: bool,
     /// table, wide, json, yaml, name or jsonpath=PATH
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml, name or jsonpath=PATH"))]
@@ -45,21 +56,32 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let (all, version) = listed(&session, arguments).await?;
-        if let Some(name) = arguments.names.iter().find(|name| !all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name)))
-        {
-            return Err(
-                Failure::new(Exit::NotFound, format!("clusterextension {name}"), "not found").hint("mainstay list shows what is installed")
-            );
+        let operators = operators(&session, arguments).await?;
+        let (mut all, version) = match listed(&session, arguments).await {
+            _ if arguments.classic => (Vec::new(), String::new()),
+            // A cluster that has OLM classic alone has no extensions.
+            Err(failure) if failure.exit == Exit::NotFound && operators.is_some() && !arguments.watch => (Vec::new(), String::new()),
+            listed => listed?,
+        };
+        if let Some(namespace) = &arguments.namespace {
+            all.retain(|extension| extension.spec.namespace == *namespace);
         }
-        show(arguments, &all)?;
+        let is_listed = |name: &String| {
+            let is_operator = |each: &Operators| each.operators.iter().any(|operator| classic::list::is_named(operator, name));
+            operators.as_ref().is_some_and(is_operator) || all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name))
+        };
+        if let Some(name) = arguments.names.iter().find(|name| !is_listed(name)) {
+            let what = if arguments.classic { "operator" } else { "clusterextension" };
+            return Err(Failure::new(Exit::NotFound, format!("{what} {name}"), "not found").hint("mainstay list shows what is installed"));
+        }
+        show_all(arguments, &all, operators.unwrap_or_default())?;
         if arguments.watch { watch(&session, arguments, all, version).await } else { Ok(()) }
     })
 }
 
 /// Prints one extension and every change of it.
 pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(), Failure> {
-    let arguments = Arguments { names: vec![name.to_owned()], selector: None, watch: true, output, cluster: ClusterArgs::default() };
+    let arguments = Arguments { names: vec![name.to_owned()], selector: None, classic: false, namespace: None, watch: true, output, cluster: ClusterArgs::default() };
     let (all, version) = listed(session, &arguments).await?;
     show(&arguments, &all)?;
     watch(session, &arguments, all, version).await
@@ -76,6 +98,52 @@ async fn listed(session: &Session, arguments: &Arguments) -> Result<(Vec<Cluster
     }
     let named = |name: &String| list.items.iter().find(|extension| extension.metadata.name.as_ref() == Some(name)).cloned();
     Ok((arguments.names.iter().filter_map(named).collect(), version))
+}
+
+/// The operators of OLM classic, narrowed to what is asked for; `None` if the cluster does not have it.
+async fn operators(session: &Session, arguments: &Arguments) -> Result<Option<Operators>, Failure> {
+    if arguments.watch {
+        return Ok(None);
+    }
+    match listing::operators(session, arguments.namespace.as_deref()).await {
+        Ok(Some(all)) => Ok(Some(classic::list::narrowed(all, &arguments.names, arguments.selector.as_deref()))),
+        Ok(None) if arguments.classic => {
+            Err(Failure::new(Exit::NotFound, "list --classic", "the cluster does not serve Subscriptions: OLM classic is not installed on it"))
+        }
+        Ok(None) => Ok(None),
+        // Who may not read it sees the extensions all the same.
+        Err(failure) if !arguments.classic && failure.kind() == FailureKind::Impossible => {
+            warn("list", &format!("operators of OLM classic are left out: {}", failure.to_line()));
+            Ok(None)
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Prints extensions, and below them the operators of OLM classic.
+fn show_all(arguments: &Arguments, all: &[ClusterExtension], operators: Operators) -> Result<(), Failure> {
+    let Operators { operators, subscriptions, csvs } = operators;
+    if !arguments.output.is_table() {
+        let mut list = with_kind(all, API_VERSION, "ClusterExtension")?;
+        if let Some(items) = list["items"].as_array_mut() {
+            items.extend(subscriptions);
+            items.extend(csvs);
+        }
+        return output::value(&arguments.output, &list);
+    }
+    if operators.is_empty() && arguments.classic {
+        return output::line("nothing is installed; mainstay install PACKAGE --classic -n NAMESPACE installs something");
+    }
+    if !all.is_empty() || operators.is_empty() {
+        show(arguments, all)?;
+    }
+    if operators.is_empty() {
+        return Ok(());
+    }
+    if !all.is_empty() {
+        output::line("")?;
+    }
+    classic::list::table(&arguments.output, &operators).print()
 }
 
 fn show(arguments: &Arguments, all: &[ClusterExtension]) -> Result<(), Failure> {

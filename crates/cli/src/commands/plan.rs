@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use mainstay_lifecycle::removal::Choices;
+use mainstay_olm_classic_core::removal;
 use mainstay_operations::{Change, Destination, Planned, SavedPlans, verify};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
@@ -42,9 +43,10 @@ use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
-use super::flags::{GrantFlag, SafetyFlag};
+use super::classic;
+use super::flags::{Consent, GrantFlag, Patience, SafetyFlag};
 use super::install::RequestArguments;
-use crate::plan_text;
+use crate::{named, plan_text};
 
 /// The largest file of objects that is read, in bytes.
 const BYTES: u64 = 16 << 20;
@@ -60,6 +62,7 @@ Examples:
   mainstay plan upgrade beacon --out beacon.plan  then: mainstay apply-plan beacon.plan
   mainstay plan uninstall beacon
   mainstay plan rollback beacon --to-revision 2
+  mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan would write
   mainstay plan -f extensions.yaml -o json
 
 Nothing is changed. Exit code 0: it can be applied, or there is nothing to do; 4: it cannot, and why; 3: no such package or extension."
@@ -100,6 +103,12 @@ enum Operation {
         /// Whether CRDs may change although existing objects may lose data
         #[arg(long, value_enum)]
         crd_safety: Option<SafetyFlag>,
+        /// The Subscription's namespace, with --classic
+        #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, requires = "classic")]
+        namespace: Option<String>,
+        /// Of OLM classic: by the Subscription, package or CSV of this name
+        #[arg(long, requires = "namespace")]
+        classic: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -135,6 +144,12 @@ enum Operation {
         /// Delete its namespace, too, unless another extension is in it
         #[arg(long)]
         delete_namespace: bool,
+        /// The Subscription's namespace, with --classic
+        #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, requires = "classic")]
+        namespace: Option<String>,
+        /// Of OLM classic: by the Subscription, package or CSV of this name
+        #[arg(long, requires = "namespace")]
+        classic: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -163,7 +178,10 @@ struct Common {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (changes, common) = match &arguments.command {
         Some(operation) => {
-            let (change, common) = operation.read();
+            if operation.is_classic() {
+                return operation.plan_classic();
+            }
+            let (change, common) = operation.read()?;
             (vec![change], common)
         }
         None if arguments.file.is_empty() => {
@@ -193,10 +211,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Operation {
-    fn read(&self) -> (Change, &Common) {
-        match self {
-            Self::Install { request, common } => (Change::Install(request.read()), common),
-            Self::Upgrade { name, version, channel, grant, crd_safety, common } => {
+    fn read(&self) -> Result<(Change, &Common), Failure> {
+        Ok(match self {
+            Self::Install { request, common } => (Change::Install(request.read()?), common),
+            Self::Upgrade { name, version, channel, grant, crd_safety, common, .. } => {
                 let (name, version, channels) = (name.clone(), version.clone(), channel.clone());
                 (Change::Upgrade { name, version, channels, grant: grant.map(Into::into), crd_safety: crd_safety.map(Into::into) }, common)
             }
@@ -204,12 +222,47 @@ impl Operation {
                 let to = Destination { to_revision: *to_revision, to_version: to_version.clone() };
                 (Change::Rollback { name: name.clone(), to, force: *force }, common)
             }
-            Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, delete_namespace, common } => {
+            Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, delete_namespace, common, .. } => {
                 let keep_crds = (*delete_crds || *keep_crds).then_some(*keep_crds);
                 let choices = Choices { keep_crds, even_if_needed: *even_if_needed, delete_namespace: *delete_namespace };
                 (Change::Uninstall { name: name.clone(), choices }, common)
             }
+        })
+    }
+
+    fn is_classic(&self) -> bool {
+        match self {
+            Self::Install { request, .. } => request.classic,
+            Self::Upgrade { classic, .. } | Self::Uninstall { classic, .. } => *classic,
+            Self::Rollback { .. } => false,
         }
+    }
+
+    /// Prints the plan of an operation of OLM classic.
+    fn plan_classic(&self) -> Result<(), Failure> {
+        let (Self::Install { common, .. } | Self::Upgrade { common, .. } | Self::Rollback { common, .. } | Self::Uninstall { common, .. }) = self;
+        if common.verify || common.out.is_some() {
+            return Err(Failure::new(Exit::Usage, "plan", "--verify and --out are for OLM v1, and not for --classic"));
+        }
+        let format = &common.output;
+        runtime::block_on(async {
+            let session = common.cluster.open().await?;
+            match self {
+                Self::Install { request, .. } => classic::install::dry_run(&session, &classic::install::request(request)?, format).await,
+                Self::Upgrade { name, channel, namespace, .. } => {
+                    let namespace = classic::namespace("plan upgrade", namespace.as_deref())?;
+                    classic::upgrade::dry_run(&session, namespace, name, channel.first().map(String::as_str), format).await
+                }
+                Self::Uninstall { name, delete_crds, even_if_needed, namespace, .. } => {
+                    let namespace = classic::namespace("plan uninstall", namespace.as_deref())?;
+                    let choices = removal::Choices { delete_crds: *delete_crds, even_if_needed: *even_if_needed };
+                    let (consent, patience) = (Consent::default(), Patience::default());
+                    let manner = classic::uninstall::Manner { is_dry: true, consent: &consent, patience, format };
+                    classic::uninstall::uninstall(&session, namespace, name, choices, &manner).await
+                }
+                Self::Rollback { .. } => Err(Failure::new(Exit::Usage, "plan rollback", "OLM classic has no rollback")),
+            }
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mainstay_lifecycle::removal::Choices;
+use mainstay_olm_classic_core::removal;
 use mainstay_operations::apply::carry_out;
 use mainstay_operations::uninstall::Removal;
 use mainstay_operations::{Change, Session};
@@ -11,8 +12,9 @@ use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
+use super::classic;
 use super::flags::{Consent, Patience, Shown};
-use crate::plan_text;
+use crate::{named, plan_text};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -23,6 +25,7 @@ Examples:
   mainstay uninstall beacon --keep-crds      custom resources stay, with their definitions
   mainstay uninstall beacon --delete-crds    custom resources are deleted, too
 
+  mainstay uninstall beacon --classic -n lights   Subscription and CSV of OLM classic; CRDs stay without --delete-crds
   mainstay uninstall beacon --even-if-needed although other extensions need it
   mainstay uninstall beacon --delete-namespace and everything else in its namespace
 
@@ -43,6 +46,12 @@ pub struct Arguments {
     /// Delete its namespace, too, unless another extension is in it
     #[arg(long)]
     pub delete_namespace: bool,
+    /// The Subscription's namespace, with --classic
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, requires = "classic")]
+    pub namespace: Option<String>,
+    /// Of OLM classic: the Subscription, package or CSV of this name
+    #[arg(long, requires = "namespace", conflicts_with = "delete_namespace")]
+    pub classic: bool,
     /// Only show what would happen
     #[arg(long)]
     pub dry_run: bool,
@@ -65,6 +74,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let name = &arguments.name;
+        if arguments.classic {
+            let namespace = classic::namespace("uninstall", arguments.namespace.as_deref())?;
+            let choices = removal::Choices { delete_crds: arguments.delete_crds, even_if_needed: arguments.even_if_needed };
+            let manner = classic::uninstall::Manner {
+                is_dry: arguments.dry_run,
+                consent: &arguments.consent,
+                patience: arguments.patience,
+                format: &arguments.shown.format,
+            };
+            let hints = || vec![format!("the same command again goes on; mainstay list --classic -n {namespace} shows what is left")];
+            return runtime::until_interrupt(Box::pin(classic::uninstall::uninstall(&session, namespace, name, choices, &manner)), hints).await;
+        }
         let hints = || vec![format!("the same command again goes on; mainstay describe {name} shows what is left")];
         runtime::until_interrupt(Box::pin(uninstall(&session, arguments)), hints).await
     })

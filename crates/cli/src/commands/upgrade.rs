@@ -6,9 +6,11 @@ use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::runtime;
 
+use super::classic;
 use super::flags::{Carrying, GrantFlag, SafetyFlag, goes_on};
 use super::install::{dry_run, perform};
 use super::list;
+use crate::named;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -19,6 +21,7 @@ Examples:
   mainstay upgrade beacon --channel candidate
   mainstay upgrade beacon --dry-run            only the plan
   mainstay upgrade beacon --crd-safety warn    although a CRD changes unsafely; the plan names what loses data
+  mainstay upgrade beacon --classic -n lights  approves the InstallPlan that waits; --channel changes the Subscription's channel
   mainstay upgrade beacon -w                   and then every change of it, as mainstay list -w shows them
 
 Without --version a pinned version is released. Permissions that the new version needs beyond the present ones are shown and granted to
@@ -38,6 +41,12 @@ pub struct Arguments {
     /// Whether CRDs may change although existing objects may lose data
     #[arg(long, value_enum)]
     pub crd_safety: Option<SafetyFlag>,
+    /// The Subscription's namespace, with --classic
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, requires = "classic")]
+    pub namespace: Option<String>,
+    /// Of OLM classic: the Subscription, package or CSV of this name
+    #[arg(long, requires = "namespace", conflicts_with_all = ["version", "grant", "crd_safety", "watch"])]
+    pub classic: bool,
     /// Only show the plan (exit code 4 if it cannot be applied)
     #[arg(long)]
     pub dry_run: bool,
@@ -57,6 +66,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let name = &arguments.name;
+        if arguments.classic {
+            let namespace = classic::namespace("upgrade", arguments.namespace.as_deref())?;
+            let channel = arguments.channel.first().map(String::as_str);
+            let carrying = &arguments.carrying;
+            if arguments.dry_run {
+                return classic::upgrade::dry_run(&session, namespace, name, channel, &carrying.shown.format).await;
+            }
+            return Box::pin(classic::upgrade::perform(&session, namespace, name, channel, carrying)).await;
+        }
         let before = extensions::get(&session, name).await?;
         let pinned = before.spec.source.catalog.as_ref().and_then(|catalog| catalog.version.clone());
         let back = extensions::installed(&before).map_or_else(String::new, |bundle| bundle.version);

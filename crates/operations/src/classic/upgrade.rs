@@ -1,0 +1,115 @@
+//! What the next InstallPlan of a Subscription would bring, and the change of a channel (OLM0-UPG-12, OLM0-ADMIN-08).
+
+use std::time::Duration;
+
+use mainstay_catalog::did_you_mean::nearest;
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_objects::Patch;
+use mainstay_olm_classic_core::explain::Explanation;
+use serde_json::{Value, json};
+
+use super::approval::{self, Preview};
+use super::explain::{Subject, explain};
+use super::install::Outcome;
+use super::objects::{INSTALL_PLAN, SUBSCRIPTION, find, text};
+use super::settle::{Ending, Expected, settle};
+use super::{packages, removal};
+use crate::failure::not_written;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// A planned upgrade.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The Subscription.
+    pub subscription: Value,
+    /// The channel that it will follow, if that changes.
+    pub channel: Option<String>,
+    /// The head of the channel that it follows then.
+    pub head: String,
+    /// The InstallPlan that waits, with what it would write.
+    pub waiting: Option<Preview>,
+    /// Why it is as it is.
+    pub explanation: Explanation,
+}
+
+impl Planned {
+    /// Namespace and name of the Subscription.
+    pub fn place(&self) -> (String, String) {
+        (text(&self.subscription, "/metadata/namespace"), text(&self.subscription, "/metadata/name"))
+    }
+
+    /// The CSV that is installed.
+    pub fn installed(&self) -> String {
+        text(&self.subscription, "/status/installedCSV")
+    }
+}
+
+/// Plans an upgrade of the Subscription that a name stands for. Nothing is written.
+pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Option<&str>) -> Result<Planned, Failure> {
+    let (subscription, _) = removal::found(session, namespace, name).await?;
+    let Some(subscription) = subscription else {
+        return Err(Failure::new(FailureKind::Impossible, format!("csv {namespace}/{name}"), "no Subscription asks for it, so no update comes"));
+    };
+    let name = text(&subscription, "/metadata/name");
+    let package = text(&subscription, "/spec/name");
+    let catalog = (text(&subscription, "/spec/source"), text(&subscription, "/spec/sourceNamespace"));
+    let known = packages::of_catalog(session, namespace, &package, (&catalog.0, &catalog.1)).await;
+    let now = text(&subscription, "/spec/channel");
+    let wanted = channel.map_or_else(|| now.clone(), str::to_owned);
+    let head = match &known {
+        Some(known) => match known.channel(Some(wanted.as_str()).filter(|channel| !channel.is_empty())) {
+            Some(found) => found.head.clone(),
+            None if channel.is_some() => {
+                let channels: Vec<&str> = known.channels.iter().map(|channel| channel.name.as_str()).collect();
+                let failure = Failure::new(FailureKind::NotFound, format!("package {package}"), format!("has no channel {wanted}; its channels are {}", channels.join(", ")));
+                return Err(match nearest(&wanted, channels) {
+                    Some(near) => failure.hint(format!("--channel {near} is the nearest")),
+                    None => failure,
+                });
+            }
+            None => String::new(),
+        },
+        None => String::new(),
+    };
+    let reference = text(&subscription, "/status/installPlanRef/name");
+    let pending = if reference.is_empty() { None } else { find(session, INSTALL_PLAN, namespace, &reference).await? };
+    let pending = pending.filter(|plan| plan["status"]["phase"] == "RequiresApproval" && plan["spec"]["approved"] != true);
+    let waiting = match pending {
+        Some(plan) => Some(approval::preview(session, plan).await?),
+        None => None,
+    };
+    let explanation = explain(session, Subject::Subscription, Some(namespace), &name).await?;
+    Ok(Planned { channel: channel.filter(|channel| *channel != now).map(str::to_owned), subscription, head, waiting, explanation })
+}
+
+/// Carries out an upgrade: follows the channel, and approves the InstallPlan that was shown.
+pub async fn carry_out(session: &Session, planned: &Planned, timeout: Option<Duration>, progress: &mut dyn Progress) -> Result<Outcome, Failure> {
+    let (namespace, name) = planned.place();
+    if let Some(channel) = &planned.channel {
+        let patch = json!({"spec": {"channel": channel}});
+        let place = SUBSCRIPTION.place(&namespace, &name);
+        session.writer.patch(&place, "", &Patch::Merge(patch)).await.map_err(|error| not_written(&error))?;
+        let Some(timeout) = timeout else {
+            return Ok(Outcome { line: format!("subscription {namespace}/{name} follows channel {channel}"), ..Outcome::default() });
+        };
+        let before = text(&planned.subscription, "/status/installPlanRef/name");
+        let expected = Expected { approve: None, after: Some(before).filter(|_| planned.head != planned.installed()) };
+        return Ok(match settle(session, &namespace, &name, &expected, timeout, progress).await? {
+            Ending::Installed { csv } => Outcome {
+                line: format!("subscription {namespace}/{name} follows channel {channel}: {csv} is installed"),
+                csv: Some(csv),
+                awaits_approval: None,
+            },
+            Ending::AwaitsApproval { plan, csvs } => Outcome {
+                line: format!("subscription {namespace}/{name} follows channel {channel}; installplan {plan} waits for an approval: {}", csvs.join(", ")),
+                awaits_approval: Some(plan),
+                csv: None,
+            },
+        });
+    }
+    match &planned.waiting {
+        Some(preview) => approval::approve(session, preview, timeout, progress).await,
+        None => Ok(Outcome { line: format!("subscription {namespace}/{name}: {} stays", planned.installed()), ..Outcome::default() }),
+    }
+}
