@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph, history,
-    image, install, list, log_level, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall,
+    image, install, list, log_level, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall,
     up, upgrade, version, versions, wait,
 };
 
@@ -49,7 +49,7 @@ pub struct Global {
 
 /// The commands as `mainstay --help` groups them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Operators on a cluster", &["install", "upgrade", "uninstall", "list", "describe", "explain", "wait"]),
+    ("Operators on a cluster", &["install", "upgrade", "uninstall", "list", "describe", "explain", "wait", "operator"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
@@ -179,9 +179,8 @@ pub enum Command {
     /// What operator-sdk does; not there yet
     #[command(name = "operator-sdk", hide = true, disable_help_flag = true)]
     OperatorSdk(OtherTool),
-    /// What kubectl operator does; not there yet
-    #[command(name = "operator", hide = true, disable_help_flag = true)]
-    Operator(OtherTool),
+    /// The verbs of the plugin kubectl operator, for OLM classic
+    Operator(operator::Arguments),
     /// What oc adm does; not there yet
     #[command(hide = true, disable_help_flag = true)]
     Adm(OtherTool),

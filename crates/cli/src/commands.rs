@@ -23,6 +23,7 @@ pub mod install;
 pub mod list;
 pub mod listed;
 pub mod log_level;
+pub mod operator;
 pub mod operatorgroup;
 pub mod plan;
 pub mod rbac;

@@ -294,9 +294,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Reference(arguments) => commands::reference::run(&arguments, Cli::command()),
         Command::Complete(arguments) => commands::complete::run(&arguments, Cli::command()),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
-        Command::Operator(tool) => {
-            Err(not_there("kubectl operator", &tool.words, "mainstay catalog, install, upgrade, uninstall, list and describe do this work"))
-        }
+        Command::Operator(arguments) => commands::operator::run(&arguments),
         Command::Adm(tool) => {
             Err(not_there("adm", &tool.words, "operators are installed and upgraded with mainstay install and mainstay upgrade"))
         }

@@ -81,6 +81,9 @@ fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
         return found;
     }
     let holds = |kind: &str| condition(&object["status"], kind).filter(|condition| condition["status"] == "True");
+    if let Some(found) = replacing(subject, facts) {
+        return found;
+    }
     if let Some(failed) = holds("ResolutionFailed") {
         return resolution_failed(subject, facts, failed, blocked);
     }
@@ -96,6 +99,21 @@ fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
         return if message.is_empty() { found } else { found.because(message) };
     }
     planned(subject, facts, blocked)
+}
+
+/// An upgrade that is under way. Until the old CSV is gone, resolutions fail, because two CSVs of one package are there.
+fn replacing(subject: &str, facts: &SubscriptionFacts<'_>) -> Option<Explanation> {
+    let next = facts.csv?;
+    let (namespace, name) = place(next.csv);
+    let former = string(next.csv, "/spec/replaces");
+    let is_former = |other: &&Value| place(other) == (namespace.clone(), former.clone());
+    next.csvs.iter().find(is_former)?;
+    let found = csv(&next);
+    if found.situation != "healthy" {
+        return Some(passed_on(found, subject, State::Working).because(format!("it replaces {former}, which stays until it has succeeded")));
+    }
+    let found = answer(subject, "upgrading", State::Working, format!("{former} is being replaced by {name}, which has succeeded"));
+    Some(Explanation { waits_for: Some(format!("the removal of csv {namespace}/{former}")), ..found })
 }
 
 /// Commands by which a Subscription begins from the start (OLM0-ADMIN-12).

@@ -1,5 +1,6 @@
 //! Approval of InstallPlans, with what their steps would write (OLM0-IP-03, OLM0-ADMIN-09).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mainstay_diagnostics::{Failure, FailureKind};
@@ -34,7 +35,7 @@ pub struct Preview {
     pub plan: Value,
     /// The CSVs that it installs.
     pub csvs: Vec<String>,
-    /// The CSVs that they replace, as `NEW replaces OLD`.
+    /// The CSVs that they replace, as `OLD by NEW`.
     pub replaces: Vec<String>,
     /// Its steps, in order.
     pub steps: Vec<PlannedStep>,
@@ -42,6 +43,8 @@ pub struct Preview {
     pub subscriptions: Vec<String>,
     /// What could not be looked at.
     pub notes: Vec<String>,
+    /// The CSV that each Subscription comes to.
+    currents: BTreeMap<String, String>,
 }
 
 /// The CSVs that an InstallPlan installs.
@@ -89,10 +92,10 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
             }
         };
         if target.kind == "ClusterServiceVersion"
-            && let Some(former) = content.as_ref().and_then(|csv| csv["spec"]["replaces"].as_str()).filter(|former| !former.is_empty())
-            && find(session, super::objects::CSV, &namespace, former).await?.is_some()
+            && let Some(former) = former(&plan, &target.name, content.as_ref())
+            && find(session, super::objects::CSV, &namespace, &former).await?.is_some()
         {
-            replaces.push(format!("{} replaces {former}", target.name));
+            replaces.push(format!("{former} by {}", target.name));
         }
         let object = match (&content, &live) {
             (Some(content), live) => written(&target, content, live.as_ref()),
@@ -103,8 +106,17 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
     }
     let all = super::objects::list(session, SUBSCRIPTION, Some(&namespace)).await?;
     let waits = all.iter().filter(|each| text(each, "/status/installPlanRef/name") == name);
-    let subscriptions = waits.map(|each| text(each, "/metadata/name")).collect();
-    Ok(Preview { csvs: csvs(&plan), replaces, steps, subscriptions, notes, plan })
+    let currents: BTreeMap<String, String> = waits.map(|each| (text(each, "/metadata/name"), text(each, "/status/currentCSV"))).collect();
+    let subscriptions = currents.keys().cloned().collect();
+    Ok(Preview { csvs: csvs(&plan), replaces, steps, subscriptions, notes, plan, currents })
+}
+
+/// The CSV that another one replaces, by its manifest, or by the bundle that it comes with.
+fn former(plan: &Value, csv: &str, content: Option<&Value>) -> Option<String> {
+    let lookups = plan["status"]["bundleLookups"].as_array().into_iter().flatten();
+    let lookup = lookups.filter(|lookup| lookup["identifier"] == *csv).find_map(|lookup| lookup["replaces"].as_str());
+    let former = content.and_then(|csv| csv["spec"]["replaces"].as_str()).or(lookup)?;
+    Some(former.to_owned()).filter(|former| !former.is_empty())
 }
 
 /// The object of a step. The namespace of one that is not cluster-wide is that of the plan.
@@ -159,7 +171,9 @@ pub async fn approve(
         return Ok(Outcome { line: format!("installplan {namespace}/{name} approved: {installs}"), ..Outcome::default() });
     };
     for subscription in &preview.subscriptions {
-        let ending = settle(session, &namespace, subscription, &Expected::default(), timeout, progress).await?;
+        let csv = preview.currents.get(subscription).cloned();
+        let expected = Expected { csv, ..Expected::default() };
+        let ending = settle(session, &namespace, subscription, &expected, timeout, progress).await?;
         if let Ending::AwaitsApproval { plan, .. } = ending
             && plan != name
         {

@@ -88,7 +88,11 @@ pub async fn carry_out(session: &Session, plan: &Plan, timeout: Option<Duration>
         let line = format!("subscription {namespace}/{name} created; {} is being installed", plan.csv);
         return Ok(Outcome { line, ..Outcome::default() });
     };
-    let expected = Expected { approve: plan.approves_first.then(|| vec![plan.csv.clone()]), after: None };
+    let expected = Expected {
+        approve: plan.approves_first.then(|| vec![plan.csv.clone()]),
+        csv: plan.approves_first.then(|| plan.csv.clone()),
+        after: None,
+    };
     match settle(session, namespace, name, &expected, timeout, progress).await? {
         Ending::Installed { csv, .. } => Ok(Outcome {
             line: format!("csv {namespace}/{csv} installed in {:.1} s: Succeeded", begun.elapsed().as_secs_f64()),

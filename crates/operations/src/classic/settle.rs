@@ -21,6 +21,8 @@ const BELIEVED: Duration = Duration::from_secs(8);
 pub(super) struct Expected {
     /// Approves the InstallPlan that installs exactly these CSVs, because they were shown before.
     pub approve: Option<Vec<String>>,
+    /// The CSV that is waited for, once its InstallPlan is approved; a later InstallPlan may wait for a person then.
+    pub csv: Option<String>,
     /// The InstallPlan that was there before: another one is waited for.
     pub after: Option<String>,
 }
@@ -63,7 +65,9 @@ pub(super) async fn settle(
     timeout: Duration,
     progress: &mut dyn Progress,
 ) -> Result<Ending, Failure> {
-    let (begun, mut problem_since, mut approved) = (Instant::now(), None, false);
+    let (begun, mut problem_since) = (Instant::now(), None);
+    // Without a plan to approve, its approval was given before.
+    let mut approved = expected.approve.is_none();
     let subject = format!("subscription {namespace}/{name}");
     let explain = format!("mainstay explain subscription {name} -n {namespace}");
     loop {
@@ -113,6 +117,11 @@ async fn look(session: &Session, namespace: &str, name: &str, expected: &Expecte
                     *approved = true;
                     return Ok(Look::Waits(format!("installplan {reference}, which was approved")));
                 }
+                if *approved
+                    && let Some(wanted) = expected.csv.as_ref().filter(|wanted| !csvs.contains(wanted))
+                {
+                    return judged(session, namespace, wanted, true).await;
+                }
                 return Ok(Look::Done(Ending::AwaitsApproval { plan: reference, csvs }));
             }
             "Failed" => {
@@ -127,10 +136,16 @@ async fn look(session: &Session, namespace: &str, name: &str, expected: &Expecte
             }
         }
     }
-    let Some(csv) = find(session, CSV, namespace, &current).await? else { return Ok(Look::Waits(format!("csv {current}"))) };
+    judged(session, namespace, &current, status["state"] == "AtLatestKnown").await
+}
+
+/// How far a CSV has come. It is installed only where its Subscription has taken notice of it.
+async fn judged(session: &Session, namespace: &str, name: &str, is_noticed: bool) -> Result<Look, Failure> {
+    let current = name.to_owned();
+    let Some(csv) = find(session, CSV, namespace, name).await? else { return Ok(Look::Waits(format!("csv {current}"))) };
     let (phase, reason, message) = (text(&csv, "/status/phase"), text(&csv, "/status/reason"), text(&csv, "/status/message"));
     Ok(match phase.as_str() {
-        "Succeeded" if status["state"] == "AtLatestKnown" => Look::Done(Ending::Installed { csv: current }),
+        "Succeeded" if is_noticed => Look::Done(Ending::Installed { csv: current }),
         "Failed" => Look::Problem(format!("csv {current} {phase} ({reason}): {message}")),
         "Pending" if reason == "OperatorConditionNotUpgradeable" => Look::Problem(format!("csv {current}: {message}")),
         "Pending" if reason == "RequirementsNotMet" => Look::Problem(format!("csv {current} {phase} ({reason}): {message}")),

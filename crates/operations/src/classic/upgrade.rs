@@ -94,7 +94,7 @@ pub async fn carry_out(session: &Session, planned: &Planned, timeout: Option<Dur
             return Ok(Outcome { line: format!("subscription {namespace}/{name} follows channel {channel}"), ..Outcome::default() });
         };
         let before = text(&planned.subscription, "/status/installPlanRef/name");
-        let expected = Expected { approve: None, after: Some(before).filter(|_| planned.head != planned.installed()) };
+        let expected = Expected { after: Some(before).filter(|_| planned.head != planned.installed()), ..Expected::default() };
         return Ok(match settle(session, &namespace, &name, &expected, timeout, progress).await? {
             Ending::Installed { csv } => Outcome {
                 line: format!("subscription {namespace}/{name} follows channel {channel}: {csv} is installed"),

@@ -1,0 +1,158 @@
+//! `mainstay operator`: the verbs of the kubectl plugin `kubectl operator` (MS-CLI-12). Everything that it says is on stdout.
+
+mod catalog;
+mod describe;
+mod install;
+mod listing;
+mod uninstall;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use kube::config::Kubeconfig;
+use mainstay_operations::Session;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::{output, progress, runtime};
+
+use crate::durations;
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Flags of every verb.
+#[derive(Debug, Args)]
+struct Common {
+    /// The namespace [default: that of the kubeconfig's context]
+    #[arg(long, short, global = true, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How long the command may take
+    #[arg(long, global = true, value_name = "TIME", default_value = "1m", value_parser = durations::parse)]
+    timeout: Duration,
+    /// The kubeconfig of the cluster
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<std::path::PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// Act as this user
+    #[arg(long = "as", global = true, value_name = "USER")]
+    act_as: Option<String>,
+}
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Manage operator catalogs
+    #[command(subcommand)]
+    Catalog(catalog::Verb),
+    /// Describe an operator
+    Describe(describe::Arguments),
+    /// Install an operator
+    Install(install::Arguments),
+    /// List installed operators
+    List(listing::List),
+    /// List operators available to be installed
+    ListAvailable(listing::Available),
+    /// List operands of an installed operator
+    ListOperands(listing::Operands),
+    /// Uninstall an operator and operands
+    Uninstall(uninstall::Arguments),
+    /// Upgrade an operator
+    Upgrade(install::Upgrade),
+    /// Print version information
+    Version,
+}
+
+/// A connection, with the namespace and the time that the verb has.
+struct Context {
+    session: Session,
+    namespace: String,
+    timeout: Duration,
+}
+
+/// Runs a verb. What it says, errors included, is on stdout; an error ends with exit code 1.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    progress::be_quiet();
+    match run_verb(arguments) {
+        Ok(()) => Ok(()),
+        Err(failure) => {
+            output::line(failure.to_line())?;
+            for hint in failure.hints() {
+                output::line(format!("hint: {}", hint.as_str()))?;
+            }
+            Err(Failure::silent(Exit::Failed))
+        }
+    }
+}
+
+fn run_verb(arguments: &Arguments) -> Result<(), Failure> {
+    if matches!(arguments.verb, Verb::Version) {
+        return output::line(format!("kubectl operator of mainstay {}", env!("CARGO_PKG_VERSION")));
+    }
+    let Common { namespace, timeout, kubeconfig, context, act_as } = &arguments.common;
+    let cluster =
+        ClusterArgs { kubeconfig: kubeconfig.clone(), context: context.clone(), act_as: act_as.clone(), ..ClusterArgs::default() };
+    runtime::block_on(async {
+        let session = cluster.open().await?;
+        let namespace = match namespace {
+            Some(namespace) => namespace.clone(),
+            None => context_namespace(kubeconfig.as_deref(), &session.context).unwrap_or_else(|| "default".to_owned()),
+        };
+        let context = Context { session, namespace, timeout: *timeout };
+        let work = Box::pin(verb(&context, &arguments.verb));
+        match tokio::time::timeout(*timeout, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::new(Exit::TimedOut, "operator", "context deadline exceeded")),
+        }
+    })
+}
+
+async fn verb(context: &Context, verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Catalog(verb) => catalog::run(context, verb).await,
+        Verb::Describe(arguments) => describe::run(context, arguments).await,
+        Verb::Install(arguments) => failed("failed to install operator", install::run(context, arguments).await),
+        Verb::List(arguments) => failed("list operators", listing::list(context, arguments).await),
+        Verb::ListAvailable(arguments) => listing::available(context, arguments).await,
+        Verb::ListOperands(arguments) => listing::operands(context, arguments).await,
+        Verb::Uninstall(arguments) => failed("failed to uninstall operator", uninstall::run(context, arguments).await),
+        Verb::Upgrade(arguments) => failed("failed to upgrade operator", install::upgrade(context, arguments).await),
+        Verb::Version => Ok(()),
+    }
+}
+
+/// The failure as the plugin begins it.
+fn failed(what: &str, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    outcome.map_err(|failure| {
+        let told = Failure::new(failure.exit, "operator", format!("{what}: {}", failure.to_line()));
+        failure.hints().iter().fold(told, |told, hint| told.hint(hint.clone()))
+    })
+}
+
+/// The namespace of a context.
+fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
+    let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
+    let context = kubeconfig.contexts.into_iter().find(|each| each.name == context)?;
+    context.context?.namespace.filter(|namespace| !namespace.is_empty())
+}
+
+/// The line for an empty list.
+fn nothing(namespace: Option<&str>) -> Result<(), Failure> {
+    output::line(match namespace {
+        Some(namespace) => format!("No resources found in {namespace} namespace."),
+        None => "No resources found".to_owned(),
+    })
+}
+
+/// The age of an object, as kubectl writes it.
+fn age(object: &serde_json::Value) -> String {
+    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    created.map_or_else(|| "<unknown>".to_owned(), |created| mainstay_lifecycle::explanation::ago(jiff::Timestamp::now(), created))
+}

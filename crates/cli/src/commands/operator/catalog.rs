@@ -1,0 +1,96 @@
+//! Catalogs: add, list, remove.
+
+use mainstay_operations::Silent;
+use mainstay_operations::classic::catalogs::{self, NewCatalog};
+use mainstay_operations::classic::objects::text;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Table};
+
+use super::{Context, age, failed, nothing};
+
+/// Verbs.
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// Add an operator catalog
+    Add {
+        /// Its name
+        name: String,
+        /// Its image
+        image: String,
+        /// Display name of the index
+        #[arg(long, short, value_name = "TEXT")]
+        display_name: Option<String>,
+        /// Publisher of the index
+        #[arg(long, short, value_name = "TEXT")]
+        publisher: Option<String>,
+        /// The time to wait for the removal of a catalog that does not serve
+        #[arg(long, value_name = "TIME", default_value = "1m", value_parser = crate::durations::parse)]
+        cleanup_timeout: std::time::Duration,
+    },
+    /// List installed operator catalogs
+    List {
+        /// List catalogs in all namespaces
+        #[arg(long, short = 'A')]
+        all_namespaces: bool,
+    },
+    /// Remove an operator catalog
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Runs a verb.
+pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
+    let Context { session, namespace, timeout } = context;
+    match verb {
+        Verb::Add { name, image, display_name, publisher, cleanup_timeout } => {
+            let new = NewCatalog {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                image: image.clone(),
+                display_name: display_name.clone(),
+                publisher: publisher.clone(),
+            };
+            let added = catalogs::add(session, &new, *timeout, &mut Silent).await;
+            if let Err(failure) = added {
+                // What does not serve is taken back, unless it was there before.
+                if failure.kind() == mainstay_diagnostics::FailureKind::TimedOut {
+                    let removal = tokio::time::timeout(*cleanup_timeout, catalogs::remove(session, namespace, name)).await;
+                    if let Ok(removal) = removal {
+                        removal?;
+                    }
+                }
+                return failed("failed to add catalog", Err(failure.into()));
+            }
+            output::line(format!("catalogsource {name:?} created"))
+        }
+        Verb::List { all_namespaces } => {
+            let of = (!all_namespaces).then_some(namespace.as_str());
+            let mut all = catalogs::all(session, of).await?;
+            if all.is_empty() {
+                return nothing(of);
+            }
+            all.sort_by_key(|each| text(each, "/metadata/name"));
+            let mut titles = vec!["NAME", "DISPLAY", "TYPE", "PUBLISHER", "AGE"];
+            if *all_namespaces {
+                titles.insert(1, "NAMESPACE");
+            }
+            let mut table = Table::new(&titles);
+            for each in &all {
+                let mut row = vec![text(each, "/metadata/name")];
+                if *all_namespaces {
+                    row.push(text(each, "/metadata/namespace"));
+                }
+                row.extend(["displayName", "sourceType", "publisher"].map(|field| text(each, &format!("/spec/{field}"))));
+                row.push(age(each));
+                table.row(row);
+            }
+            table.print()
+        }
+        Verb::Remove { name } => {
+            failed("failed to remove catalog", catalogs::remove(session, namespace, name).await.map_err(Failure::from))?;
+            output::line(format!("catalogsource {name:?} removed"))
+        }
+    }
+}

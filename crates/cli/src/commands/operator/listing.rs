@@ -1,0 +1,132 @@
+//! Lists: what is installed, what could be, and the custom resources of an operator.
+
+use mainstay_operations::classic::objects::{CSV, SUBSCRIPTION, get, list as objects, text};
+use mainstay_operations::classic::{operands as custom_resources, packages};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format, Table};
+use serde_json::{Value, json};
+
+use super::{Context, age, nothing};
+
+/// Arguments of `list`.
+#[derive(Debug, clap::Args)]
+pub struct List {
+    /// List operators in all namespaces
+    #[arg(long, short = 'A')]
+    all_namespaces: bool,
+}
+
+/// Arguments of `list-available`.
+#[derive(Debug, clap::Args)]
+pub struct Available {
+    /// The operator [default: all]
+    operator: Option<String>,
+    /// Catalog to query [default: all]
+    #[arg(long, short, value_name = "NAME[.NAMESPACE]")]
+    catalog: Option<String>,
+}
+
+/// Arguments of `list-operands`.
+#[derive(Debug, clap::Args)]
+pub struct Operands {
+    /// The operator
+    operator: String,
+    /// json or yaml
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", hide_default_value = true, value_parser = output::among("table, json or yaml"))]
+    output: Format,
+}
+
+/// Lists the Subscriptions.
+pub async fn list(context: &Context, arguments: &List) -> Result<(), Failure> {
+    let namespace = (!arguments.all_namespaces).then_some(context.namespace.as_str());
+    let mut all = objects(&context.session, SUBSCRIPTION, namespace).await?;
+    if all.is_empty() {
+        return nothing(namespace);
+    }
+    all.sort_by_key(|each| text(each, "/spec/name"));
+    let mut titles = vec!["PACKAGE", "SUBSCRIPTION", "INSTALLED CSV", "CURRENT CSV", "STATUS", "AGE"];
+    if arguments.all_namespaces {
+        titles.insert(1, "NAMESPACE");
+    }
+    let mut table = Table::new(&titles);
+    for each in &all {
+        let mut row = vec![text(each, "/spec/name")];
+        if arguments.all_namespaces {
+            row.push(text(each, "/metadata/namespace"));
+        }
+        row.push(text(each, "/metadata/name"));
+        row.extend(["installedCSV", "currentCSV", "state"].map(|field| text(each, &format!("/status/{field}"))));
+        row.push(age(each));
+        table.row(row);
+    }
+    table.print()
+}
+
+/// The PackageManifests of a verb: all, those of an operator, those of a catalog.
+pub async fn manifests(context: &Context, operator: Option<&str>, catalog: Option<&str>) -> Result<Vec<Value>, Failure> {
+    let mut all = match operator {
+        Some(operator) => packages::manifests(&context.session, &context.namespace, operator).await?,
+        None => packages::all(&context.session, &context.namespace, None).await?,
+    };
+    if let Some(catalog) = catalog {
+        let is_it = |manifest: &Value| {
+            let (name, namespace) = (text(manifest, "/status/catalogSource"), text(manifest, "/status/catalogSourceNamespace"));
+            catalog == name || *catalog == format!("{name}.{namespace}") || *catalog == format!("{name}/{namespace}")
+        };
+        all.retain(is_it);
+    }
+    match operator {
+        Some(operator) if all.is_empty() => {
+            Err(Failure::new(Exit::NotFound, "operator", format!("packagemanifests.packages.operators.coreos.com {operator:?} not found")))
+        }
+        _ => Ok(all),
+    }
+}
+
+/// Lists the packages with the heads of their channels.
+pub async fn available(context: &Context, arguments: &Available) -> Result<(), Failure> {
+    let mut all = manifests(context, arguments.operator.as_deref(), arguments.catalog.as_deref()).await?;
+    if all.is_empty() {
+        return nothing(Some(&context.namespace));
+    }
+    all.sort_by_key(|each| text(each, "/metadata/name"));
+    let mut table = Table::new(&["NAME", "CATALOG", "CHANNEL", "LATEST CSV", "AGE"]);
+    for manifest in &all {
+        for channel in manifest["status"]["channels"].as_array().into_iter().flatten() {
+            let title = text(manifest, "/status/catalogSourceDisplayName");
+            let catalog = if title.is_empty() { text(manifest, "/status/catalogSource") } else { title };
+            table.row([text(manifest, "/metadata/name"), catalog, text(channel, "/name"), text(channel, "/currentCSV"), age(manifest)]);
+        }
+    }
+    table.print()
+}
+
+/// Finds the Subscription of a package.
+pub async fn subscription(context: &Context, package: &str) -> Result<Value, Failure> {
+    let all = objects(&context.session, SUBSCRIPTION, Some(&context.namespace)).await?;
+    all.into_iter()
+        .find(|each| text(each, "/spec/name") == package)
+        .ok_or_else(|| Failure::new(Exit::NotFound, "operator", format!("operator package {package:?} not found")))
+}
+
+/// Lists the custom resources of an operator.
+pub async fn operands(context: &Context, arguments: &Operands) -> Result<(), Failure> {
+    let subscription = subscription(context, &arguments.operator).await?;
+    let name = text(&subscription, "/status/installedCSV");
+    if name.is_empty() {
+        return Err(Failure::new(Exit::NotFound, "operator", format!("operator {:?} has no installed csv", arguments.operator)));
+    }
+    let csv = get(&context.session, CSV, &context.namespace, &name).await?;
+    let all = custom_resources::all(&context.session, &csv).await?;
+    if !arguments.output.is_table() {
+        return output::value(&arguments.output, &json!({"apiVersion": "v1", "kind": "List", "items": all}));
+    }
+    if all.is_empty() {
+        return output::line("No resources found");
+    }
+    let mut table = Table::new(&["APIVERSION", "KIND", "NAMESPACE", "NAME", "AGE"]);
+    for each in &all {
+        table.row([text(each, "/apiVersion"), text(each, "/kind"), text(each, "/metadata/namespace"), text(each, "/metadata/name"), age(each)]);
+    }
+    table.print()
+}
