@@ -28,6 +28,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         None => None,
     };
     let argv = cluster_flags_behind(argv, &Cli::command());
+    let is_plugin = argv.get(1).is_some_and(|word| word == "operator");
     let parsed = args::command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -35,6 +36,13 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
             let text = error.to_string();
             let message = text.lines().next().unwrap_or_default();
             say(&format!("Error: {}\n", message.strip_prefix("error: ").unwrap_or(message)));
+            return ExitCode::FAILURE;
+        }
+        Err(error) if is_plugin && error.use_stderr() => {
+            // The plugin says everything on stdout (MS-CLI-12).
+            if let Err(failure) = output::print(&error.to_string()) {
+                failure.report();
+            }
             return ExitCode::FAILURE;
         }
         Err(error) => {

@@ -3,6 +3,7 @@
 
 mod components;
 mod csv;
+mod explain;
 mod hub;
 mod recorded;
 mod scenarios;

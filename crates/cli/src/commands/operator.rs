@@ -70,6 +70,17 @@ enum Verb {
     Version,
 }
 
+impl Verb {
+    /// The time that may be needed in addition, to remove what a failed command made.
+    fn clean_up(&self) -> Duration {
+        match self {
+            Self::Catalog(verb) => verb.clean_up(),
+            Self::Install(arguments) => arguments.cleanup_timeout,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 /// A connection, with the namespace and the time that the verb has.
 struct Context {
     session: Session,
@@ -83,9 +94,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match run_verb(arguments) {
         Ok(()) => Ok(()),
         Err(failure) => {
-            output::line(failure.to_line())?;
-            for hint in failure.hints() {
-                output::line(format!("hint: {}", hint.as_str()))?;
+            let hints: Vec<String> = failure.hints().iter().map(|hint| hint.as_str().to_owned()).collect();
+            output::line(said(failure))?;
+            // Flags of other commands are no advice here.
+            let others = ["--create-namespace", "--catalog", "--watch-namespace", "--starting-csv"];
+            for hint in hints.iter().filter(|hint| !others.iter().any(|flag| hint.contains(flag))) {
+                output::line(format!("hint: {hint}"))?;
             }
             Err(Failure::silent(Exit::Failed))
         }
@@ -107,9 +121,9 @@ fn run_verb(arguments: &Arguments) -> Result<(), Failure> {
         };
         let context = Context { session, namespace, timeout: *timeout };
         let work = Box::pin(verb(&context, &arguments.verb));
-        match tokio::time::timeout(*timeout, work).await {
+        match tokio::time::timeout(*timeout + arguments.verb.clean_up(), work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Failure::new(Exit::TimedOut, "operator", "context deadline exceeded")),
+            Err(_) => Err(Failure::new(Exit::TimedOut, SELF, "context deadline exceeded")),
         }
     })
 }
@@ -131,9 +145,37 @@ async fn verb(context: &Context, verb: &Verb) -> Result<(), Failure> {
 /// The failure as the plugin begins it.
 fn failed(what: &str, outcome: Result<(), Failure>) -> Result<(), Failure> {
     outcome.map_err(|failure| {
-        let told = Failure::new(failure.exit, "operator", format!("{what}: {}", failure.to_line()));
-        failure.hints().iter().fold(told, |told, hint| told.hint(hint.clone()))
+        let (exit, hints) = (failure.exit, failure.hints().to_vec());
+        let told = Failure::new(exit, SELF, format!("{what}: {}", said(failure)));
+        hints.into_iter().fold(told, Failure::hint)
     })
+}
+
+/// The subject of failures whose sentence says everything.
+const SELF: &str = "operator";
+
+/// A failure on one line, its subject first.
+fn said(failure: Failure) -> String {
+    let told = failure.into_told();
+    let subject = &told.finding().subject;
+    if subject == SELF || told.message().contains(subject.as_str()) { told.to_line() } else { format!("{subject}: {}", told.to_line()) }
+}
+
+/// Prints a table as the plugin does: columns are two blanks apart, an empty cell is empty.
+fn table(rows: &[Vec<String>]) -> Result<(), Failure> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default() + 2;
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        cells.map(|(at, (cell, width))| if at + 1 == row.len() { cell.clone() } else { format!("{cell:<width$}") }).collect::<String>()
+    };
+    output::print(&rows.iter().map(|row| line(row) + "\n").collect::<String>())
+}
+
+/// Titles of a table.
+fn titles(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// The namespace of a context.

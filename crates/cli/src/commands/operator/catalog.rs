@@ -4,9 +4,9 @@ use mainstay_operations::Silent;
 use mainstay_operations::classic::catalogs::{self, NewCatalog};
 use mainstay_operations::classic::objects::text;
 use mainstay_terminal::errors::Failure;
-use mainstay_terminal::output::{self, Table};
+use mainstay_terminal::output;
 
-use super::{Context, age, failed, nothing};
+use super::{Context, age, failed, nothing, table, titles};
 
 /// Verbs.
 #[derive(Debug, clap::Subcommand)]
@@ -38,6 +38,16 @@ pub enum Verb {
         /// Its name
         name: String,
     },
+}
+
+impl Verb {
+    /// The time that may be needed to remove a catalog that does not serve.
+    pub fn clean_up(&self) -> std::time::Duration {
+        match self {
+            Self::Add { cleanup_timeout, .. } => *cleanup_timeout,
+            Self::List { .. } | Self::Remove { .. } => std::time::Duration::ZERO,
+        }
+    }
 }
 
 /// Runs a verb.
@@ -72,11 +82,10 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
                 return nothing(of);
             }
             all.sort_by_key(|each| text(each, "/metadata/name"));
-            let mut titles = vec!["NAME", "DISPLAY", "TYPE", "PUBLISHER", "AGE"];
+            let mut rows = vec![titles(&["NAME", "DISPLAY", "TYPE", "PUBLISHER", "AGE"])];
             if *all_namespaces {
-                titles.insert(1, "NAMESPACE");
+                rows[0].insert(1, "NAMESPACE".to_owned());
             }
-            let mut table = Table::new(&titles);
             for each in &all {
                 let mut row = vec![text(each, "/metadata/name")];
                 if *all_namespaces {
@@ -84,9 +93,9 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
                 }
                 row.extend(["displayName", "sourceType", "publisher"].map(|field| text(each, &format!("/spec/{field}"))));
                 row.push(age(each));
-                table.row(row);
+                rows.push(row);
             }
-            table.print()
+            table(&rows)
         }
         Verb::Remove { name } => {
             failed("failed to remove catalog", catalogs::remove(session, namespace, name).await.map_err(Failure::from))?;

@@ -4,7 +4,7 @@ use mainstay_operations::classic::objects::text;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::Context;
+use super::{Context, SELF};
 use super::listing::manifests;
 
 /// Arguments.
@@ -32,7 +32,7 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
     let channels: Vec<_> = manifest["status"]["channels"].as_array().into_iter().flatten().collect();
     let Some(channel) = channels.iter().find(|channel| channel["name"] == *wanted.as_str()) else {
         let message = format!("channel {wanted:?} does not exist for package {:?}", arguments.operator);
-        return Err(Failure::new(Exit::NotFound, "operator", message));
+        return Err(Failure::new(Exit::NotFound, SELF, message));
     };
     let head = &channel["currentCSVDesc"];
     let marked = |name: String| {

@@ -5,7 +5,7 @@ use mainstay_operations::classic::{Request, Watch, approval, install as operatio
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::Context;
+use super::{Context, SELF};
 use super::listing::subscription;
 use crate::commands::classic::install::ApprovalFlag;
 
@@ -31,7 +31,7 @@ pub struct Arguments {
     create_operator_group: bool,
     /// The time to wait for the removal of what a failed installation made
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = crate::durations::parse)]
-    cleanup_timeout: std::time::Duration,
+    pub cleanup_timeout: std::time::Duration,
 }
 
 /// Installs a package and approves its first InstallPlan.
@@ -103,7 +103,7 @@ pub async fn upgrade(context: &Context, arguments: &Upgrade) -> Result<(), Failu
         planned = upgrades::plan(session, namespace, &name, None).await?;
     } else if planned.waiting.is_none() {
         let message = format!("operator is already at latest version: {}", planned.installed());
-        return Err(Failure::new(Exit::Impossible, "operator", message));
+        return Err(Failure::new(Exit::Impossible, SELF, message));
     }
     if planned.waiting.is_some() {
         upgrades::carry_out(session, &planned, Some(*timeout), &mut Silent).await?;

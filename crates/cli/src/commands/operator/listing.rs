@@ -3,10 +3,10 @@
 use mainstay_operations::classic::objects::{CSV, SUBSCRIPTION, get, list as objects, text};
 use mainstay_operations::classic::{operands as custom_resources, packages};
 use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::output::{self, Format};
 use serde_json::{Value, json};
 
-use super::{Context, age, nothing};
+use super::{Context, SELF, age, nothing, table, titles};
 
 /// Arguments of `list`.
 #[derive(Debug, clap::Args)]
@@ -44,11 +44,10 @@ pub async fn list(context: &Context, arguments: &List) -> Result<(), Failure> {
         return nothing(namespace);
     }
     all.sort_by_key(|each| text(each, "/spec/name"));
-    let mut titles = vec!["PACKAGE", "SUBSCRIPTION", "INSTALLED CSV", "CURRENT CSV", "STATUS", "AGE"];
+    let mut rows = vec![titles(&["PACKAGE", "SUBSCRIPTION", "INSTALLED CSV", "CURRENT CSV", "STATUS", "AGE"])];
     if arguments.all_namespaces {
-        titles.insert(1, "NAMESPACE");
+        rows[0].insert(1, "NAMESPACE".to_owned());
     }
-    let mut table = Table::new(&titles);
     for each in &all {
         let mut row = vec![text(each, "/spec/name")];
         if arguments.all_namespaces {
@@ -57,9 +56,9 @@ pub async fn list(context: &Context, arguments: &List) -> Result<(), Failure> {
         row.push(text(each, "/metadata/name"));
         row.extend(["installedCSV", "currentCSV", "state"].map(|field| text(each, &format!("/status/{field}"))));
         row.push(age(each));
-        table.row(row);
+        rows.push(row);
     }
-    table.print()
+    table(&rows)
 }
 
 /// The PackageManifests of a verb: all, those of an operator, those of a catalog.
@@ -77,7 +76,7 @@ pub async fn manifests(context: &Context, operator: Option<&str>, catalog: Optio
     }
     match operator {
         Some(operator) if all.is_empty() => {
-            Err(Failure::new(Exit::NotFound, "operator", format!("packagemanifests.packages.operators.coreos.com {operator:?} not found")))
+            Err(Failure::new(Exit::NotFound, SELF, format!("packagemanifests.packages.operators.coreos.com {operator:?} not found")))
         }
         _ => Ok(all),
     }
@@ -90,15 +89,15 @@ pub async fn available(context: &Context, arguments: &Available) -> Result<(), F
         return nothing(Some(&context.namespace));
     }
     all.sort_by_key(|each| text(each, "/metadata/name"));
-    let mut table = Table::new(&["NAME", "CATALOG", "CHANNEL", "LATEST CSV", "AGE"]);
+    let mut rows = vec![titles(&["NAME", "CATALOG", "CHANNEL", "LATEST CSV", "AGE"])];
     for manifest in &all {
         for channel in manifest["status"]["channels"].as_array().into_iter().flatten() {
             let title = text(manifest, "/status/catalogSourceDisplayName");
             let catalog = if title.is_empty() { text(manifest, "/status/catalogSource") } else { title };
-            table.row([text(manifest, "/metadata/name"), catalog, text(channel, "/name"), text(channel, "/currentCSV"), age(manifest)]);
+            rows.push(vec![text(manifest, "/metadata/name"), catalog, text(channel, "/name"), text(channel, "/currentCSV"), age(manifest)]);
         }
     }
-    table.print()
+    table(&rows)
 }
 
 /// Finds the Subscription of a package.
@@ -106,7 +105,7 @@ pub async fn subscription(context: &Context, package: &str) -> Result<Value, Fai
     let all = objects(&context.session, SUBSCRIPTION, Some(&context.namespace)).await?;
     all.into_iter()
         .find(|each| text(each, "/spec/name") == package)
-        .ok_or_else(|| Failure::new(Exit::NotFound, "operator", format!("operator package {package:?} not found")))
+        .ok_or_else(|| Failure::new(Exit::NotFound, SELF, format!("operator package {package:?} not found")))
 }
 
 /// Lists the custom resources of an operator.
@@ -114,7 +113,7 @@ pub async fn operands(context: &Context, arguments: &Operands) -> Result<(), Fai
     let subscription = subscription(context, &arguments.operator).await?;
     let name = text(&subscription, "/status/installedCSV");
     if name.is_empty() {
-        return Err(Failure::new(Exit::NotFound, "operator", format!("operator {:?} has no installed csv", arguments.operator)));
+        return Err(Failure::new(Exit::NotFound, SELF, format!("operator {:?} has no installed csv", arguments.operator)));
     }
     let csv = get(&context.session, CSV, &context.namespace, &name).await?;
     let all = custom_resources::all(&context.session, &csv).await?;
@@ -124,9 +123,10 @@ pub async fn operands(context: &Context, arguments: &Operands) -> Result<(), Fai
     if all.is_empty() {
         return output::line("No resources found");
     }
-    let mut table = Table::new(&["APIVERSION", "KIND", "NAMESPACE", "NAME", "AGE"]);
+    let mut rows = vec![titles(&["APIVERSION", "KIND", "NAMESPACE", "NAME", "AGE"])];
     for each in &all {
-        table.row([text(each, "/apiVersion"), text(each, "/kind"), text(each, "/metadata/namespace"), text(each, "/metadata/name"), age(each)]);
+        let fields = ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(each, field));
+        rows.push([fields.as_slice(), &[age(each)]].concat());
     }
-    table.print()
+    table(&rows)
 }

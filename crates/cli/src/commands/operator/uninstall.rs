@@ -9,7 +9,7 @@ use mainstay_operations::classic::{operands, removal};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::Context;
+use super::{Context, SELF};
 use super::listing::subscription;
 
 const OPERATOR: Kind =
@@ -64,7 +64,7 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
     };
     if !resources.is_empty() && strategy == Strategy::Abort {
         let message = format!("{} operands exist and operand strategy {:?} is in use", resources.len(), "abort");
-        return Err(Failure::new(Exit::Impossible, "operator", message)
+        return Err(Failure::new(Exit::Impossible, SELF, message)
             .hint("--operand-strategy=delete deletes them, --operand-strategy=ignore leaves them"));
     }
     operands::delete(session, &resources, *timeout).await?;

@@ -1,0 +1,244 @@
+//! Every situation that explanations know, one after another, as text: `explained.txt` beside this file. `UPDATE_EXPECT=1` writes it again.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use jiff::Timestamp;
+use mainstay_olm_classic_core::explain::{
+    CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorGroupFacts, SubscriptionFacts, catalog_source, csv, install_plan,
+    operator_group, subscription,
+};
+use mainstay_olm_classic_core::package::Package;
+use serde_json::{Value, json};
+
+fn group(name: &str, namespaces: Value) -> Value {
+    json!({"metadata": {"namespace": "lights", "name": name}, "spec": {}, "status": {"namespaces": namespaces}})
+}
+
+fn catalog(status: Value) -> Value {
+    json!({"metadata": {"namespace": "market", "name": "team"}, "spec": {"sourceType": "grpc", "image": "registry.example.com/catalog:v1"}, "status": status})
+}
+
+fn ready() -> Value {
+    catalog(json!({"connectionState": {"address": "team.market.svc:50051", "lastObservedState": "READY"}}))
+}
+
+fn unreadable(message: &str) -> Value {
+    catalog(json!({"reason": "RegistryServerError", "message": message,
+        "connectionState": {"address": "team.market.svc:50051", "lastObservedState": "TRANSIENT_FAILURE"}}))
+}
+
+fn package() -> Package {
+    let channel = |name: &str, entries: &[&str]| {
+        let entries: Vec<Value> = entries.iter().map(|version| json!({"name": format!("beacon.v{version}"), "version": version})).collect();
+        json!({"name": name, "currentCSV": entries[0]["name"], "currentCSVDesc": {"version": entries[0]["version"]}, "entries": entries})
+    };
+    Package::read(&json!({"metadata": {"name": "beacon"}, "status": {
+        "catalogSource": "team", "catalogSourceNamespace": "market", "defaultChannel": "stable",
+        "channels": [channel("stable", &["3.0.0", "2.0.0", "1.0.0"]), channel("old", &["0.9.0"])],
+    }}))
+}
+
+fn member(name: &str, phase: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "metadata": {"namespace": "lights", "name": name},
+        "spec": {"version": name.split_once(".v").map_or("", |(_, version)| version), "replaces": "",
+            "installModes": [{"type": "OwnNamespace", "supported": true}, {"type": "AllNamespaces", "supported": false}],
+            "customresourcedefinitions": {"owned": [{"name": "beacons.example.com"}]}},
+        "status": {"phase": phase, "reason": reason, "message": message},
+    })
+}
+
+fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    *object.pointer_mut(pointer).unwrap() = value;
+    object
+}
+
+fn of_csv(object: &Value, groups: &[Value], others: &[Value], conditions: &[Value], deployments: &[Value]) -> Explanation {
+    let csvs: Vec<Value> = others.to_vec();
+    csv(&CsvFacts { csv: object, groups, csvs: &csvs, conditions, deployments, pods: &[] })
+}
+
+fn subscribed(spec: Value, status: Value) -> Value {
+    let mut object = json!({"metadata": {"namespace": "lights", "name": "beacon"},
+        "spec": {"name": "beacon", "channel": "stable", "source": "team", "sourceNamespace": "market"}, "status": status});
+    for (key, value) in spec.as_object().unwrap() {
+        object["spec"][key] = value.clone();
+    }
+    object
+}
+
+fn condition(kind: &str, reason: &str, message: &str) -> Value {
+    json!({"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]})
+}
+
+/// The CSVs: install modes, groups, requirements, permissions, copies, upgrades (MS-EXPL-02, OLM0-TENANT-06).
+fn csvs() -> Vec<Explanation> {
+    let one = [group("lights", json!([""]))];
+    let failed = |reason: &str, message: &str| member("beacon.v1.0.0", "Failed", reason, message);
+    let requirement = |value: Value| {
+        let mut object = member("beacon.v1.0.0", "Pending", "RequirementsNotMet", "one or more requirements couldn't be found");
+        object["status"]["requirementStatus"] = json!([value]);
+        object
+    };
+    let copy = with(member("beacon.v1.0.0", "Succeeded", "Copied", ""), "/metadata", json!({"namespace": "other", "name": "beacon.v1.0.0", "labels": {"olm.copiedFrom": "lights"}}));
+    let next = with(member("beacon.v2.0.0", "Pending", "OperatorConditionNotUpgradeable", "operator is not upgradeable"), "/spec/replaces", json!("beacon.v1.0.0"));
+    let busy = json!({"metadata": {"namespace": "lights", "name": "beacon.v1.0.0", "generation": 1},
+        "status": {"conditions": [{"type": "Upgradeable", "status": "False", "message": "a migration is running", "observedGeneration": 1}]}});
+    let rival = with(member("harbour.v1.0.0", "Succeeded", "InstallSucceeded", ""), "/metadata/namespace", json!("ports"));
+    let deployment = json!({"kind": "Deployment", "metadata": {"namespace": "lights", "name": "beacon", "generation": 1}, "spec": {"replicas": 1},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "False", "message": "minimum availability not reached"}]}});
+    let forbidden = "install strategy failed: deployments.apps \"beacon\" is forbidden: User \"system:serviceaccount:lights:installer\" cannot \
+                     create resource \"deployments\" in API group \"apps\" in the namespace \"lights\"";
+    vec![
+        of_csv(&failed("NoOperatorGroup", "csv in namespace with no operatorgroups"), &[], &[], &[], &[]),
+        of_csv(
+            &failed("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically"),
+            &[group("one", json!([""])), group("two", json!([""]))],
+            &[],
+            &[],
+            &[],
+        ),
+        of_csv(&failed("UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces"), &one, &[], &[], &[]),
+        of_csv(&failed("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection"), &[group("lights", json!([]))], &[], &[], &[]),
+        of_csv(&failed("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis"), &one, &[rival], &[], &[]),
+        of_csv(
+            &requirement(json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v1", "status": "NotPresent", "message": "CRD is not present"})),
+            &one, &[], &[], &[],
+        ),
+        of_csv(
+            &requirement(json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v2", "status": "PresentNotSatisfied", "message": "CRD version not served"})),
+            &one, &[], &[], &[],
+        ),
+        of_csv(&requirement(json!({"kind": "ServiceAccount", "name": "beacon", "status": "NotPresent", "message": "Service account does not exist"})), &one, &[], &[], &[]),
+        of_csv(
+            &requirement(json!({"kind": "ServiceAccount", "name": "beacon", "status": "PresentNotSatisfied", "message": "Policy rule not satisfied for service account",
+                "dependents": [{"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule: {\"verbs\":[\"get\"]}"}]})),
+            &one, &[], &[], &[],
+        ),
+        of_csv(&next, &one, &[], &[busy], &[]),
+        of_csv(&failed("InstallComponentFailedNoRetry", forbidden), &one, &[], &[], &[]),
+        of_csv(&failed("ComponentUnhealthy", "installing: waiting for deployment beacon to become ready"), &one, &[], &[], &[deployment]),
+        of_csv(&copy, &one, &[], &[], &[]),
+        of_csv(&member("beacon.v1.0.0", "Succeeded", "InstallSucceeded", "install strategy completed with no errors"), &one, &[], &[], &[]),
+    ]
+}
+
+/// The Subscriptions: groups, catalogs, resolution, unpacking, approval, updates (MS-EXPL-04, OLM0-UPG-17).
+fn subscriptions() -> Vec<Explanation> {
+    let one = [group("lights", json!([""]))];
+    let known = package();
+    let healthy = ready();
+    let ask = |object: &Value, groups: &[Value], catalog: Option<&Value>, package: Option<&Package>, plan: Option<&Value>, csv: Option<&Value>| {
+        subscription(&SubscriptionFacts {
+            subscription: object, siblings: &[], groups, catalog, catalogs: &[], package, plan,
+            csv: csv.map(|csv| CsvFacts { csv, groups, csvs: &[], conditions: &[], deployments: &[], pods: &[] }),
+        })
+    };
+    let fresh = subscribed(json!({}), json!({}));
+    let unsatisfiable = "constraints not satisfiable: subscription beacon requires @team/market/stable/beacon.v3.0.0, beacon.v3.0.0 requires an operator providing an API with group: example.com, version: v1, kind: Buoy";
+    let unknown = |message: &str| condition("ResolutionFailed", "ConstraintsNotSatisfiable", &format!("constraints not satisfiable: {message}"));
+    let waiting = json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v3.0.0"]}, "status": {"phase": "RequiresApproval"}});
+    let pending = json!({"state": "UpgradePending", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v2.0.0", "installPlanRef": {"name": "install-x"}});
+    let at = |csv: &str| subscribed(json!({}), json!({"state": "AtLatestKnown", "currentCSV": csv, "installedCSV": csv}));
+    let done = |name: &str| member(name, "Succeeded", "InstallSucceeded", "");
+    vec![
+        ask(&fresh, &[], Some(&healthy), Some(&known), None, None),
+        ask(&fresh, &one, None, None, None, None),
+        ask(&fresh, &one, Some(&unreadable("dial tcp: lookup registry.example.com: no such host")), None, None, None),
+        ask(&subscribed(json!({}), unknown("no operators found in package beacon in the catalog referenced by subscription beacon")), &one, Some(&healthy), None, None, None),
+        ask(&subscribed(json!({"channel": "stabel"}), unknown("no operators found in channel stabel of package beacon in the catalog referenced by subscription beacon")), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({"startingCSV": "beacon.v0.9.0"}), unknown("no operators found with name beacon.v0.9.0 in channel stable")), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({}), condition("ResolutionFailed", "ConstraintsNotSatisfiable", unsatisfiable)), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "failed to list bundles")), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({}), condition("BundleUnpacking", "UnpackingInProgress", "")), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({}), condition("BundleUnpackFailed", "BundleUnpackFailed", "bundle unpacking failed. Reason: manifest unknown")), &one, Some(&healthy), Some(&known), None, None),
+        ask(&subscribed(json!({}), pending.clone()), &one, Some(&healthy), Some(&known), Some(&waiting), None),
+        ask(&subscribed(json!({}), pending), &one, Some(&healthy), Some(&known), None, None),
+        ask(&at("beacon.v3.0.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v3.0.0"))),
+        ask(&at("beacon.v1.0.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v1.0.0"))),
+        ask(&at("beacon.v0.9.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v0.9.0"))),
+        ask(&at("beacon.v3.0.0"), &one, Some(&healthy), Some(&known), None, None),
+    ]
+}
+
+/// The InstallPlans (OLM0-ADMIN-33, OLM0-IP-03).
+fn plans() -> Vec<Explanation> {
+    let one = [group("lights", json!([""]))];
+    let scoped = [json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}})];
+    let plan = |status: Value| json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v1.0.0"]}, "status": status});
+    let installed = |message: &str| json!({"phase": "Failed", "conditions": [{"type": "Installed", "status": "False", "reason": "InstallComponentFailed", "message": message}]});
+    let forbidden = "error creating role binding: clusterrolebindings.rbac.authorization.k8s.io \"b\" is forbidden: User \"system:serviceaccount:lights:installer\" cannot create resource \"clusterrolebindings\" in API group \"rbac.authorization.k8s.io\" at the cluster scope";
+    let lookups = json!({"phase": "Planning", "bundleLookups": [{"path": "registry.example.com/beacon:v1",
+        "conditions": [{"type": "BundleLookupPending", "status": "True", "reason": "JobIncomplete", "message": "unauthorized: authentication required"}]}]});
+    let ask = |status: Value, groups: &[Value]| install_plan(&InstallPlanFacts { plan: &plan(status), groups });
+    vec![
+        ask(json!({"phase": "RequiresApproval"}), &one),
+        ask(installed(forbidden), &one),
+        ask(installed("error validating existing CRs against new CRD's schema"), &one),
+        ask(installed(""), &[]),
+        ask(json!({"phase": "Installing"}), &scoped),
+        ask(lookups, &one),
+        ask(json!({"phase": "Complete"}), &one),
+    ]
+}
+
+/// CatalogSources and OperatorGroups (OLM0-ADMIN-22, OLM0-TENANT-02).
+fn others() -> Vec<Explanation> {
+    let source = |source: &Value| catalog_source(&CatalogSourceFacts { source, subscriptions: &[subscribed(json!({}), json!({}))] });
+    let refused = member("beacon.v1.0.0", "Failed", "UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces");
+    let of_group = |group: &Value, csvs: &[Value]| operator_group(&OperatorGroupFacts { group, groups: std::slice::from_ref(group), csvs });
+    let scoped = json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}});
+    vec![
+        source(&ready()),
+        source(&catalog(json!({"reason": "SpecInvalidError", "message": "image and address unset: at least one must be set for sourcetype: grpc"}))),
+        source(&unreadable("unauthorized: authentication required")),
+        source(&unreadable("manifest unknown")),
+        source(&unreadable("x509: certificate signed by unknown authority")),
+        source(&unreadable("catalog.yaml: package beacon has no default channel")),
+        of_group(&group("lights", json!(["lights"])), &[]),
+        of_group(&group("lights", json!([])), &[]),
+        of_group(&group("lights", json!([""])), &[refused]),
+        of_group(&scoped, &[]),
+    ]
+}
+
+/// MS-EXPL-02, MS-EXPL-04, OLM0-ADMIN-12, OLM0-ADMIN-33, OLM0-UPG-17, OLM0-TENANT-06: every situation has its cause and one next action.
+#[test]
+fn situations() {
+    let all: Vec<Explanation> = [csvs(), subscriptions(), plans(), others()].concat();
+    let mut text = String::new();
+    for each in &all {
+        let is_quiet = matches!(each.situation, "healthy" | "complete" | "unpacking" | "install-plan-missing");
+        assert!(is_quiet || each.next.is_some(), "{} has no next action: {each:#?}", each.situation);
+        writeln!(text, "# {}\n{}", each.situation, each.text(Timestamp::UNIX_EPOCH)).unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explained.txt");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert!(text == expected, "explained.txt differs; UPDATE_EXPECT=1 writes it again:\n{text}");
+}
+
+/// MS-EXPL-05: the unhealthy catalog of others is to blame only where the cluster says that it stops this Subscription.
+#[test]
+fn blame_lands_on_one_object() {
+    let one = [group("lights", json!([""]))];
+    let (healthy, bad) = (ready(), with(unreadable("no such host"), "/metadata/name", json!("other")));
+    let known = package();
+    let csv = member("beacon.v3.0.0", "Succeeded", "InstallSucceeded", "");
+    let ask = |object: &Value| {
+        let facts = CsvFacts { csv: &csv, groups: &one, csvs: &[], conditions: &[], deployments: &[], pods: &[] };
+        subscription(&SubscriptionFacts {
+            subscription: object, siblings: &[], groups: &one, catalog: Some(&healthy), catalogs: std::slice::from_ref(&bad), package: Some(&known),
+            plan: None, csv: Some(facts),
+        })
+    };
+    let settled = json!({"state": "AtLatestKnown", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v3.0.0"});
+    assert_eq!(ask(&subscribed(json!({}), settled)).situation, "healthy");
+    let stopped = ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "error using catalogsource market/other")));
+    assert_eq!(stopped.situation, "catalog-unhealthy");
+    assert!(stopped.why.iter().any(|why| why.starts_with("catalogsource market/other")), "{stopped:#?}");
+}
