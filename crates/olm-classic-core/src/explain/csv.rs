@@ -33,7 +33,8 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
     let subject = subject("csv", object);
     let version = string(object, "/spec/version");
     let mut found = if is_copy(object) { copy(&subject, object) } else { of_phase(&subject, facts) };
-    if !matches!(found.state, State::NotInstalled) && found.situation != "copied" {
+    let is_there = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Replacing")) || !facts.deployments.is_empty();
+    if is_there && found.situation != "copied" {
         found.installed = Some((string(object, "/metadata/name"), version));
     }
     found.since = found.since.or_else(|| timestamp(&object["status"]["lastTransitionTime"]));

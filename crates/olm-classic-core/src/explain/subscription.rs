@@ -122,8 +122,8 @@ fn again(subscription: &Value) -> Vec<String> {
     let plan = string(subscription, "/status/installPlanRef/name");
     if plan.is_empty() {
         vec![
-            format!("kubectl get subscription.operators.coreos.com {name} -n {namespace} -o yaml"),
             format!("mainstay uninstall {name} --classic -n {namespace}"),
+            format!("mainstay install {} --classic -n {namespace}", text(&subscription["spec"]["name"])),
         ]
     } else {
         vec![format!("kubectl delete installplan {plan} -n {namespace}")]
@@ -223,7 +223,18 @@ fn starts_nowhere(spec: &Value, package: &Package) -> bool {
 /// The constraints of a message, one a line.
 fn conflict(message: &str) -> Vec<String> {
     let list = message.split_once("constraints not satisfiable: ").map_or(message, |(_, list)| list);
-    list.split(", ").map(str::to_owned).collect()
+    let mut lines: Vec<String> = Vec::new();
+    for part in list.split(", ") {
+        // An API is told as `group: G, version: V, kind: K`.
+        match lines.last_mut() {
+            Some(last) if part.starts_with("version: ") || part.starts_with("kind: ") => {
+                last.push_str(", ");
+                last.push_str(part);
+            }
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines
 }
 
 /// What the InstallPlan and the CSV say.
@@ -312,8 +323,8 @@ fn settled(subject: &str, facts: &SubscriptionFacts<'_>, csv_facts: &CsvFacts<'_
     } else {
         format!("channel {} does not list {installed}, and no entry of it says that it replaces or skips it", channel.name)
     };
-    let others: Vec<&str> = package.channels_of(|entry| entry.csv == installed).into_iter().filter(|other| *other != channel.name).collect();
-    let action = match others.first() {
+    let goes_on = |other: &&crate::package::Channel| other.name != channel.name && other.head != installed && other.lists(&installed);
+    let action = match package.channels.iter().find(goes_on).map(|other| other.name.as_str()) {
         Some(other) => Action::new("Follow a channel that goes on from it:").command(format!(
             "kubectl patch subscription.operators.coreos.com {name} -n {namespace} --type merge -p '{{\"spec\": {{\"channel\": \"{other}\"}}}}'"
         )),

@@ -1,5 +1,5 @@
-//! A check that every command that an explanation advises is accepted by this program or kubectl. The situations are those of olm-v1's recorded
-//! explanations, so that a new situation there is checked here, too.
+//! A check that every command that an explanation advises is accepted by this program or kubectl. The situations are those of the recorded
+//! explanations of OLM v1 and of OLM classic, so that a new situation there is checked here, too.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::args;
 
 /// Verbs of kubectl, each with the number of words that have to follow it.
-const KUBECTL: [(&str, usize); 10] = [
+const KUBECTL: [(&str, usize); 11] = [
     ("annotate", 3),
     ("api-resources", 0),
     ("apply", 0),
     ("create", 2),
     ("delete", 2),
     ("describe", 1),
+    ("edit", 1),
     ("get", 1),
     ("label", 3),
     ("logs", 1),
@@ -25,11 +26,12 @@ const KUBECTL: [(&str, usize); 10] = [
 
 /// The advised commands of all recorded explanations.
 fn advised() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../olm-v1-core/tests/snapshots");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut commands = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_str().unwrap().starts_with("olm_v1_core__explain__") {
+    let snapshots = std::fs::read_dir(here.join("../olm-v1-core/tests/snapshots")).unwrap().map(|entry| entry.unwrap().path());
+    for path in snapshots.chain([here.join("../olm-classic-core/tests/explained.txt")]) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if !name.starts_with("olm_v1_core__explain__") && name != "explained.txt" {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
