@@ -83,14 +83,20 @@ fn groups_finding(subject: &str, namespace: &str, groups: &[Value], state: State
                  \"namespace\": \"{namespace}\"}}}}' | kubectl apply -f -"
             ));
             let found = answer(subject, "no-operator-group", state, format!("namespace {namespace} has no OperatorGroup"));
-            Some(found.because("an operator is installed only where exactly one OperatorGroup says which namespaces it watches").then(action))
+            Some(
+                found
+                    .because("an operator is installed only where exactly one OperatorGroup says which namespaces it watches")
+                    .then(action),
+            )
         }
         [_] => None,
         several => {
             let names: Vec<String> = several.iter().map(name).collect();
             let action = Action::new("Delete all but one of them:")
                 .commands(names.iter().skip(1).map(|name| format!("kubectl delete operatorgroup {name} -n {namespace}")).collect())
-                .warns("keep the one whose targets the operators of the namespace are made for: kubectl get operatorgroup -o yaml shows them");
+                .warns(
+                    "keep the one whose targets the operators of the namespace are made for: kubectl get operatorgroup -o yaml shows them",
+                );
             let summary = format!("namespace {namespace} has {} OperatorGroups", several.len());
             let found = answer(subject, "several-operator-groups", state, summary);
             Some(found.because(format!("only one can be picked among {}", names.join(", "))).then(action))

@@ -131,13 +131,12 @@ mod tests {
         let subscription = json!({"metadata": {"namespace": "a", "name": "sub"},
             "spec": {"name": "gadget", "channel": "stable", "source": "team", "sourceNamespace": "market"},
             "status": {"installedCSV": "gadget.v1", "currentCSV": "gadget.v2", "installPlanRef": {"name": "install-x"}}});
-        let csv = |namespace: &str, name: &str, labels: Value| json!({"metadata": {"namespace": namespace, "name": name, "labels": labels},
-            "spec": {"version": "1.0.0"}, "status": {"phase": "Succeeded", "reason": "InstallSucceeded"}});
-        let csvs = [
-            csv("a", "gadget.v1", json!({})),
-            csv("b", "gadget.v1", json!({"olm.copiedFrom": "a"})),
-            csv("b", "handmade.v1", json!({})),
-        ];
+        let csv = |namespace: &str, name: &str, labels: Value| {
+            json!({"metadata": {"namespace": namespace, "name": name, "labels": labels},
+            "spec": {"version": "1.0.0"}, "status": {"phase": "Succeeded", "reason": "InstallSucceeded"}})
+        };
+        let csvs =
+            [csv("a", "gadget.v1", json!({})), csv("b", "gadget.v1", json!({"olm.copiedFrom": "a"})), csv("b", "handmade.v1", json!({}))];
         let plan = json!({"metadata": {"namespace": "a", "name": "install-x"}, "status": {"phase": "RequiresApproval"}});
         let all = overview(&[subscription], &csvs, &[plan]);
         assert_eq!(all.len(), 2, "{all:#?}");

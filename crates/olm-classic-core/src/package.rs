@@ -89,7 +89,9 @@ impl Channel {
             head: text(&channel["currentCSV"]),
             head_version: text(&head["version"]),
             install_modes: array(&head["installModes"]).map(mode).collect(),
-            entries: array(&channel["entries"]).map(|entry| Entry { csv: text(&entry["name"]), version: text(&entry["version"]) }).collect(),
+            entries: array(&channel["entries"])
+                .map(|entry| Entry { csv: text(&entry["name"]), version: text(&entry["version"]) })
+                .collect(),
             deprecation: channel["deprecation"]["message"].as_str().map(str::to_owned),
         }
     }

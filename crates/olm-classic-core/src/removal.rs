@@ -29,8 +29,13 @@ pub struct Definition {
     /// Its UID.
     pub uid: String,
     /// The namespaces of its custom resources, one for each, or why they are not known.
-    pub instances: Result<Vec<String>, String>,
+    pub instances: Result<Vec<String>, Unlisted>,
 }
+
+/// Why custom resources cannot be listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unlisted(pub String);
 
 /// What the cluster has.
 #[derive(Debug, Clone, Copy)]
@@ -128,15 +133,22 @@ pub fn plan(facts: &Facts<'_>, choices: Choices) -> Removal {
         preview.copies = copies.map(place).filter(|(_, copy)| *copy == name).map(|(namespace, _)| namespace).collect();
         preview.needed_by = needed_by(csv, facts.csvs);
         if csv["spec"]["cleanup"]["enabled"] == true {
-            preview.notes.push("the CSV asks for clean-up: its custom resources in the target namespaces are deleted before it goes".to_owned());
+            preview
+                .notes
+                .push("the CSV asks for clean-up: its custom resources in the target namespaces are deleted before it goes".to_owned());
         }
     }
     for definition in facts.definitions {
         let (custom_resources, unknown) = match &definition.instances {
             Ok(all) => (Some(all.len()), None),
-            Err(why) => (None, Some(why.clone())),
+            Err(why) => (None, Some(why.to_string())),
         };
-        preview.definitions.push(DefinitionPreview { name: definition.name.clone(), deleted: choices.delete_crds, custom_resources, unknown });
+        preview.definitions.push(DefinitionPreview {
+            name: definition.name.clone(),
+            deleted: choices.delete_crds,
+            custom_resources,
+            unknown,
+        });
     }
     let dependencies = facts.subscriptions.iter().filter(|other| !other["metadata"]["annotations"][GENERATED_BY].is_null());
     let this = facts.subscription.map(|subscription| text(&subscription["metadata"]["name"]));
@@ -182,7 +194,8 @@ fn needed_by(csv: &Value, csvs: &[Value]) -> Vec<String> {
     let mut needs = Vec::new();
     for other in csvs.iter().filter(|other| !is_copy(other) && !is_kin(other)) {
         for (field, verb) in [("required", "requires"), ("owned", "provides, too,")] {
-            needs.extend(definitions(other, field).filter(|crd| own.contains(crd)).map(|crd| format!("CSV {} {verb} {crd}", placed(other))));
+            needs
+                .extend(definitions(other, field).filter(|crd| own.contains(crd)).map(|crd| format!("CSV {} {verb} {crd}", placed(other))));
         }
     }
     needs

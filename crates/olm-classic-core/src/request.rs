@@ -144,7 +144,10 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
     let (approval, approves_first) = match request.approval {
         Some(approval) => (approval, false),
         None if is_older => {
-            choices.push(format!("installPlanApproval Manual, so that it stays at {csv}; the head of channel {} is {}", channel.name, channel.head));
+            choices.push(format!(
+                "installPlanApproval Manual, so that it stays at {csv}; the head of channel {} is {}",
+                channel.name, channel.head
+            ));
             (Approval::Manual, true)
         }
         None => (Approval::Automatic, false),
@@ -288,10 +291,9 @@ fn group(request: &Request, channel: &Channel, groups: &[Group], choices: &mut V
             choices.push(format!("OperatorGroup {}, which is there: it watches {}", place(group), watched(&present)));
             Ok(None)
         }
-        several => Err(Refusal::SeveralGroups {
-            namespace: namespace.clone(),
-            groups: several.iter().map(|group| group.name.clone()).collect(),
-        }),
+        several => {
+            Err(Refusal::SeveralGroups { namespace: namespace.clone(), groups: several.iter().map(|group| group.name.clone()).collect() })
+        }
     }
 }
 
@@ -356,7 +358,10 @@ fn neighbours(approval: Approval, subscriptions: &[Value]) -> Vec<String> {
         subscriptions.iter().filter(is_manual).filter_map(|each| each["metadata"]["name"].as_str()).collect::<Vec<_>>()
     };
     let (manual, automatic) = (names(true), names(false));
-    let mut notes = vec![format!("the namespace's InstallPlans are also those of subscription {}", [manual.as_slice(), &automatic].concat().join(", "))];
+    let mut notes = vec![format!(
+        "the namespace's InstallPlans are also those of subscription {}",
+        [manual.as_slice(), &automatic].concat().join(", ")
+    )];
     match approval {
         Approval::Automatic if !manual.is_empty() => {
             notes.push(format!("they wait for an approval, because subscription {} is Manual", manual.join(", ")));

@@ -82,8 +82,16 @@ fn csvs() -> Vec<Explanation> {
         object["status"]["requirementStatus"] = json!([value]);
         object
     };
-    let copy = with(member("beacon.v1.0.0", "Succeeded", "Copied", ""), "/metadata", json!({"namespace": "other", "name": "beacon.v1.0.0", "labels": {"olm.copiedFrom": "lights"}}));
-    let next = with(member("beacon.v2.0.0", "Pending", "OperatorConditionNotUpgradeable", "operator is not upgradeable"), "/spec/replaces", json!("beacon.v1.0.0"));
+    let copy = with(
+        member("beacon.v1.0.0", "Succeeded", "Copied", ""),
+        "/metadata",
+        json!({"namespace": "other", "name": "beacon.v1.0.0", "labels": {"olm.copiedFrom": "lights"}}),
+    );
+    let next = with(
+        member("beacon.v2.0.0", "Pending", "OperatorConditionNotUpgradeable", "operator is not upgradeable"),
+        "/spec/replaces",
+        json!("beacon.v1.0.0"),
+    );
     let busy = json!({"metadata": {"namespace": "lights", "name": "beacon.v1.0.0", "generation": 1},
         "status": {"conditions": [{"type": "Upgradeable", "status": "False", "message": "a migration is running", "observedGeneration": 1}]}});
     let rival = with(member("harbour.v1.0.0", "Succeeded", "InstallSucceeded", ""), "/metadata/namespace", json!("ports"));
@@ -100,22 +108,57 @@ fn csvs() -> Vec<Explanation> {
             &[],
             &[],
         ),
-        of_csv(&failed("UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces"), &one, &[], &[], &[]),
-        of_csv(&failed("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection"), &[group("lights", json!([]))], &[], &[], &[]),
+        of_csv(
+            &failed("UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces"),
+            &one,
+            &[],
+            &[],
+            &[],
+        ),
+        of_csv(
+            &failed("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection"),
+            &[group("lights", json!([]))],
+            &[],
+            &[],
+            &[],
+        ),
         of_csv(&failed("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis"), &one, &[rival], &[], &[]),
         of_csv(
-            &requirement(json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v1", "status": "NotPresent", "message": "CRD is not present"})),
-            &one, &[], &[], &[],
+            &requirement(
+                json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v1", "status": "NotPresent", "message": "CRD is not present"}),
+            ),
+            &one,
+            &[],
+            &[],
+            &[],
         ),
         of_csv(
-            &requirement(json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v2", "status": "PresentNotSatisfied", "message": "CRD version not served"})),
-            &one, &[], &[], &[],
+            &requirement(
+                json!({"kind": "CustomResourceDefinition", "name": "buoys.example.com", "version": "v2", "status": "PresentNotSatisfied", "message": "CRD version not served"}),
+            ),
+            &one,
+            &[],
+            &[],
+            &[],
         ),
-        of_csv(&requirement(json!({"kind": "ServiceAccount", "name": "beacon", "status": "NotPresent", "message": "Service account does not exist"})), &one, &[], &[], &[]),
         of_csv(
-            &requirement(json!({"kind": "ServiceAccount", "name": "beacon", "status": "PresentNotSatisfied", "message": "Policy rule not satisfied for service account",
-                "dependents": [{"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule: {\"verbs\":[\"get\"]}"}]})),
-            &one, &[], &[], &[],
+            &requirement(
+                json!({"kind": "ServiceAccount", "name": "beacon", "status": "NotPresent", "message": "Service account does not exist"}),
+            ),
+            &one,
+            &[],
+            &[],
+            &[],
+        ),
+        of_csv(
+            &requirement(
+                json!({"kind": "ServiceAccount", "name": "beacon", "status": "PresentNotSatisfied", "message": "Policy rule not satisfied for service account",
+                "dependents": [{"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule: {\"verbs\":[\"get\"]}"}]}),
+            ),
+            &one,
+            &[],
+            &[],
+            &[],
         ),
         of_csv(&next, &one, &[], &[busy], &[]),
         of_csv(&failed("InstallComponentFailedNoRetry", forbidden), &one, &[], &[], &[]),
@@ -130,15 +173,27 @@ fn subscriptions() -> Vec<Explanation> {
     let one = [group("lights", json!([""]))];
     let known = package();
     let healthy = ready();
-    let ask = |object: &Value, groups: &[Value], catalog: Option<&Value>, package: Option<&Package>, plan: Option<&Value>, csv: Option<&Value>| {
+    let ask = |object: &Value,
+               groups: &[Value],
+               catalog: Option<&Value>,
+               package: Option<&Package>,
+               plan: Option<&Value>,
+               csv: Option<&Value>| {
         subscription(&SubscriptionFacts {
-            subscription: object, siblings: &[], groups, catalog, catalogs: &[], package, plan,
+            subscription: object,
+            siblings: &[],
+            groups,
+            catalog,
+            catalogs: &[],
+            package,
+            plan,
             csv: csv.map(|csv| CsvFacts { csv, groups, csvs: &[], conditions: &[], deployments: &[], pods: &[] }),
         })
     };
     let fresh = subscribed(json!({}), json!({}));
     let unsatisfiable = "constraints not satisfiable: subscription beacon requires @team/market/stable/beacon.v3.0.0, beacon.v3.0.0 requires an operator providing an API with group: example.com, version: v1, kind: Buoy";
-    let unknown = |message: &str| condition("ResolutionFailed", "ConstraintsNotSatisfiable", &format!("constraints not satisfiable: {message}"));
+    let unknown =
+        |message: &str| condition("ResolutionFailed", "ConstraintsNotSatisfiable", &format!("constraints not satisfiable: {message}"));
     let waiting = json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v3.0.0"]}, "status": {"phase": "RequiresApproval"}});
     let pending = json!({"state": "UpgradePending", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v2.0.0", "installPlanRef": {"name": "install-x"}});
     let at = |csv: &str| subscribed(json!({}), json!({"state": "AtLatestKnown", "currentCSV": csv, "installedCSV": csv}));
@@ -147,13 +202,68 @@ fn subscriptions() -> Vec<Explanation> {
         ask(&fresh, &[], Some(&healthy), Some(&known), None, None),
         ask(&fresh, &one, None, None, None, None),
         ask(&fresh, &one, Some(&unreadable("dial tcp: lookup registry.example.com: no such host")), None, None, None),
-        ask(&subscribed(json!({}), unknown("no operators found in package beacon in the catalog referenced by subscription beacon")), &one, Some(&healthy), None, None, None),
-        ask(&subscribed(json!({"channel": "stabel"}), unknown("no operators found in channel stabel of package beacon in the catalog referenced by subscription beacon")), &one, Some(&healthy), Some(&known), None, None),
-        ask(&subscribed(json!({"startingCSV": "beacon.v0.9.0"}), unknown("no operators found with name beacon.v0.9.0 in channel stable")), &one, Some(&healthy), Some(&known), None, None),
-        ask(&subscribed(json!({}), condition("ResolutionFailed", "ConstraintsNotSatisfiable", unsatisfiable)), &one, Some(&healthy), Some(&known), None, None),
-        ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "failed to list bundles")), &one, Some(&healthy), Some(&known), None, None),
-        ask(&subscribed(json!({}), condition("BundleUnpacking", "UnpackingInProgress", "")), &one, Some(&healthy), Some(&known), None, None),
-        ask(&subscribed(json!({}), condition("BundleUnpackFailed", "BundleUnpackFailed", "bundle unpacking failed. Reason: manifest unknown")), &one, Some(&healthy), Some(&known), None, None),
+        ask(
+            &subscribed(json!({}), unknown("no operators found in package beacon in the catalog referenced by subscription beacon")),
+            &one,
+            Some(&healthy),
+            None,
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(
+                json!({"channel": "stabel"}),
+                unknown("no operators found in channel stabel of package beacon in the catalog referenced by subscription beacon"),
+            ),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(json!({"startingCSV": "beacon.v0.9.0"}), unknown("no operators found with name beacon.v0.9.0 in channel stable")),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(json!({}), condition("ResolutionFailed", "ConstraintsNotSatisfiable", unsatisfiable)),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "failed to list bundles")),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(json!({}), condition("BundleUnpacking", "UnpackingInProgress", "")),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(
+                json!({}),
+                condition("BundleUnpackFailed", "BundleUnpackFailed", "bundle unpacking failed. Reason: manifest unknown"),
+            ),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
         ask(&subscribed(json!({}), pending.clone()), &one, Some(&healthy), Some(&known), Some(&waiting), None),
         ask(&subscribed(json!({}), pending), &one, Some(&healthy), Some(&known), None, None),
         ask(&at("beacon.v3.0.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v3.0.0"))),
@@ -166,7 +276,9 @@ fn subscriptions() -> Vec<Explanation> {
 /// The InstallPlans (OLM0-ADMIN-33, OLM0-IP-03).
 fn plans() -> Vec<Explanation> {
     let one = [group("lights", json!([""]))];
-    let scoped = [json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}})];
+    let scoped = [
+        json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}}),
+    ];
     let plan = |status: Value| json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v1.0.0"]}, "status": status});
     let installed = |message: &str| json!({"phase": "Failed", "conditions": [{"type": "Installed", "status": "False", "reason": "InstallComponentFailed", "message": message}]});
     let forbidden = "error creating role binding: clusterrolebindings.rbac.authorization.k8s.io \"b\" is forbidden: User \"system:serviceaccount:lights:installer\" cannot create resource \"clusterrolebindings\" in API group \"rbac.authorization.k8s.io\" at the cluster scope";
@@ -187,12 +299,19 @@ fn plans() -> Vec<Explanation> {
 /// CatalogSources and OperatorGroups (OLM0-ADMIN-22, OLM0-TENANT-02).
 fn others() -> Vec<Explanation> {
     let source = |source: &Value| catalog_source(&CatalogSourceFacts { source, subscriptions: &[subscribed(json!({}), json!({}))] });
-    let refused = member("beacon.v1.0.0", "Failed", "UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces");
+    let refused = member(
+        "beacon.v1.0.0",
+        "Failed",
+        "UnsupportedOperatorGroup",
+        "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces",
+    );
     let of_group = |group: &Value, csvs: &[Value]| operator_group(&OperatorGroupFacts { group, groups: std::slice::from_ref(group), csvs });
     let scoped = json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}});
     vec![
         source(&ready()),
-        source(&catalog(json!({"reason": "SpecInvalidError", "message": "image and address unset: at least one must be set for sourcetype: grpc"}))),
+        source(&catalog(
+            json!({"reason": "SpecInvalidError", "message": "image and address unset: at least one must be set for sourcetype: grpc"}),
+        )),
         source(&unreadable("unauthorized: authentication required")),
         source(&unreadable("manifest unknown")),
         source(&unreadable("x509: certificate signed by unknown authority")),
@@ -232,13 +351,20 @@ fn blame_lands_on_one_object() {
     let ask = |object: &Value| {
         let facts = CsvFacts { csv: &csv, groups: &one, csvs: &[], conditions: &[], deployments: &[], pods: &[] };
         subscription(&SubscriptionFacts {
-            subscription: object, siblings: &[], groups: &one, catalog: Some(&healthy), catalogs: std::slice::from_ref(&bad), package: Some(&known),
-            plan: None, csv: Some(facts),
+            subscription: object,
+            siblings: &[],
+            groups: &one,
+            catalog: Some(&healthy),
+            catalogs: std::slice::from_ref(&bad),
+            package: Some(&known),
+            plan: None,
+            csv: Some(facts),
         })
     };
     let settled = json!({"state": "AtLatestKnown", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v3.0.0"});
     assert_eq!(ask(&subscribed(json!({}), settled)).situation, "healthy");
-    let stopped = ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "error using catalogsource market/other")));
+    let stopped =
+        ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "error using catalogsource market/other")));
     assert_eq!(stopped.situation, "catalog-unhealthy");
     assert!(stopped.why.iter().any(|why| why.starts_with("catalogsource market/other")), "{stopped:#?}");
 }

@@ -82,7 +82,10 @@ fn installed_approved_removed() {
     let removal = json_of(&cluster, &["uninstall", "gadget", "--classic", "-n", "lights", "--dry-run", "-o", "json"]);
     assert_eq!(removal["definitions"][0]["customResources"], 1, "{removal:#}");
     let follows = removal["follows"].as_array().unwrap();
-    assert!(follows.contains(&json!("Deployment lights/gadget")) && follows.contains(&json!("ServiceAccount lights/gadget")), "{removal:#}");
+    assert!(
+        follows.contains(&json!("Deployment lights/gadget")) && follows.contains(&json!("ServiceAccount lights/gadget")),
+        "{removal:#}"
+    );
     assert!(removal["copies"].as_array().unwrap().contains(&json!("default")), "{removal:#}");
     cluster.mainstay(&["uninstall", "gadget", "--classic", "-n", "lights", "--yes"]).ok();
     assert!(cluster.get(&["gadgets.gadgets.example.com", "one", "-n", "default"]).is_some(), "custom resources stay");
@@ -113,7 +116,9 @@ fn refused_and_explained() {
 
     let second = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "second", "namespace": "tenant-operator"}});
     cluster.apply(&second.to_string());
-    cluster.until("the CSV fails", &["csv", "gadget.v1.1.0", "-n", "tenant-operator"], |csv| csv["status"]["reason"] == "TooManyOperatorGroups");
+    cluster.until("the CSV fails", &["csv", "gadget.v1.1.0", "-n", "tenant-operator"], |csv| {
+        csv["status"]["reason"] == "TooManyOperatorGroups"
+    });
     for subject in [["csv", "gadget.v1.1.0"], ["subscription", "gadget"], ["operatorgroup", "second"]] {
         let why = json_of(&cluster, &[&["explain"], &subject[..], &["-n", "tenant-operator", "-o", "json"]].concat());
         assert_eq!(why["situation"], "several-operator-groups", "{why:#}");
@@ -126,9 +131,12 @@ fn refused_and_explained() {
     let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "lost", "namespace": "alone"},
         "spec": {"name": "lost", "channel": "stable", "source": "broken", "sourceNamespace": "alone"}});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "alone"}});
-    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "alone", "namespace": "alone"}});
+    let group =
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "alone", "namespace": "alone"}});
     cluster.apply(&[namespace, group, broken, subscription].map(|object| object.to_string()).join("\n"));
-    cluster.until("the catalog fails", &["catalogsource", "broken", "-n", "alone"], |source| source["status"]["reason"] == "RegistryServerError");
+    cluster.until("the catalog fails", &["catalogsource", "broken", "-n", "alone"], |source| {
+        source["status"]["reason"] == "RegistryServerError"
+    });
     let why = json_of(&cluster, &["explain", "subscription", "lost", "-n", "alone", "-o", "json"]);
     assert_eq!(why["situation"], "catalog-unhealthy", "{why:#}");
     assert_eq!(why["waitsFor"], "catalogsource alone/broken", "{why:#}");
@@ -164,7 +172,10 @@ fn verbs_of_the_plugin() {
 
     let available = run(&["list-available", "gadget"]).ok();
     let lines: Vec<Vec<&str>> = available.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!((&lines[0][..4], &lines[1][..4]), (&["NAME", "CATALOG", "CHANNEL", "LATEST"][..], &["gadget", "Team", "stable", "gadget.v1.1.0"][..]));
+    assert_eq!(
+        (&lines[0][..4], &lines[1][..4]),
+        (&["NAME", "CATALOG", "CHANNEL", "LATEST"][..], &["gadget", "Team", "stable", "gadget.v1.1.0"][..])
+    );
     let page = run(&["describe", "gadget"]).ok();
     assert!(page.starts_with("== Package ==\nGadget 1.1.0 (by Mainstay)\n") && page.contains("\nstable (default) (shown)\n"), "{page}");
 

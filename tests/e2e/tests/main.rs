@@ -7,11 +7,8 @@ mod backup;
 mod bad_input;
 mod catalogs;
 mod choices;
-<<<<<<< HEAD
 mod classic;
-=======
 mod classic_cli;
->>>>>>> 324d8374 (e2e: OLM classic by the command line)
 mod crash;
 mod durability;
 mod ending;

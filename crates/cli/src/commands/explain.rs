@@ -6,8 +6,8 @@ mod advised;
 
 use clap::Args;
 use jiff::Timestamp;
-use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_diagnostics::FailureKind;
+use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
 use mainstay_operations::explain::{Subject, explain};
 use mainstay_terminal::cluster::ClusterArgs;
@@ -148,11 +148,7 @@ mod tests {
         let classic = ["csv/x".to_owned()];
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
         assert_eq!(classic_subject(&["subscription".to_owned()]), None);
-        for (text, says) in [
-            ("clusterversion", "platform"),
-            ("machine x", "machines"),
-            ("pod x", "no kind"),
-        ] {
+        for (text, says) in [("clusterversion", "platform"), ("machine x", "machines"), ("pod x", "no kind")] {
             let failure = read(text).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{text}");
             assert!(failure.message().contains(says), "{text}: {}", failure.message());

@@ -81,7 +81,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Prints one extension and every change of it.
 pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(), Failure> {
-    let arguments = Arguments { names: vec![name.to_owned()], selector: None, classic: false, namespace: None, watch: true, output, cluster: ClusterArgs::default() };
+    let arguments = Arguments {
+        names: vec![name.to_owned()],
+        selector: None,
+        classic: false,
+        namespace: None,
+        watch: true,
+        output,
+        cluster: ClusterArgs::default(),
+    };
     let (all, version) = listed(session, &arguments).await?;
     show(&arguments, &all)?;
     watch(session, &arguments, all, version).await
@@ -107,9 +115,11 @@ async fn operators(session: &Session, arguments: &Arguments) -> Result<Option<Op
     }
     match listing::operators(session, arguments.namespace.as_deref()).await {
         Ok(Some(all)) => Ok(Some(classic::list::narrowed(all, &arguments.names, arguments.selector.as_deref()))),
-        Ok(None) if arguments.classic => {
-            Err(Failure::new(Exit::NotFound, "list --classic", "the cluster does not serve Subscriptions: OLM classic is not installed on it"))
-        }
+        Ok(None) if arguments.classic => Err(Failure::new(
+            Exit::NotFound,
+            "list --classic",
+            "the cluster does not serve Subscriptions: OLM classic is not installed on it",
+        )),
         Ok(None) => Ok(None),
         // Who may not read it sees the extensions all the same.
         Err(failure) if !arguments.classic && failure.kind() == FailureKind::Impossible => {

@@ -164,7 +164,8 @@ fn said(failure: Failure) -> String {
 /// Prints a table as the plugin does: columns are two blanks apart, an empty cell is empty.
 fn table(rows: &[Vec<String>]) -> Result<(), Failure> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default() + 2;
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default() + 2;
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).enumerate();

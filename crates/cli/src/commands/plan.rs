@@ -240,7 +240,8 @@ impl Operation {
 
     /// Prints the plan of an operation of OLM classic.
     fn plan_classic(&self) -> Result<(), Failure> {
-        let (Self::Install { common, .. } | Self::Upgrade { common, .. } | Self::Rollback { common, .. } | Self::Uninstall { common, .. }) = self;
+        let (Self::Install { common, .. } | Self::Upgrade { common, .. } | Self::Rollback { common, .. } | Self::Uninstall { common, .. }) =
+            self;
         if common.verify || common.out.is_some() {
             return Err(Failure::new(Exit::Usage, "plan", "--verify and --out are for OLM v1, and not for --classic"));
         }

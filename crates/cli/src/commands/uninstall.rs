@@ -84,7 +84,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 format: &arguments.shown.format,
             };
             let hints = || vec![format!("the same command again goes on; mainstay list --classic -n {namespace} shows what is left")];
-            return runtime::until_interrupt(Box::pin(classic::uninstall::uninstall(&session, namespace, name, choices, &manner)), hints).await;
+            return runtime::until_interrupt(Box::pin(classic::uninstall::uninstall(&session, namespace, name, choices, &manner)), hints)
+                .await;
         }
         let hints = || vec![format!("the same command again goes on; mainstay describe {name} shows what is left")];
         runtime::until_interrupt(Box::pin(uninstall(&session, arguments)), hints).await

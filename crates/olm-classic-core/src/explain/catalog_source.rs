@@ -38,7 +38,9 @@ pub fn catalog_source(facts: &CatalogSourceFacts<'_>) -> Explanation {
         }
         if facts.subscriptions.len() > names.len() {
             let others = facts.subscriptions.len() - names.len();
-            found.notes.push(format!("{others} more of the namespaces that see it may wait, too: an unhealthy catalog could hide a better provider"));
+            found.notes.push(format!(
+                "other Subscriptions of the namespaces that see it ({others}) may wait, too: an unhealthy catalog could hide a better provider"
+            ));
         }
     }
     found
@@ -51,9 +53,9 @@ fn of_status(subject: &str, source: &Value) -> Explanation {
     let image = string(source, "/spec/image");
     match status["reason"].as_str().unwrap_or_default() {
         "SpecInvalidError" => {
-            return answer(subject, "spec-invalid", State::Degraded, "its spec cannot be served").because(message).then(
-                Action::new("Correct its spec:").command(format!("kubectl edit catalogsource {name} -n {namespace}")),
-            );
+            return answer(subject, "spec-invalid", State::Degraded, "its spec cannot be served")
+                .because(message)
+                .then(Action::new("Correct its spec:").command(format!("kubectl edit catalogsource {name} -n {namespace}")));
         }
         "ConfigMapError" => {
             let map = string(source, "/spec/configMap");

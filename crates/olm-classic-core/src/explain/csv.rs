@@ -95,10 +95,13 @@ fn of_phase(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
                 answer(subject, "working", State::Working, "its namespace has one OperatorGroup by now, which is being looked at")
             })
         }
-        (_, Some(Reason::UnsupportedOperatorGroup | Reason::NoTargetNamespaces | Reason::InvalidInstallModes)) => modes(subject, facts, reason),
-        (_, Some(Reason::InterOperatorGroupOwnerConflict | Reason::CannotModifyStaticOperatorGroupProvidedApis | Reason::OwnerConflict)) => {
-            conflict(subject, facts, reason)
+        (_, Some(Reason::UnsupportedOperatorGroup | Reason::NoTargetNamespaces | Reason::InvalidInstallModes)) => {
+            modes(subject, facts, reason)
         }
+        (
+            _,
+            Some(Reason::InterOperatorGroupOwnerConflict | Reason::CannotModifyStaticOperatorGroupProvidedApis | Reason::OwnerConflict),
+        ) => conflict(subject, facts, reason),
         (_, Some(Reason::RequirementsNotMet)) => requirements::explain(subject, csv, state),
         (_, Some(Reason::OperatorConditionNotUpgradeable)) => not_upgradeable(subject, facts),
         (_, Some(Reason::InstallComponentFailed | Reason::InstallComponentFailedNoRetry)) => component_failed(subject, csv, &message),
@@ -106,13 +109,18 @@ fn of_phase(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
             unhealthy(subject, facts, phase)
         }
         (_, Some(Reason::InvalidInstallStrategy | Reason::InvalidWebhookDescription)) => {
-            answer(subject, "invalid-csv", State::Degraded, "its manifest cannot be installed").because(message).then(Action::new(
-                "Take another version of the operator, and tell its authors",
-            ))
+            answer(subject, "invalid-csv", State::Degraded, "its manifest cannot be installed")
+                .because(message)
+                .then(Action::new("Take another version of the operator, and tell its authors"))
         }
         (
             _,
-            Some(Reason::ApiServiceResourceIssue | Reason::ApiServiceResourcesNeedReinstall | Reason::ApiServiceInstallFailed | Reason::NeedsCertRotation),
+            Some(
+                Reason::ApiServiceResourceIssue
+                | Reason::ApiServiceResourcesNeedReinstall
+                | Reason::ApiServiceInstallFailed
+                | Reason::NeedsCertRotation,
+            ),
         ) => answer(subject, "api-service-issue", State::Working, "objects of its APIServices are written again").because(message),
         (Phase::Failed, _) => answer(subject, "failed", State::Degraded, "failed").because(message).then(inspect(csv)),
         (Phase::None | Phase::Unknown, _) => {
@@ -135,15 +143,16 @@ fn inspect(csv: &Value) -> Action {
 fn removing(subject: &str, csv: &Value) -> Explanation {
     let found = answer(subject, "removing", State::Removing, "is being removed");
     let pending = csv["status"]["cleanup"]["pendingDeletion"].as_array().into_iter().flatten();
-    let left: Vec<String> = pending
-        .map(|each| format!("{} {} left", each["instances"].as_array().map_or(0, Vec::len), string(each, "/kind")))
-        .collect();
+    let left: Vec<String> =
+        pending.map(|each| format!("{} {} left", each["instances"].as_array().map_or(0, Vec::len), string(each, "/kind"))).collect();
     if left.is_empty() {
         let finalizers: Vec<&str> = csv["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         return Explanation { waits_for: Some(format!("finalizers {}", finalizers.join(", "))), ..found };
     }
     let found = Explanation { waits_for: Some("its custom resources, which are deleted first".to_owned()), ..found };
-    left.into_iter().fold(found, Explanation::because).then(Action::new("A custom resource with a finalizer stays until its operator, or a person, removes it"))
+    left.into_iter()
+        .fold(found, Explanation::because)
+        .then(Action::new("A custom resource with a finalizer stays until its operator, or a person, removes it"))
 }
 
 fn replaced(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
@@ -210,10 +219,15 @@ fn modes(subject: &str, facts: &CsvFacts<'_>, reason: Option<Reason>) -> Explana
             .warns("the other operators of the namespace follow the group, too"),
         None => Action::new("Install it into a namespace whose OperatorGroup has exactly one other namespace as target"),
     };
-    answer(subject, "unsupported-install-mode", State::Degraded, format!("cannot watch {}, as OperatorGroup {namespace}/{group} asks", watched(&targets)))
-        .because(message)
-        .because(format!("it supports {}", if supported.is_empty() { "no install mode".to_owned() } else { supported.join(", ") }))
-        .then(action)
+    answer(
+        subject,
+        "unsupported-install-mode",
+        State::Degraded,
+        format!("cannot watch {}, as OperatorGroup {namespace}/{group} asks", watched(&targets)),
+    )
+    .because(message)
+    .because(format!("it supports {}", if supported.is_empty() { "no install mode".to_owned() } else { supported.join(", ") }))
+    .then(action)
 }
 
 /// APIs that another operator provides (OLM0-OG-23, OLM0-TENANT-06).
@@ -223,7 +237,9 @@ fn conflict(subject: &str, facts: &CsvFacts<'_>, reason: Option<Reason>) -> Expl
     let own: Vec<String> = crate::removal::definitions(csv, "owned").collect();
     let is_rival = |other: &&Value| {
         let other_place = crate::overview::place(other);
-        other_place != (namespace.clone(), name.clone()) && !is_copy(other) && crate::removal::definitions(other, "owned").any(|crd| own.contains(&crd))
+        other_place != (namespace.clone(), name.clone())
+            && !is_copy(other)
+            && crate::removal::definitions(other, "owned").any(|crd| own.contains(&crd))
     };
     let rivals: Vec<String> = facts.csvs.iter().filter(is_rival).map(|other| super::subject("csv", other)).collect();
     let (situation, summary) = match reason {

@@ -45,7 +45,10 @@ fn of_phase(subject: &str, facts: &InstallPlanFacts<'_>) -> Explanation {
             let found = answer(subject, "waits-for-approval", State::Held, format!("waits for an approval: {csvs}"));
             Explanation { waits_for: Some("an approval".to_owned()), ..found }
                 .because("a Subscription of the namespace has installPlanApproval Manual, and so every plan of the namespace waits")
-                .then(Action::new("See what it writes, and approve it:").command(format!("mainstay approve installplan/{name} -n {namespace}")))
+                .then(
+                    Action::new("See what it writes, and approve it:")
+                        .command(format!("mainstay approve installplan/{name} -n {namespace}")),
+                )
         }
         "Complete" => answer(subject, "complete", State::Healthy, format!("is done: {csvs}")),
         "Failed" => failed(subject, facts),
@@ -92,16 +95,18 @@ fn of_message(subject: &str, plan: &Value, message: &str) -> Explanation {
         return answer(subject, "crd-version-missing", State::Degraded, "a CRD of the plan would lose what existing objects need")
             .because(message.to_owned())
             .then(
-                Action::new("Upgrade through a version of the operator that has both, or migrate the custom resources to the stored version:")
-                    .command(format!("kubectl get installplan {} -n {namespace} -o yaml", string(plan, "/metadata/name"))),
+                Action::new(
+                    "Upgrade through a version of the operator that has both, or migrate the custom resources to the stored version:",
+                )
+                .command(format!("kubectl get installplan {} -n {namespace} -o yaml", string(plan, "/metadata/name"))),
             );
     }
     answer(subject, "step-failed", State::Degraded, "a step failed")
         .because(if message.is_empty() { "its status does not say why".to_owned() } else { message.to_owned() })
-        .then(Action::new("Look at its steps:").command(format!(
-            "kubectl describe installplan {} -n {namespace}",
-            string(plan, "/metadata/name")
-        )))
+        .then(
+            Action::new("Look at its steps:")
+                .command(format!("kubectl describe installplan {} -n {namespace}", string(plan, "/metadata/name"))),
+        )
 }
 
 /// A permission that the account of the OperatorGroup lacks: one at a time is reported (OLM0-ADMIN-33).
@@ -166,12 +171,7 @@ fn pending_lookup(plan: &Value) -> Option<Lookup> {
             (None, Some(pending)) => (pending, false),
             (None, None) => return None,
         };
-        Some(Lookup {
-            image: string(lookup, "/path"),
-            reason: string(found, "/reason"),
-            message: string(found, "/message"),
-            is_failed,
-        })
+        Some(Lookup { image: string(lookup, "/path"), reason: string(found, "/reason"), message: string(found, "/message"), is_failed })
     })
 }
 
@@ -190,14 +190,17 @@ fn unpacking(subject: &str, plan: &Value, lookup: &Lookup) -> Explanation {
 /// A bundle image that cannot be read (OLM0-ADMIN-12, OLM0-CAT-32).
 pub(super) fn unpack_failed(subject: &str, image: Option<&str>, message: &str, again: Vec<String>) -> Explanation {
     let what = match told::pull(message) {
-        Some(PullProblem::Unauthorized) => "the registry wants other credentials: name a Secret with them in spec.secrets of the CatalogSource",
+        Some(PullProblem::Unauthorized) => {
+            "the registry wants other credentials: name a Secret with them in spec.secrets of the CatalogSource"
+        }
         Some(PullProblem::UnknownHost) => "the host name of the registry does not resolve: check the reference, and the mirrors",
         Some(PullProblem::NotFound) => "the registry does not have the image: check the catalog, and the mirrors",
         Some(PullProblem::Certificate) => "the certificate of the registry is not trusted: trust its authority",
         Some(PullProblem::Unreachable) => "the registry does not answer: check the network and the proxy",
         None => "the message says what is wrong with it",
     };
-    let summary = image.map_or_else(|| "a bundle cannot be unpacked".to_owned(), |image| format!("bundle image {image} cannot be unpacked"));
+    let summary =
+        image.map_or_else(|| "a bundle cannot be unpacked".to_owned(), |image| format!("bundle image {image} cannot be unpacked"));
     let found = answer(subject, "unpack-failed", State::Degraded, summary).because(message.to_owned()).because(what);
     found.then(Action::new("Put that right. Unpacking begins from the start after:").commands(again))
 }

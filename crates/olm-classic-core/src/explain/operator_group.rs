@@ -41,7 +41,9 @@ pub fn operator_group(facts: &OperatorGroupFacts<'_>) -> Explanation {
         }
     }
     if group.is_global() {
-        found.notes.push("operators of one namespace share their InstallPlans; a namespace with a group of its own updates by itself".to_owned());
+        found
+            .notes
+            .push("operators of one namespace share their InstallPlans; a namespace with a group of its own updates by itself".to_owned());
     }
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     found.evidence.extend(conditions.map(|condition| evidence("condition", condition)));
@@ -58,9 +60,10 @@ fn of_targets(subject: &str, group: &Group, facts: &OperatorGroupFacts<'_>) -> E
     if targets.is_empty() {
         return answer(subject, "no-target-namespaces", State::Degraded, "its selector matches no namespace")
             .because("the operators of its namespace fail with NoTargetNamespaces")
-            .then(Action::new("Label a namespace so that the selector matches:").command(format!(
-                "kubectl get operatorgroup {name} -n {namespace} -o jsonpath='{{.spec.selector}}'"
-            )));
+            .then(
+                Action::new("Label a namespace so that the selector matches:")
+                    .command(format!("kubectl get operatorgroup {name} -n {namespace} -o jsonpath='{{.spec.selector}}'")),
+            );
     }
     let members: Vec<&Value> =
         facts.csvs.iter().filter(|csv| csv["metadata"]["namespace"] == *namespace.as_str() && !is_copy(csv)).collect();
@@ -68,18 +71,32 @@ fn of_targets(subject: &str, group: &Group, facts: &OperatorGroupFacts<'_>) -> E
         .iter()
         .filter(|csv| {
             let reason = csv["status"]["reason"].as_str().unwrap_or_default();
-            matches!(reason, "UnsupportedOperatorGroup" | "InvalidInstallModes" | "InterOperatorGroupOwnerConflict" | "CannotModifyStaticOperatorGroupProvidedAPIs")
+            matches!(
+                reason,
+                "UnsupportedOperatorGroup"
+                    | "InvalidInstallModes"
+                    | "InterOperatorGroupOwnerConflict"
+                    | "CannotModifyStaticOperatorGroupProvidedAPIs"
+            )
         })
         .collect();
     if let Some(first) = refused.first() {
-        let found = answer(subject, "member-refused", State::Degraded, format!("watches {}, and not every operator of the namespace fits", watched(targets)));
-        let found = refused.iter().fold(found, |found, csv| {
-            found.because(format!("csv {}: {}", place(csv).1, string(csv, "/status/message")))
-        });
+        let found = answer(
+            subject,
+            "member-refused",
+            State::Degraded,
+            format!("watches {}, and not every operator of the namespace fits", watched(targets)),
+        );
+        let found =
+            refused.iter().fold(found, |found, csv| found.because(format!("csv {}: {}", place(csv).1, string(csv, "/status/message"))));
         let (_, csv) = place(first);
         return found.then(Action::new("See what would make it fit:").command(format!("mainstay explain csv {csv} -n {namespace}")));
     }
     let names: Vec<String> = members.iter().map(|csv| place(csv).1).collect();
     let found = answer(subject, "healthy", State::Healthy, format!("watches {}", watched(targets)));
-    if names.is_empty() { found.because("no operator is installed in its namespace") } else { found.because(format!("its operators: {}", names.join(", "))) }
+    if names.is_empty() {
+        found.because("no operator is installed in its namespace")
+    } else {
+        found.because(format!("its operators: {}", names.join(", ")))
+    }
 }

@@ -48,10 +48,10 @@ pub(super) fn explain(subject: &str, csv: &Value, state: State) -> Explanation {
     let Some(first) = all.first() else {
         return answer(subject, "requirements-not-met", state, "its requirements are not met")
             .because(string(csv, "/status/message"))
-            .then(Action::new("Look at its requirements:").command(format!(
-                "kubectl get csv {} -n {namespace} -o yaml",
-                string(csv, "/metadata/name")
-            )));
+            .then(
+                Action::new("Look at its requirements:")
+                    .command(format!("kubectl get csv {} -n {namespace} -o yaml", string(csv, "/metadata/name"))),
+            );
     };
     let (situation, summary, action) = match first.kind.as_str() {
         "CustomResourceDefinition" => definition(first),
@@ -103,8 +103,7 @@ fn account(unmet: &Unmet, namespace: &str) -> (&'static str, String, Action) {
         return ("service-account-missing", format!("service account {namespace}/{name} is missing"), action);
     }
     let summary = format!("service account {namespace}/{name} lacks permissions that the CSV asks for");
-    let action = Action::new("Give the account what is listed; these are the roles and bindings that are there:").command(format!(
-        "kubectl get role,rolebinding -n {namespace}"
-    ));
+    let action = Action::new("Give the account what is listed; these are the roles and bindings that are there:")
+        .command(format!("kubectl get role,rolebinding -n {namespace}"));
     ("permissions-missing", summary, action)
 }

@@ -93,9 +93,15 @@ fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
         return Explanation { state: blocked, since: timestamp(&failed["lastTransitionTime"]), ..found };
     }
     if let Some(unpacking) = holds("BundleUnpacking") {
-        let found = answer(subject, "unpacking", if is_installed(facts) { State::Working } else { State::NotInstalled }, "the bundle is being unpacked");
+        let found = answer(
+            subject,
+            "unpacking",
+            if is_installed(facts) { State::Working } else { State::NotInstalled },
+            "the bundle is being unpacked",
+        );
         let message = text(&unpacking["message"]);
-        let found = Explanation { waits_for: Some("its bundle image".to_owned()), since: timestamp(&unpacking["lastTransitionTime"]), ..found };
+        let found =
+            Explanation { waits_for: Some("its bundle image".to_owned()), since: timestamp(&unpacking["lastTransitionTime"]), ..found };
         return if message.is_empty() { found } else { found.because(message) };
     }
     planned(subject, facts, blocked)
@@ -110,7 +116,9 @@ fn replacing(subject: &str, facts: &SubscriptionFacts<'_>) -> Option<Explanation
     next.csvs.iter().find(is_former)?;
     let found = csv(&next);
     if found.situation != "healthy" {
-        return Some(passed_on(found, subject, State::Working).because(format!("it replaces {former}, which stays until it has succeeded")));
+        return Some(
+            passed_on(found, subject, State::Working).because(format!("it replaces {former}, which stays until it has succeeded")),
+        );
     }
     let found = answer(subject, "upgrading", State::Working, format!("{former} is being replaced by {name}, which has succeeded"));
     Some(Explanation { waits_for: Some(format!("the removal of csv {namespace}/{former}")), ..found })
@@ -139,18 +147,26 @@ fn catalogs(subject: &str, facts: &SubscriptionFacts<'_>, state: State) -> Optio
             return None;
         }
         let found = answer(subject, "catalog-missing", state, format!("catalogsource {place_of_source}/{source} is not there"));
-        let others: Vec<String> = facts.catalogs.iter().map(|catalog| place(catalog)).map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+        let others: Vec<String> =
+            facts.catalogs.iter().map(|catalog| place(catalog)).map(|(namespace, name)| format!("{namespace}/{name}")).collect();
         let found = if others.is_empty() {
             found.because("its namespace sees no CatalogSource")
         } else {
             found.because(format!("its namespace sees {}", others.join(", ")))
         };
-        return Some(found.then(Action::new("Make the CatalogSource, or name another in spec.source and spec.sourceNamespace:").command(
-            "kubectl get catalogsources -A",
-        )));
+        return Some(
+            found.then(
+                Action::new("Make the CatalogSource, or name another in spec.source and spec.sourceNamespace:")
+                    .command("kubectl get catalogsources -A"),
+            ),
+        );
     };
     if !is_ready(own) {
-        return Some(passed_on(catalog_source::catalog_source(&catalog_source::CatalogSourceFacts { source: own, subscriptions: &[] }), subject, state));
+        return Some(passed_on(
+            catalog_source::catalog_source(&catalog_source::CatalogSourceFacts { source: own, subscriptions: &[] }),
+            subject,
+            state,
+        ));
     }
     let bad = facts.catalogs.iter().find(|catalog| !is_ready(catalog))?;
     // Another catalog matters only if the cluster itself says that it keeps this Subscription back.
@@ -284,13 +300,12 @@ fn without_csv(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
             .then(Action::new("Look for the catalog operator:").command("kubectl get pods -A -l app=catalog-operator"));
     }
     let (namespace, name) = place(facts.subscription);
-    answer(subject, "csv-missing", State::NotInstalled, format!("csv {namespace}/{current} is not there, and its InstallPlan is done")).because(
-        "the CSV was deleted after the Subscription had seen it, and it is not installed again",
-    )
-    .then(Action::new("Make the Subscription again:").commands(vec![
-        format!("mainstay uninstall {name} --classic -n {namespace}"),
-        format!("mainstay install {} --classic -n {namespace}", text(&facts.subscription["spec"]["name"])),
-    ]))
+    answer(subject, "csv-missing", State::NotInstalled, format!("csv {namespace}/{current} is not there, and its InstallPlan is done"))
+        .because("the CSV was deleted after the Subscription had seen it, and it is not installed again")
+        .then(Action::new("Make the Subscription again:").commands(vec![
+            format!("mainstay uninstall {name} --classic -n {namespace}"),
+            format!("mainstay install {} --classic -n {namespace}", text(&facts.subscription["spec"]["name"])),
+        ]))
 }
 
 /// A healthy operator, and what is newer (OLM0-UPG-17, MS-EXPL-04).
@@ -307,7 +322,8 @@ fn settled(subject: &str, facts: &SubscriptionFacts<'_>, csv_facts: &CsvFacts<'_
     let channel = Some(channel.as_str()).filter(|channel| !channel.is_empty());
     let Some(channel) = package.channel(channel) else {
         let text = format!("{installed} is installed and healthy");
-        return found(text).because(format!("its channel {} is not in its package any more, so that no update can come", channel.unwrap_or_default()));
+        return found(text)
+            .because(format!("its channel {} is not in its package any more, so that no update can come", channel.unwrap_or_default()));
     };
     if channel.head == installed {
         return found(format!("{installed} is installed and healthy, the head of channel {}", channel.name));

@@ -79,7 +79,9 @@ pub(super) fn pull(message: &str) -> Option<PullProblem> {
 
 /// The missing version of a stored CRD in a message about the safety of a change (OLM0-RES-28).
 pub(super) fn is_about_crd_versions(message: &str) -> bool {
-    message.contains("risk of data loss") || message.contains("new CRD removes version") || message.contains("error validating existing CRs")
+    message.contains("risk of data loss")
+        || message.contains("new CRD removes version")
+        || message.contains("error validating existing CRs")
 }
 
 #[cfg(test)]

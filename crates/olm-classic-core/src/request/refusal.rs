@@ -122,7 +122,9 @@ impl Refusal {
     /// Kind and name of the object that is at fault.
     pub fn subject(&self, package: &str) -> String {
         match self {
-            Self::NoNamespace(namespace) | Self::SeveralGroups { namespace, .. } | Self::NoGroup(namespace) => format!("namespace {namespace}"),
+            Self::NoNamespace(namespace) | Self::SeveralGroups { namespace, .. } | Self::NoGroup(namespace) => {
+                format!("namespace {namespace}")
+            }
             Self::Exists { name, namespace, .. } => format!("subscription {namespace}/{name}"),
             Self::OtherTargets { group, .. } | Self::UnsupportedModes { group: Some(group), .. } => format!("operatorgroup {group}"),
             _ => format!("package {package}"),
@@ -133,7 +135,11 @@ impl Refusal {
     pub fn is_unknown(&self) -> bool {
         matches!(
             self,
-            Self::UnknownPackage(_) | Self::NotInCatalog { .. } | Self::UnknownChannel { .. } | Self::NotInChannel { .. } | Self::NoNamespace(_)
+            Self::UnknownPackage(_)
+                | Self::NotInCatalog { .. }
+                | Self::UnknownChannel { .. }
+                | Self::NotInChannel { .. }
+                | Self::NoNamespace(_)
         )
     }
 
@@ -142,7 +148,9 @@ impl Refusal {
         match self {
             Self::UnknownPackage(_) => vec!["mainstay operator list-available shows the packages of all catalogs".to_owned()],
             Self::NotInCatalog { others, .. } => others.iter().map(|other| format!("--catalog {other} has it")).collect(),
-            Self::SeveralCatalogs { catalogs, .. } => catalogs.iter().map(|catalog| format!("--catalog {catalog} takes that one")).collect(),
+            Self::SeveralCatalogs { catalogs, .. } => {
+                catalogs.iter().map(|catalog| format!("--catalog {catalog} takes that one")).collect()
+            }
             Self::UnknownChannel { .. } | Self::NamespacesNotSaid { .. } => match self {
                 Self::NamespacesNotSaid { .. } => vec!["--watch-namespace NAMESPACE names one".to_owned()],
                 _ => Vec::new(),

@@ -124,8 +124,14 @@ fn place(resource: &Value, namespace: &str, content: Option<&Value>) -> ObjectRe
     let (group, version, kind) = (text(resource, "/group"), text(resource, "/version"), text(resource, "/kind"));
     let is_everywhere = matches!(
         kind.as_str(),
-        "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding" | "PriorityClass" | "ConsoleLink" | "ConsoleCLIDownload"
-            | "ConsoleQuickStart" | "ConsoleYAMLSample"
+        "CustomResourceDefinition"
+            | "ClusterRole"
+            | "ClusterRoleBinding"
+            | "PriorityClass"
+            | "ConsoleLink"
+            | "ConsoleCLIDownload"
+            | "ConsoleQuickStart"
+            | "ConsoleYAMLSample"
     );
     let own = content.map(|content| text(content, "/metadata/namespace")).filter(|own| !own.is_empty());
     let namespace = if is_everywhere { String::new() } else { own.unwrap_or_else(|| namespace.to_owned()) };

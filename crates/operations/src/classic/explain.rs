@@ -10,7 +10,8 @@ use mainstay_olm_classic_core::package::Package;
 use serde_json::Value;
 
 use super::objects::{
-    CATALOG_SOURCE, CSV, INSTALL_PLAN, Kind, OPERATOR_CONDITION, OPERATOR_GROUP, SUBSCRIPTION, find, get, list, list_by, list_if_served, text,
+    CATALOG_SOURCE, CSV, INSTALL_PLAN, Kind, OPERATOR_CONDITION, OPERATOR_GROUP, SUBSCRIPTION, find, get, list, list_by, list_if_served,
+    text,
 };
 use super::packages;
 use crate::session::Session;
@@ -122,7 +123,8 @@ async fn object(session: &Session, kind: Kind, namespace: Option<&str>, name: &s
 
 fn several(kind: Kind, name: &str, all: &[Value]) -> Failure {
     let namespaces: Vec<String> = all.iter().map(|each| text(each, "/metadata/namespace")).collect();
-    let failure = Failure::new(FailureKind::Usage, format!("{} {name}", kind.word), "is in several namespaces").because(namespaces.join(", "));
+    let failure =
+        Failure::new(FailureKind::Usage, format!("{} {name}", kind.word), "is in several namespaces").because(namespaces.join(", "));
     namespaces.iter().fold(failure, |failure, namespace| failure.hint(format!("-n {namespace} takes that one")))
 }
 

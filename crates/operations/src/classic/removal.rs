@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kube::api::ListParams;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{Step, Until};
-use mainstay_olm_classic_core::removal::{self, Choices, Definition, Facts, Refusal, Removal};
+use mainstay_olm_classic_core::removal::{self, Choices, Definition, Facts, Refusal, Removal, Unlisted};
 use serde_json::Value;
 
 use super::objects::{CSV, DEFINITION, Kind, SUBSCRIPTION, find, list, list_by, text};
@@ -66,14 +66,24 @@ pub async fn found(session: &Session, namespace: &str, name: &str) -> Result<(Op
     };
     let csv = if csv_name.is_empty() { None } else { find(session, CSV, namespace, &csv_name).await? };
     if subscription.is_none() && csv.is_none() {
-        return Err(Failure::new(FailureKind::NotFound, format!("operator {namespace}/{name}"), "no Subscription, package or CSV has this name")
-            .hint(format!("mainstay list --classic -n {namespace} shows what is installed")));
+        return Err(Failure::new(
+            FailureKind::NotFound,
+            format!("operator {namespace}/{name}"),
+            "no Subscription, package or CSV has this name",
+        )
+        .hint(format!("mainstay list --classic -n {namespace} shows what is installed")));
     }
     Ok((subscription, csv))
 }
 
 /// Plans a removal. Nothing is written.
-pub async fn plan(session: &Session, namespace: &str, name: &str, choices: Choices, progress: &mut dyn Progress) -> Result<Planned, Failure> {
+pub async fn plan(
+    session: &Session,
+    namespace: &str,
+    name: &str,
+    choices: Choices,
+    progress: &mut dyn Progress,
+) -> Result<Planned, Failure> {
     let (subscription, csv) = found(session, namespace, name).await?;
     progress.doing("look at what the CSV owns");
     let (mut notes, mut owned) = (Vec::new(), Vec::new());
@@ -83,7 +93,7 @@ pub async fn plan(session: &Session, namespace: &str, name: &str, choices: Choic
         csvs = list(session, CSV, None).await?;
         for crd in removal::definitions(csv, "owned") {
             let Some(live) = find(session, DEFINITION, "", &crd).await? else { continue };
-            let instances = ownership::instances(session, &live).await.map_err(|failure| failure.to_line());
+            let instances = ownership::instances(session, &live).await.map_err(|failure| Unlisted(failure.to_line()));
             definitions.push(Definition { name: crd, uid: text(&live, "/metadata/uid"), instances });
         }
     }
@@ -106,9 +116,8 @@ async fn objects(session: &Session, csv: &Value, notes: &mut Vec<String>) -> Vec
     let (namespace, name, uid) = (text(csv, "/metadata/namespace"), text(csv, "/metadata/name"), text(csv, "/metadata/uid"));
     let labels = format!("olm.owner={name},olm.owner.namespace={namespace}");
     let mut all: Vec<Value> = Vec::new();
-    let has_owner = |object: &Value| {
-        object["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| text(owner, "/uid") == uid)
-    };
+    let has_owner =
+        |object: &Value| object["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| text(owner, "/uid") == uid);
     for (kind, is_namespaced) in OWNED {
         let mut found = match list_by(session, kind, None, &ListParams::default().labels(&labels)).await {
             Ok(found) => found,

@@ -117,16 +117,17 @@ async fn look(session: &Session, namespace: &str, name: &str, expected: &Expecte
                     *approved = true;
                     return Ok(Look::Waits(format!("installplan {reference}, which was approved")));
                 }
-                if *approved
-                    && let Some(wanted) = expected.csv.as_ref().filter(|wanted| !csvs.contains(wanted))
-                {
+                if *approved && let Some(wanted) = expected.csv.as_ref().filter(|wanted| !csvs.contains(wanted)) {
                     return judged(session, namespace, wanted, true).await;
                 }
                 return Ok(Look::Done(Ending::AwaitsApproval { plan: reference, csvs }));
             }
             "Failed" => {
                 let told = condition(&plan, "Installed").map(|condition| text(condition, "/message"));
-                return Ok(Look::Failed(format!("installplan {reference} failed: {}", told.unwrap_or_else(|| text(&plan, "/status/message")))));
+                return Ok(Look::Failed(format!(
+                    "installplan {reference} failed: {}",
+                    told.unwrap_or_else(|| text(&plan, "/status/message"))
+                )));
             }
             "Complete" => {}
             phase => {

@@ -49,7 +49,11 @@ impl Planned {
 pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Option<&str>) -> Result<Planned, Failure> {
     let (subscription, _) = removal::found(session, namespace, name).await?;
     let Some(subscription) = subscription else {
-        return Err(Failure::new(FailureKind::Impossible, format!("csv {namespace}/{name}"), "no Subscription asks for it, so no update comes"));
+        return Err(Failure::new(
+            FailureKind::Impossible,
+            format!("csv {namespace}/{name}"),
+            "no Subscription asks for it, so no update comes",
+        ));
     };
     let name = text(&subscription, "/metadata/name");
     let package = text(&subscription, "/spec/name");
@@ -62,7 +66,11 @@ pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Optio
             Some(found) => found.head.clone(),
             None if channel.is_some() => {
                 let channels: Vec<&str> = known.channels.iter().map(|channel| channel.name.as_str()).collect();
-                let failure = Failure::new(FailureKind::NotFound, format!("package {package}"), format!("has no channel {wanted}; its channels are {}", channels.join(", ")));
+                let failure = Failure::new(
+                    FailureKind::NotFound,
+                    format!("package {package}"),
+                    format!("has no channel {wanted}; its channels are {}", channels.join(", ")),
+                );
                 return Err(match nearest(&wanted, channels) {
                     Some(near) => failure.hint(format!("--channel {near} is the nearest")),
                     None => failure,
@@ -84,7 +92,12 @@ pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Optio
 }
 
 /// Carries out an upgrade: follows the channel, and approves the InstallPlan that was shown.
-pub async fn carry_out(session: &Session, planned: &Planned, timeout: Option<Duration>, progress: &mut dyn Progress) -> Result<Outcome, Failure> {
+pub async fn carry_out(
+    session: &Session,
+    planned: &Planned,
+    timeout: Option<Duration>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
     let (namespace, name) = planned.place();
     if let Some(channel) = &planned.channel {
         let patch = json!({"spec": {"channel": channel}});
@@ -102,7 +115,10 @@ pub async fn carry_out(session: &Session, planned: &Planned, timeout: Option<Dur
                 awaits_approval: None,
             },
             Ending::AwaitsApproval { plan, csvs } => Outcome {
-                line: format!("subscription {namespace}/{name} follows channel {channel}; installplan {plan} waits for an approval: {}", csvs.join(", ")),
+                line: format!(
+                    "subscription {namespace}/{name} follows channel {channel}; installplan {plan} waits for an approval: {}",
+                    csvs.join(", ")
+                ),
                 awaits_approval: Some(plan),
                 csv: None,
             },

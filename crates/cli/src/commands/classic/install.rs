@@ -45,7 +45,9 @@ pub fn request(arguments: &RequestArguments) -> Result<Request, Failure> {
         [one] => Some(one.clone()),
         _ => return Err(Failure::new(Exit::Usage, "--channel", "a Subscription follows one channel")),
     };
-    for (flag, is_given) in [("--service-account", arguments.service_account.is_some()), ("--with-dependencies", arguments.with_dependencies)] {
+    for (flag, is_given) in
+        [("--service-account", arguments.service_account.is_some()), ("--with-dependencies", arguments.with_dependencies)]
+    {
         if is_given {
             let hint = "an OperatorGroup names the account, and OLM classic resolves dependencies by itself";
             return Err(Failure::new(Exit::Usage, flag, "is for OLM v1, and not for --classic").hint(hint));
@@ -86,7 +88,9 @@ pub fn run(arguments: &RequestArguments, is_dry: bool, carrying: &Carrying, clus
         let (namespace, name) = (request.namespace.clone(), request.name.clone().unwrap_or_else(|| request.package.clone()));
         let hints = || {
             vec![
-                format!("what was written stays, and the cluster goes on; mainstay explain subscription {name} -n {namespace} shows how it stands"),
+                format!(
+                    "what was written stays, and the cluster goes on; mainstay explain subscription {name} -n {namespace} shows how it stands"
+                ),
                 format!("mainstay uninstall {name} --classic -n {namespace} undoes it"),
             ]
         };

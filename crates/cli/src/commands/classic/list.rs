@@ -23,7 +23,9 @@ pub fn narrowed(mut all: Operators, names: &[String], selector: Option<&str>) ->
     });
     let operators = &all.operators;
     let is_shown = |object: &Value, of: &dyn Fn(&Overview) -> Vec<String>| {
-        operators.iter().any(|each| object["metadata"]["namespace"] == *each.namespace && of(each).iter().any(|name| object["metadata"]["name"] == *name.as_str()))
+        operators.iter().any(|each| {
+            object["metadata"]["namespace"] == *each.namespace && of(each).iter().any(|name| object["metadata"]["name"] == *name.as_str())
+        })
     };
     all.subscriptions.retain(|object| is_shown(object, &|each| each.subscription.iter().cloned().collect()));
     all.csvs.retain(|object| is_shown(object, &|each| vec![each.installed.clone(), each.current.clone()]));
@@ -32,7 +34,8 @@ pub fn narrowed(mut all: Operators, names: &[String], selector: Option<&str>) ->
 
 /// Returns whether a name stands for an operator.
 pub fn is_named(operator: &Overview, name: &str) -> bool {
-    operator.subscription.as_deref() == Some(name) || [&operator.package, &operator.installed, &operator.current].into_iter().any(|each| each == name)
+    operator.subscription.as_deref() == Some(name)
+        || [&operator.package, &operator.installed, &operator.current].into_iter().any(|each| each == name)
 }
 
 /// Reads `key=value`, `key!=value`, `key`, `!key`, joined by commas, as the API does for extensions.

@@ -69,9 +69,18 @@ fn lines(planned: &Planned) -> Vec<String> {
     };
     let definitions = |deleted: bool| preview.definitions.iter().filter(move |definition| definition.deleted == deleted).map(definition);
     section("to be deleted:", preview.deleted.iter().cloned().chain(definitions(true)).collect());
-    let copies = (!preview.copies.is_empty()).then(|| format!("{} of the CSV in namespace {}", if preview.copies.len() == 1 { "the copy" } else { "the copies" }, shortened(&preview.copies)));
+    let copies = (!preview.copies.is_empty()).then(|| {
+        format!(
+            "{} of the CSV in namespace {}",
+            if preview.copies.len() == 1 { "the copy" } else { "the copies" },
+            shortened(&preview.copies)
+        )
+    });
     section("made by the CSV, and deleted with them:", preview.follows.iter().cloned().chain(copies).collect());
-    section("to be kept:", definitions(false).chain(preview.kept.iter().cloned()).chain(["the OperatorGroup and the Namespace".to_owned()]).collect());
+    section(
+        "to be kept:",
+        definitions(false).chain(preview.kept.iter().cloned()).chain(["the OperatorGroup and the Namespace".to_owned()]).collect(),
+    );
     section("needed by:", preview.needed_by.clone());
     section("good to know:", preview.notes.clone());
     lines

@@ -52,7 +52,10 @@ fn lines(planned: &Planned) -> Vec<String> {
     lines.push(format!("  installed: {}", if installed.is_empty() { "nothing" } else { &installed }));
     if let Some(channel) = &planned.channel {
         lines.push(format!("  change    spec.channel to {channel}, whose head is {}", planned.head));
-        lines.push("  which CSV follows is decided by the next resolution: the nearest to the head that replaces or skips the installed one".to_owned());
+        lines.push(
+            "  which CSV follows is decided by the next resolution: the nearest to the head that replaces or skips the installed one"
+                .to_owned(),
+        );
     }
     match &planned.waiting {
         Some(waiting) => lines.extend(preview::lines(waiting)),

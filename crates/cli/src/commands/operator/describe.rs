@@ -4,8 +4,8 @@ use mainstay_operations::classic::objects::text;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::{Context, SELF};
 use super::listing::manifests;
+use super::{Context, SELF};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use mainstay_operations::classic::{Request, Watch, approval, install as operatio
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::{Context, SELF};
 use super::listing::subscription;
+use super::{Context, SELF};
 use crate::commands::classic::install::ApprovalFlag;
 
 /// Arguments of `install`.

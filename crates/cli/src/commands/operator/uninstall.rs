@@ -9,11 +9,10 @@ use mainstay_operations::classic::{operands, removal};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 
-use super::{Context, SELF};
 use super::listing::subscription;
+use super::{Context, SELF};
 
-const OPERATOR: Kind =
-    Kind { group: "operators.coreos.com", version: "v1", kind: "Operator", plural: "operators", word: "operator" };
+const OPERATOR: Kind = Kind { group: "operators.coreos.com", version: "v1", kind: "Operator", plural: "operators", word: "operator" };
 
 /// What becomes of custom resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
