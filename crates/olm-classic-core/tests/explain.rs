@@ -1,5 +1,5 @@
 //! Every situation that explanations know, one after another, as text: `explained.txt` beside this file. `UPDATE_EXPECT=1` writes it again.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -50,6 +50,7 @@ pub struct Arguments {
 
 /// What is wanted of an install, also of a plan for one.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RequestArguments {
     /// The package
     pub package: String,

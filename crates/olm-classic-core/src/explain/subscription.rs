@@ -147,8 +147,7 @@ fn catalogs(subject: &str, facts: &SubscriptionFacts<'_>, state: State) -> Optio
             return None;
         }
         let found = answer(subject, "catalog-missing", state, format!("catalogsource {place_of_source}/{source} is not there"));
-        let others: Vec<String> =
-            facts.catalogs.iter().map(|catalog| place(catalog)).map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+        let others: Vec<String> = facts.catalogs.iter().map(place).map(|(namespace, name)| format!("{namespace}/{name}")).collect();
         let found = if others.is_empty() {
             found.because("its namespace sees no CatalogSource")
         } else {

@@ -35,6 +35,26 @@ pub async fn all(session: &Session, namespace: Option<&str>) -> Result<Vec<Value
     list(session, CATALOG_SOURCE, namespace).await
 }
 
+/// The labels of an index image with its name for people and its publisher.
+const TITLE_LABELS: [&str; 2] =
+    ["alpha.operators.operatorframework.io.index.display-name.v1", "alpha.operators.operatorframework.io.index.publisher.v1"];
+
+/// Reads what the request leaves open from the labels of its image: the display name and the publisher.
+pub async fn titled(session: &Session, mut new: NewCatalog) -> Result<NewCatalog, Failure> {
+    if new.display_name.is_some() && new.publisher.is_some() {
+        return Ok(new);
+    }
+    let failed = |error: mainstay_oci::Error| crate::images::failure(&format!("image {}", new.image), &error);
+    let client = session.registries.client()?;
+    let reference = client.reference(&new.image).map_err(failed)?;
+    let workspace = client.workspace().map_err(failed)?;
+    let labels = client.inspect(&reference, workspace.store()).await.map_err(failed)?.config.config.labels;
+    let [title, publisher] = TITLE_LABELS.map(|label| labels.get(label).filter(|text| !text.is_empty()).cloned());
+    new.display_name = new.display_name.or(title);
+    new.publisher = new.publisher.or(publisher);
+    Ok(new)
+}
+
 /// Makes a CatalogSource, and waits until it serves.
 pub async fn add(session: &Session, new: &NewCatalog, timeout: Duration, progress: &mut dyn Progress) -> Result<Value, Failure> {
     let NewCatalog { name, namespace, image, display_name, publisher } = new;

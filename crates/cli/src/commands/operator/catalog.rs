@@ -62,6 +62,10 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
                 display_name: display_name.clone(),
                 publisher: publisher.clone(),
             };
+            let new = match catalogs::titled(session, new).await {
+                Ok(new) => new,
+                Err(failure) => return failed("failed to add catalog", Err(failure.into())),
+            };
             let added = catalogs::add(session, &new, *timeout, &mut Silent).await;
             if let Err(failure) = added {
                 // What does not serve is taken back, unless it was there before.
