@@ -32,8 +32,8 @@ pub struct Operands {
     /// The operator
     operator: String,
     /// json or yaml
-    #[arg(long, short, value_name = "FORMAT", default_value = "table", hide_default_value = true, value_parser = output::among("table, json or yaml"))]
-    output: Format,
+    #[arg(long, short, value_name = "FORMAT", value_parser = output::among("json or yaml"))]
+    output: Option<Format>,
 }
 
 /// Lists the Subscriptions.
@@ -117,8 +117,8 @@ pub async fn operands(context: &Context, arguments: &Operands) -> Result<(), Fai
     }
     let csv = get(&context.session, CSV, &context.namespace, &name).await?;
     let all = custom_resources::all(&context.session, &csv).await?;
-    if !arguments.output.is_table() {
-        return output::value(&arguments.output, &json!({"apiVersion": "v1", "kind": "List", "items": all}));
+    if let Some(format) = &arguments.output {
+        return output::value(format, &json!({"apiVersion": "v1", "kind": "List", "items": all}));
     }
     if all.is_empty() {
         return output::line("No resources found");
