@@ -79,9 +79,10 @@ async fn list(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
         (_, Some(_)) => Vec::new(),
         (Ok(plans), None) => plans,
         // A cluster that has OLM classic alone has no change plans.
-        (Err(failure), None) if failure.kind() == FailureKind::NotFound && !install_plans.is_empty() => Vec::new(),
+        (Err(failure), None) if failure.kind() == FailureKind::NotFound && install_plans.is_some() => Vec::new(),
         (Err(failure), None) => return Err(failure.into()),
     };
+    let install_plans = install_plans.unwrap_or_default();
     if !format.is_table() {
         let mut items = plans.iter().map(document).collect::<Result<Vec<_>, _>>()?;
         items.extend(install_plans);

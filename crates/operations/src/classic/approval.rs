@@ -53,11 +53,11 @@ pub fn csvs(plan: &Value) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Lists the InstallPlans that wait for an approval; none where OLM classic is not installed.
-pub async fn pending(session: &Session, namespace: Option<&str>) -> Result<Vec<Value>, Failure> {
-    let mut plans = list_if_served(session, INSTALL_PLAN, namespace).await?.unwrap_or_default();
+/// Lists the InstallPlans that wait for an approval; `None` where OLM classic is not installed.
+pub async fn pending(session: &Session, namespace: Option<&str>) -> Result<Option<Vec<Value>>, Failure> {
+    let Some(mut plans) = list_if_served(session, INSTALL_PLAN, namespace).await? else { return Ok(None) };
     plans.retain(|plan| plan["status"]["phase"] == "RequiresApproval" && plan["spec"]["approved"] != true);
-    Ok(plans)
+    Ok(Some(plans))
 }
 
 /// Finds the InstallPlan that a Subscription waits for.
