@@ -52,6 +52,8 @@ enum Look {
     Waits(String),
     /// It may go on, but not by itself.
     Problem(String),
+    /// Nothing changes, unless a resolution is still to come; this CSV is installed.
+    Quiet(String),
     /// It does not go on without a change.
     Failed(String),
 }
@@ -77,6 +79,15 @@ pub(super) async fn settle(
                 return Err(Failure::new(FailureKind::Impossible, subject, why).hint(format!("{explain} says what to do")));
             }
             Look::Problem(why) => (why, true),
+            Look::Quiet(csv) => {
+                let since: Instant = *problem_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= BELIEVED {
+                    return Ok(Ending::Installed { csv });
+                }
+                progress.doing(&format!("{subject}: the resolution"));
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
             Look::Waits(waits) => (waits, false),
         };
         if is_problem {
@@ -168,6 +179,7 @@ fn unplanned(subscription: &Value) -> Look {
         return Look::Problem(message(unhealthy));
     }
     match holds("BundleUnpacking") {
+        None if subscription["status"]["state"] == "AtLatestKnown" => Look::Quiet(text(subscription, "/status/installedCSV")),
         Some(unpacking) => Look::Waits(format!("its bundle, which is being unpacked {}", message(unpacking)).trim().to_owned()),
         None => Look::Waits("the resolution".to_owned()),
     }

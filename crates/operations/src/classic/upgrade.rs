@@ -109,6 +109,14 @@ pub async fn carry_out(
         let before = text(&planned.subscription, "/status/installPlanRef/name");
         let expected = Expected { after: Some(before).filter(|_| planned.head != planned.installed()), ..Expected::default() };
         return Ok(match settle(session, &namespace, &name, &expected, timeout, progress).await? {
+            Ending::Installed { csv } if csv == planned.installed() && csv != planned.head => Outcome {
+                line: format!(
+                    "subscription {namespace}/{name} follows channel {channel}; {csv} stays, because no update leads from it to {}",
+                    planned.head
+                ),
+                csv: Some(csv),
+                awaits_approval: None,
+            },
             Ending::Installed { csv } => Outcome {
                 line: format!("subscription {namespace}/{name} follows channel {channel}: {csv} is installed"),
                 csv: Some(csv),
