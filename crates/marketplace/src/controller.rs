@@ -39,9 +39,15 @@ pub struct Config {
 /// # Errors
 /// No client of the cluster can be made.
 pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    run_as(cluster.client()?, env, config, stop).await;
+    Ok(())
+}
+
+/// Runs the marketplace with a client of its own account until `stop` is cancelled.
+pub async fn run_as(client: Client, env: Env, config: Config, stop: CancellationToken) {
     let queue: Queue<Work> = Queue::default();
     let mut release = config.release.clone();
-    let marketplace = Arc::new(Marketplace::start(&cluster.client()?, env.clone(), config, &queue, &stop));
+    let marketplace = Arc::new(Marketplace::start(&client, env.clone(), config, &queue, &stop));
     queue.add(Work::Catalogs);
     let woken = queue.clone();
     let follow = async move {
@@ -59,7 +65,6 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
         () = mainstay_runtime::run("marketplace", queue, 1, env, stop, reconcile) => {}
         () = follow => {}
     }
-    Ok(())
 }
 
 /// The items of the work queue.

@@ -13,7 +13,7 @@ mod error;
 mod manifests;
 mod report;
 
-pub use controller::{Config, run};
+pub use controller::{Config, run, run_as};
 pub use error::Error;
 pub use mainstay_olm_classic_core::hub::{DefaultCatalog, NAMESPACE, default_catalogs, operator_hub};
-pub use manifests::{ACCOUNT, manifests};
+pub use manifests::{ACCOUNT, LEASE, manifests};

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 /// The account, the field manager of what it writes, and the name of its ClusterOperator without the ending.
 pub const ACCOUNT: &str = "marketplace-operator";
+/// Its Lease; upstream's name, so that upstream's marketplace and this one do not work at the same time.
+pub const LEASE: &str = "marketplace-operator-lock";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the namespace and the account with exactly the permissions that the marketplace needs.

@@ -34,7 +34,7 @@ use mainstay_image_source::mirrors::watch::MirrorController;
 use mainstay_image_source::registries::RegistrySettings;
 use mainstay_image_source::{ImageError, ImageSource};
 use mainstay_oci::{ClientConfig, Settings};
-use mainstay_olm_classic_core::resolve::Isolation;
+use mainstay_olm_classic_core::resolve::{Isolation, UnhealthyCatalogs};
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Kinds};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +42,9 @@ pub use contents::resolver_content;
 
 /// The field manager of what the catalog operator writes.
 pub const FIELD_MANAGER: &str = "catalog";
+
+/// Its Lease, where several processes could run it.
+pub const LEASE: &str = "catalog-operator-lock";
 
 /// The settings of the catalog operator (OLM0-CAT-33).
 pub struct Setup {
@@ -57,6 +60,8 @@ pub struct Setup {
     pub registries: ClientConfig,
     /// The files of container tools, read again before each pull.
     pub files: Option<Settings>,
+    /// A folder of authorities to trust for registries.
+    pub authorities: Option<PathBuf>,
     /// The content of ready catalogs, for the package server.
     pub contents: SourceContents,
     /// The time for which a failing InstallPlan is tried again (OLM0-IP-11).
@@ -65,6 +70,8 @@ pub struct Setup {
     pub unpack_timeout: Duration,
     /// How far a failed resolution reaches (OLM0-RES-32).
     pub isolation: Isolation,
+    /// What a catalog that cannot be read holds back (OLM0-CAT-35).
+    pub unhealthy_catalogs: UnhealthyCatalogs,
 }
 
 impl Setup {
@@ -77,10 +84,12 @@ impl Setup {
             cache,
             registries,
             files: None,
+            authorities: None,
             contents: SourceContents::default(),
             retry_for: Duration::from_secs(60),
             unpack_timeout: Duration::from_secs(600),
             isolation: Isolation::default(),
+            unhealthy_catalogs: UnhealthyCatalogs::default(),
         }
     }
 }
@@ -114,6 +123,7 @@ pub(crate) struct Parts {
     pub retry_for: Duration,
     pub unpack_timeout: Duration,
     pub isolation: Isolation,
+    pub unhealthy_catalogs: UnhealthyCatalogs,
     pub metrics: metrics::Metrics,
 }
 
@@ -124,7 +134,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
     let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
     let recorder = Recorder::new(writer.clone(), setup.env.clone(), "catalog-operator", "mainstay");
     let store = Arc::new(CatalogStore::open(&setup.cache.join("catalogs"))?);
-    let settings = RegistrySettings { base: setup.registries, files: setup.files, authorities: None, auth_file: None };
+    let settings = RegistrySettings { base: setup.registries, files: setup.files, authorities: setup.authorities, auth_file: None };
     let source = ImageSource::open(&setup.cache, settings, |removed| {
         tracing::info!(path = %removed.path.display(), reason = removed.reason, "removed from the cache of unpacked bundles");
     })?;
@@ -154,6 +164,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
         retry_for: setup.retry_for,
         unpack_timeout: setup.unpack_timeout,
         isolation: setup.isolation,
+        unhealthy_catalogs: setup.unhealthy_catalogs,
     });
     let work = async {
         // Without rules the first pulls would contact registries that may be forbidden to them.

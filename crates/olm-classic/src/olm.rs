@@ -46,6 +46,8 @@ pub const MANAGER: &str = "operator-lifecycle-manager";
 pub const ACCOUNT: &str = "olm-operator-serviceaccount";
 /// The default namespace of OLM itself.
 pub const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
+/// Its Lease, where several processes could run it.
+pub const LEASE: &str = "olm-operator-lock";
 /// Keys that are reconciled concurrently.
 const WORKERS: usize = 4;
 /// Copies that are written concurrently.

@@ -34,6 +34,6 @@ pub use listener::Listener;
 pub use manifest::{API_VERSION, GROUP, KIND, Manifest, RESOURCE, SourceFacts};
 pub use manifests::{ACCOUNT, manifests};
 pub use packages::{Channel, Deprecation, Entry, Package, Packages};
-pub use register::{NAMESPACE, SERVICE};
-pub use run::{Setup, run};
+pub use register::{LEASE, NAMESPACE, PORT, SERVICE, declared};
+pub use run::{Setup, run, run_as};
 pub use view::{Snapshot, Source, View};

@@ -33,6 +33,9 @@ pub fn manifests() -> Vec<Value> {
         "rules": [
             {"apiGroups": [""], "resources": ["services"], "resourceNames": [SERVICE], "verbs": keep},
             {"apiGroups": [""], "resources": ["services"], "verbs": ["create"]},
+            // The address of the process that serves, where one of several does; OpenShift asks for the permission for restricted ones.
+            {"apiGroups": [""], "resources": ["endpoints"], "resourceNames": [SERVICE], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["endpoints", "endpoints/restricted"], "verbs": ["create"]},
         ],
     });
     let authentication = json!({

@@ -1,5 +1,6 @@
 //! The package server, put together.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -34,6 +35,8 @@ pub struct Setup {
     pub listener: Listener,
     /// Selects the pods behind its Service on a cluster that reaches this process as a pod; empty otherwise.
     pub selector: Labels,
+    /// The address to which the Service leads, on a cluster where it selects no pods and one process of several serves.
+    pub endpoint: Option<SocketAddr>,
 }
 
 /// Runs the package server until `stop` is cancelled: serves, follows the catalogs, and keeps its registration.
@@ -41,7 +44,12 @@ pub struct Setup {
 /// # Errors
 /// No client of the cluster can be made.
 pub async fn run(cluster: Cluster, env: Env, setup: Setup, stop: CancellationToken) -> Result<(), Error> {
-    let client = cluster.client()?;
+    run_as(cluster.client()?, env, setup, stop).await;
+    Ok(())
+}
+
+/// Runs the package server with a client of its own account until `stop` is cancelled.
+pub async fn run_as(client: Client, env: Env, setup: Setup, stop: CancellationToken) {
     let api = Arc::new(PackageApi {
         view: View::default(),
         global: setup.global_namespace,
@@ -59,10 +67,9 @@ pub async fn run(cluster: Cluster, env: Env, setup: Setup, stop: CancellationTok
     let (ended, (), ()) = tokio::join!(
         server.run(routes, stop.clone()),
         follow(api, setup.contents, sources, stop.clone()),
-        register::keep(client, env, Registration { ca, selector: setup.selector }, stop.clone()),
+        register::keep(client, env, Registration { ca, selector: setup.selector, endpoint: setup.endpoint }, stop.clone()),
     );
     tracing::debug!(?ended, "the package server ended");
-    Ok(())
 }
 
 /// Follows the ConfigMap that says who the front proxy is.

@@ -89,6 +89,7 @@ impl World {
             global_namespace: MARKET.to_owned(),
             listener,
             selector: mainstay_objects::Labels::new(),
+            endpoint: None,
         };
         let stop = self.stop.clone();
         tokio::spawn(async move { run(cluster, Env::system(), setup, stop).await.unwrap() });

@@ -141,6 +141,20 @@ impl Accounts {
         Ok(client)
     }
 
+    /// Returns a client that acts as the account for as long as it is used: each request is sent with a token that is valid then.
+    pub fn acting_as(&self, account: Key) -> Client {
+        let accounts = self.clone();
+        let namespace = account.namespace.clone();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (accounts, account) = (accounts.clone(), account.clone());
+            async move {
+                let client = accounts.client(&account).await?;
+                client.send(request).await.map_err(tower::BoxError::from)
+            }
+        });
+        Client::new(service, namespace)
+    }
+
     fn bearing(&self, token: &str) -> Result<Client, ConnectError> {
         if let Some(connections) = self.connections.get() {
             return bearing(connections, token);

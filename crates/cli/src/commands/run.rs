@@ -5,6 +5,7 @@
 //!                       on every replica                         one replica
 //! ```
 
+mod classic;
 mod flags;
 mod health;
 mod listeners;
@@ -36,19 +37,29 @@ Components:
   service-ca           serving certificates for Services
   cluster-olm-operator OpenShift's default catalogs, proxy, gates and upgrade guard; waits where its kinds are not served
   all                  all of these
+  olm-classic          the next four in one process
+  catalog-operator     CatalogSources, Subscriptions and InstallPlans; catalogs and bundles are read by this process, without pods
+  olm-operator         ClusterServiceVersions and OperatorGroups, also without catalog-operator
+  package-server       PackageManifests, with catalog-operator in the same process
+  marketplace          OperatorHub and the default catalogs
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
   mainstay run operator-controller --leader-elect --catalogd-cas-dir /var/certs
   mainstay run catalogd --leader-elect --tls-cert tls.crt --tls-key tls.key
+  mainstay run olm-classic --leader-elect --unhealthy-catalogs isolate
+  mainstay run olm-operator --watchedNamespaces team-a,team-b
 
-Flags have the names and defaults of operator-controller and catalogd. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
+Flags have the names and defaults of operator-controller and catalogd, and of the two operators of OLM classic. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
 one process the metrics of both are at the address of catalogd's. Who reads them needs get on /metrics (ClusterRole NAME-metrics-reader of
 mainstay deploy has it), and this process the right to create tokenreviews and subjectaccessreviews; at the same address, mainstay log-level
 reads and changes what is logged. With --leader-elect, Leases in the system namespace decide which replica works;
 the others serve health, metrics and the webhook alone. catalogd's content is served by the leader; with POD_IP set, it makes the Service of
 --external-address lead to itself. Given a certificate, catalogd serves the webhook that labels catalogs with their name; mainstay deploy tells
-the API server of it.")]
+the API server of it.
+
+The OLM operator is as powerful as a cluster administrator. Beside it, package-server and marketplace act as the accounts that mainstay deploy
+makes for them. Packages are served by the leader; with POD_IP set, it makes the Service of the package server lead to itself.")]
 pub struct Arguments {
     /// What to run: names, separated by commas, or all
     #[arg(value_name = "COMPONENT", value_delimiter = ',', required = true)]
@@ -76,8 +87,8 @@ pub struct Arguments {
     /// Between two looks at a Lease
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
-    /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, or openshift-service-ca for
-    /// service-ca alone]
+    /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
+    /// service-ca alone, or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched
@@ -122,6 +133,8 @@ pub struct Arguments {
     /// Ignore spec.serviceAccount of extensions: install with the identity of this process, which needs the permissions for that
     #[arg(long, help_heading = "operator-controller")]
     use_own_service_account: bool,
+    #[command(flatten)]
+    classic: classic::ClassicArguments,
     /// How lines of the log look
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     pub log_format: Format,

@@ -65,6 +65,7 @@ impl Classic<'_> {
         setup.files = Some(images::settings());
         setup.contents = contents.clone();
         setup.isolation = self.options.classic.resolution.into();
+        setup.unhealthy_catalogs = self.options.classic.unhealthy_catalogs.into();
         let stop = self.stop.clone();
         tasks.spawn(async move { ended("catalog operator", catalog::run(setup, stop).await) });
         let (setup, stop) = (olm::Setup::new(self.apis.in_process(olm_operator), self.env.clone()), self.stop.clone());
@@ -112,6 +113,7 @@ impl Classic<'_> {
             global_namespace: hub::NAMESPACE.to_owned(),
             listener,
             selector: mainstay_objects::Labels::new(),
+            endpoint: None,
         };
         let (cluster, env, stop) = (self.apis.in_process(package_server), self.env.clone(), self.stop.clone());
         tasks.spawn(async move { ended("package server", mainstay_package_server::run(cluster, env, setup, stop).await) });
@@ -150,11 +152,14 @@ pub struct Arguments {
     /// How far a failed resolution of OLM classic reaches: to what has to do with it, or to the whole namespace as upstream has it
     #[arg(long, value_name = "component|namespace", default_value = "component")]
     pub resolution: Resolution,
+    /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern
+    #[arg(long, value_name = "block|isolate", default_value = "block")]
+    pub unhealthy_catalogs: UnhealthyCatalogs,
 }
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { default_catalogs: false, release_version: "4.19.0".to_owned(), resolution: Resolution::Component }
+        Self { default_catalogs: false, release_version: "4.19.0".to_owned(), resolution: Resolution::Component, unhealthy_catalogs: UnhealthyCatalogs::Block }
     }
 }
 
@@ -173,6 +178,25 @@ impl From<Resolution> for mainstay_olm_classic_core::resolve::Isolation {
         match resolution {
             Resolution::Component => Self::Component,
             Resolution::Namespace => Self::Namespace,
+        }
+    }
+}
+
+/// What a catalog that cannot be read holds back (OLM0-CAT-35).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum UnhealthyCatalogs {
+    /// Every Subscription that sees it.
+    #[default]
+    Block,
+    /// The Subscriptions that it could concern.
+    Isolate,
+}
+
+impl From<UnhealthyCatalogs> for mainstay_olm_classic_core::resolve::UnhealthyCatalogs {
+    fn from(unhealthy: UnhealthyCatalogs) -> Self {
+        match unhealthy {
+            UnhealthyCatalogs::Block => Self::Block,
+            UnhealthyCatalogs::Isolate => Self::Isolate,
         }
     }
 }

@@ -15,6 +15,16 @@ pub enum Isolation {
     Namespace,
 }
 
+/// What a catalog that cannot be read holds back (OLM0-CAT-35).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnhealthyCatalogs {
+    /// Every Subscription of a namespace that sees it, as upstream has it (OLM0-CAT-20).
+    #[default]
+    Block,
+    /// The Subscriptions whose answer it could change.
+    Isolate,
+}
+
 /// Subscriptions that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {

@@ -14,6 +14,7 @@ use mainstay_runtime::leader::Times;
 use mainstay_terminal::errors::{Exit, Failure};
 
 use super::Arguments;
+use super::classic::{self, ClassicPlan};
 use crate::durations;
 
 /// The namespace of the pod that this process is in.
@@ -34,6 +35,14 @@ pub enum Component {
     ServiceCa,
     /// The additions of OpenShift.
     ClusterOlmOperator,
+    /// CatalogSources, Subscriptions and InstallPlans.
+    CatalogOperator,
+    /// ClusterServiceVersions and OperatorGroups.
+    OlmOperator,
+    /// PackageManifests.
+    PackageServer,
+    /// OperatorHub.
+    Marketplace,
 }
 
 /// The webhook of catalogs.
@@ -46,7 +55,10 @@ pub struct Webhook {
 }
 
 impl Component {
+    /// What `all` means. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
+    /// The components of OLM classic.
+    const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -55,6 +67,10 @@ impl Component {
             Self::OperatorController => "operator-controller",
             Self::ServiceCa => "service-ca",
             Self::ClusterOlmOperator => "cluster-olm-operator",
+            Self::CatalogOperator => "catalog-operator",
+            Self::OlmOperator => "olm-operator",
+            Self::PackageServer => "package-server",
+            Self::Marketplace => "marketplace",
         }
     }
 
@@ -65,6 +81,10 @@ impl Component {
             Self::OperatorController => OPERATOR_CONTROLLER_LEASE,
             Self::ServiceCa => mainstay_service_ca::LEASE,
             Self::ClusterOlmOperator => mainstay_olm_v1::cluster_operator::LEASE,
+            Self::CatalogOperator => mainstay_olm_classic::catalog::LEASE,
+            Self::OlmOperator => mainstay_olm_classic::olm::LEASE,
+            Self::PackageServer => mainstay_package_server::LEASE,
+            Self::Marketplace => mainstay_marketplace::LEASE,
         }
     }
 }
@@ -92,11 +112,17 @@ pub struct Plan {
     pub catalogd_cas: Option<PathBuf>,
     pub pull_cas: Option<PathBuf>,
     pub use_own_service_account: bool,
+    pub classic: ClassicPlan,
     /// Notes on requested settings that are not available.
     pub notes: Vec<String>,
 }
 
 impl Plan {
+    /// Whether a component of OLM classic runs.
+    pub fn has_classic(&self) -> bool {
+        Component::CLASSIC.iter().any(|component| self.components.contains(component))
+    }
+
     /// The controllers of OLM v1 that run.
     pub fn olm_v1(&self) -> Option<Parts> {
         let has = |component| self.components.contains(&component);
@@ -109,7 +135,7 @@ impl Plan {
     }
 }
 
-fn usage(subject: &str, problem: impl Into<String>) -> Failure {
+pub(super) fn usage(subject: &str, problem: impl Into<String>) -> Failure {
     Failure::new(Exit::Usage, subject, problem)
 }
 
@@ -169,6 +195,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     if address("--pprof-bind-address", &given.pprof_bind_address)?.is_some() {
         notes.push("--pprof-bind-address: this program has no profiles to serve".to_owned());
     }
+    let classic = classic::plan(&given.classic, &components, &mut notes)?;
     for (flag, folder) in [("--catalogd-cas-dir", &given.catalogd_cas_dir), ("--pull-cas-dir", &given.pull_cas_dir)] {
         if let Some(folder) = folder
             && !folder.is_dir()
@@ -194,13 +221,14 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
         catalogd_cas: given.catalogd_cas_dir.clone(),
         pull_cas: given.pull_cas_dir.clone(),
         use_own_service_account: given.use_own_service_account,
+        classic,
         components,
         notes,
     })
 }
 
 /// A certificate and its key.
-fn pair(flags: &str, cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+pub(super) fn pair(flags: &str, cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
     match (cert, key) {
         (Some(cert), Some(key)) => Ok(Some((cert.clone(), key.clone()))),
         (None, None) => Ok(None),
@@ -230,14 +258,16 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
     for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
         match name {
             "olm-v1" => chosen.extend(olm_v1),
+            "olm-classic" => chosen.extend(Component::CLASSIC),
             "all" => chosen.extend(Component::ALL),
-            _ => match Component::ALL.into_iter().find(|known| known.name() == name) {
+            _ => match Component::ALL.into_iter().chain(Component::CLASSIC).find(|known| known.name() == name) {
                 Some(component) => {
                     chosen.insert(component);
                 }
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
-                        .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all"));
+                        .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
+                            olm-operator, package-server and marketplace)"));
                 }
             },
         }
@@ -253,7 +283,13 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let is_service_ca = components.iter().eq([&Component::ServiceCa]);
-            Ok(if is_service_ca { mainstay_service_ca::NAMESPACE } else { SYSTEM_NAMESPACE }.to_owned())
+            let is_classic = components.iter().all(|component| Component::CLASSIC.contains(component));
+            Ok(match (is_service_ca, is_classic) {
+                (true, _) => mainstay_service_ca::NAMESPACE,
+                (_, true) => mainstay_olm_classic::olm::NAMESPACE,
+                _ => SYSTEM_NAMESPACE,
+            }
+            .to_owned())
         }
         Err(error) => Err(Failure::of(Exit::Usage, format!("--system-namespace, {}", own.display()), &error)),
     }
@@ -268,7 +304,7 @@ fn pull_secret(text: &str) -> Result<Key, Failure> {
 }
 
 /// Parses an address as Go's programs write it: `HOST:PORT`, `:PORT` for all interfaces, `0` or nothing for none.
-fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
+pub(super) fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
     if text.is_empty() || text == "0" {
         return Ok(None);
     }
@@ -284,7 +320,7 @@ fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
 }
 
 /// Parses a duration as Go writes it: `12h`, `1m30s`, `500ms`.
-fn duration(flag: &str, text: &str) -> Result<Duration, Failure> {
+pub(super) fn duration(flag: &str, text: &str) -> Result<Duration, Failure> {
     let wrong = || usage(flag, format!("expected a duration such as 90s or 1h30m, found {text:?}"));
     durations::go(text).ok_or_else(wrong)
 }

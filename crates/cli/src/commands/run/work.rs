@@ -14,6 +14,7 @@ use mainstay_terminal::images;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::classic::Classic;
 use super::flags::{Component, Plan};
 use super::health::{Health, State};
 use super::listeners;
@@ -23,6 +24,7 @@ pub struct Work {
     cluster: Cluster,
     env: Env,
     olm_v1: Option<Ready>,
+    classic: Option<Classic>,
 }
 
 /// Opens the caches and creates the clients.
@@ -52,7 +54,8 @@ pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> 
             Failure::failed(format!("cache {}", plan.cache.display()), &error).hint("--cache-path DIR chooses another folder")
         })
     });
-    Ok(Work { cluster: cluster.clone(), env: env.clone(), olm_v1: olm_v1.transpose()? })
+    let classic = plan.has_classic().then(|| Classic::open(plan, cluster, env)).transpose()?;
+    Ok(Work { cluster: cluster.clone(), env: env.clone(), olm_v1: olm_v1.transpose()?, classic })
 }
 
 impl Work {
@@ -91,6 +94,9 @@ impl Work {
                 let ended = cluster_operator::run(cluster, config, env, until).await;
                 ended.map(|()| "cluster-olm-operator").map_err(|error| Failure::failed("cluster-olm-operator", &error))
             });
+        }
+        if let Some(classic) = self.classic {
+            classic.start(plan, &stop, &mut tasks).await?;
         }
         health.set(State::Leading);
         let mut outcome = Ok(());
@@ -142,11 +148,16 @@ async fn serve_catalogs(
 
 /// The endpoint to which the Service of the external address is to lead, in a pod with leader election.
 fn endpoint(plan: &Plan, port: u16) -> Result<Option<Endpoint>, Failure> {
-    let Some(text) = std::env::var("POD_IP").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let ip: IpAddr = text.parse().map_err(|_| Failure::new(Exit::Usage, "POD_IP", format!("{text:?} is no address")))?;
+    let Some(ip) = pod_address()? else { return Ok(None) };
     let host = plan.external_address.split("://").nth(1).unwrap_or_default();
     let mut labels = host.split(':').next().unwrap_or_default().split('.');
     let (Some(service), Some(namespace)) = (labels.next(), labels.next()) else { return Ok(None) };
     let leads = !plan.leases.is_empty() && namespace == plan.system_namespace;
     Ok(leads.then(|| Endpoint { namespace: namespace.to_owned(), service: service.to_owned(), address: ip, port }))
+}
+
+/// The address of the pod that this process runs in.
+pub fn pod_address() -> Result<Option<IpAddr>, Failure> {
+    let Some(text) = std::env::var("POD_IP").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| Failure::new(Exit::Usage, "POD_IP", format!("{text:?} is no address")))
 }
