@@ -10,6 +10,7 @@
 //! A recorded answer of upstream's own code outranks the text of the specification, so the order of guesses, the words of errors and the bytes that
 //! are hashed follow upstream. [`cases`] reads and answers inputs in the form of those records.
 
+pub mod alerts;
 pub mod api;
 pub mod cases;
 pub mod catalog_source;

@@ -7,6 +7,7 @@
 //! ```
 
 mod certificates;
+mod classic;
 mod components;
 mod home;
 mod remove;
@@ -19,6 +20,7 @@ use mainstay_api::manifests;
 use mainstay_apply::{Effect, Reason, WriteError, Writer};
 use mainstay_diagnostics::counted;
 use mainstay_objects::{Expect, ObjectRef, Until};
+use mainstay_olm_classic_core::hub;
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
@@ -30,6 +32,7 @@ use mainstay_terminal::{output, runtime};
 use serde_json::{Value, json};
 
 use crate::named;
+use classic::OlmClassic;
 use components::{Component, Shape};
 
 /// Limit for a CRD to be served.
@@ -68,6 +71,7 @@ Examples:
   mainstay deploy --image REGISTRY/mainstay:1.0 --combined
   mainstay deploy --image REGISTRY/mainstay:1.0 --components olm-v1,service-ca --certificates service-ca
   mainstay deploy --image REGISTRY/mainstay:1.0 -o yaml > mainstay.yaml
+  mainstay deploy --image REGISTRY/mainstay:1.0 --components olm-classic --default-catalogs --release-version 4.19.3
   mainstay deploy --uninstall
 
 Components, each in its own namespace:
@@ -75,7 +79,8 @@ Components, each in its own namespace:
   service-ca             serving certificates for Services (openshift-service-ca)
   cluster-olm-operator   OpenShift's default catalogs, proxy, gates and upgrade guard (openshift-cluster-olm-operator); only where
                          olms.operator.openshift.io is served
-  all                    all that this cluster has a use for
+  all                    all of these that this cluster has a use for
+  olm-classic            OLM classic: both operators, package server and marketplace (openshift-operator-lifecycle-manager)
 
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the permissions it
 needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
@@ -92,8 +97,14 @@ command again replaces them (the running controllers take them over). With --cer
 renews them, but for its own; with --certificates cert-manager, cert-manager does. The API server is told whom to trust for the webhook that
 labels catalogs with their name.
 
+OLM classic is one Deployment without further pods, since it reads catalogs and bundles by itself. Its operators may do everything, as upstream's
+may, so it is deployed only when it is named; beside them, the package server and the marketplace act as accounts that may do little. Settings
+(OperatorHub, OLMConfig, OperatorGroups) are made once and never changed again; the default catalogs are off without --default-catalogs. The
+package server makes its certificate at each start, and tells the API server of it.
+
 --uninstall keeps the CRDs, and with them catalogs and extensions; as long as there are extensions it also keeps the namespace, which holds
-their records. --delete-crds removes everything, but only when there are no extensions.")]
+their records. --delete-crds removes everything, but only when there are no extensions, and of OLM classic only when there are no subscriptions and
+no operators. Namespaces of operators and of catalogs stay.")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     #[command(flatten)]
@@ -141,6 +152,12 @@ pub struct Arguments {
     /// Install extensions as operator-controller, which becomes cluster-admin for that, and ignore the accounts that they name
     #[arg(long)]
     use_own_service_account: bool,
+    /// Start OLM classic with the default catalogs, whose images must be reachable
+    #[arg(long)]
+    default_catalogs: bool,
+    /// The platform's release, which the images of the default catalogs follow [default: that of mainstay run]
+    #[arg(long, value_name = "VERSION")]
+    release_version: Option<String>,
     /// Take over fields that another field manager owns
     #[arg(long)]
     force_conflicts: bool,
@@ -161,6 +178,7 @@ enum Name {
     OlmV1,
     ServiceCa,
     ClusterOlmOperator,
+    OlmClassic,
     All,
 }
 
@@ -188,9 +206,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let shape = shape(arguments)?;
     if let Some(format) = arguments.output {
         let mut objects = if chosen.contains(&Component::OlmV1) { definitions()? } else { Vec::new() };
-        for component in chosen {
-            let frame = frame(component, &shape, arguments, arguments.service_monitor, None)?;
+        if chosen.contains(&Component::OlmClassic) {
+            objects.extend(classic::definitions()?);
+        }
+        for component in &chosen {
+            let frame = frame(*component, &shape, arguments, arguments.service_monitor, None)?;
             objects.extend(component.objects(&shape, &frame));
+        }
+        if chosen.contains(&Component::OlmClassic) {
+            objects.extend(shape.classic.settings());
         }
         return match format {
             Format::Yaml => output::yaml(&objects),
@@ -220,7 +244,9 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             Name::OlmV1 => vec![Component::OlmV1],
             Name::ServiceCa => vec![Component::ServiceCa],
             Name::ClusterOlmOperator => vec![Component::ClusterOlmOperator],
-            Name::All => Component::ALL.to_vec(),
+            Name::OlmClassic => vec![Component::OlmClassic],
+            Name::All if arguments.uninstall => Component::ALL.to_vec(),
+            Name::All => Component::USUAL.to_vec(),
         })
         .collect();
     for (flag, is_given) in [
@@ -231,10 +257,17 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
         ("--use-own-service-account", arguments.use_own_service_account),
         ("--any-service-account", arguments.any_service_account),
         ("--create-namespaces", arguments.create_namespaces),
-        ("--delete-crds", arguments.delete_crds),
+        ("--delete-crds", arguments.delete_crds && !chosen.contains(&Component::OlmClassic)),
     ] {
         if is_given && !chosen.contains(&Component::OlmV1) {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-v1's, which is not among the components"));
+        }
+    }
+    for (flag, is_given) in
+        [("--default-catalogs", arguments.default_catalogs), ("--release-version", arguments.release_version.is_some())]
+    {
+        if is_given && !chosen.contains(&Component::OlmClassic) {
+            return Err(Failure::new(Exit::Usage, flag, "it is olm-classic's, which is not among the components"));
         }
     }
     Ok(chosen)
@@ -255,7 +288,11 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
         create_namespaces: arguments.create_namespaces,
         extensions: Vec::new(),
     };
-    Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1 })
+    let classic = OlmClassic { release: arguments.release_version.clone(), default_catalogs: arguments.default_catalogs };
+    if let Some(release) = &classic.release {
+        hub::definitions(&hub::default_catalogs(), release).map_err(|error| Failure::of(Exit::Usage, "--release-version", &error))?;
+    }
+    Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1, classic })
 }
 
 /// Settings of all programs of a component; `trusted` are the authorities that are trusted so far.
@@ -304,6 +341,11 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
             shape.olm_v1.extensions = home::not_lent(writer, &shape).await?;
         }
     }
+    if chosen.contains(&Component::OlmClassic) {
+        classic::check(writer).await?;
+        note("the operators of OLM classic may do everything on this cluster, as upstream's may");
+        classic::define(writer, arguments.force_conflicts).await?;
+    }
     let shape = &shape;
     let (mut unasked, mut made_here) = (BTreeMap::new(), false);
     for component in &chosen {
@@ -318,6 +360,9 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         let objects = component.objects(shape, &frame);
         remove::remove_made(writer, *component, &shape.system_namespace, &objects).await?;
         write(writer, objects, arguments.force_conflicts, &mut unasked).await?;
+        if *component == Component::OlmClassic {
+            classic::settle(writer, shape.classic.settings(), &mut unasked).await?;
+        }
     }
     for (namespace, objects) in unasked {
         note(format!(

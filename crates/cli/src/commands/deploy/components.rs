@@ -5,6 +5,8 @@ use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS,
 use mainstay_olm_v1::manifests::metrics_access;
 use serde_json::Value;
 
+use super::classic::{self, OlmClassic};
+
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
 
 /// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
@@ -16,6 +18,8 @@ pub enum Component {
     OlmV1,
     /// The additions of OpenShift.
     ClusterOlmOperator,
+    /// OLM classic.
+    OlmClassic,
 }
 
 /// The settings of the flags for all components.
@@ -25,11 +29,15 @@ pub struct Shape {
     pub system_namespace: String,
     /// The deployment of these controllers.
     pub olm_v1: OlmV1,
+    /// The deployment of OLM classic.
+    pub classic: OlmClassic,
 }
 
 impl Component {
     /// All components.
-    pub const ALL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
+    pub const ALL: [Self; 4] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator, Self::OlmClassic];
+    /// The components that `all` deploys: an operator that may do everything is asked for by its name.
+    pub const USUAL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
 
     /// The name that `mainstay run` uses.
     pub fn name(self) -> &'static str {
@@ -37,6 +45,7 @@ impl Component {
             Self::ServiceCa => "service-ca",
             Self::OlmV1 => "olm-v1",
             Self::ClusterOlmOperator => "cluster-olm-operator",
+            Self::OlmClassic => "olm-classic",
         }
     }
 
@@ -46,6 +55,7 @@ impl Component {
             Self::ServiceCa => mainstay_service_ca::NAMESPACE,
             Self::OlmV1 => &shape.system_namespace,
             Self::ClusterOlmOperator => cluster_operator::NAMESPACE,
+            Self::OlmClassic => classic::NAMESPACE,
         }
     }
 
@@ -55,6 +65,7 @@ impl Component {
             Self::ServiceCa => "service-ca-metrics-ca",
             Self::OlmV1 => OlmV1::AUTHORITIES,
             Self::ClusterOlmOperator => ClusterOperator::AUTHORITIES,
+            Self::OlmClassic => classic::AUTHORITIES,
         }
     }
 
@@ -64,6 +75,7 @@ impl Component {
             Self::ServiceCa => service_ca().serving,
             Self::OlmV1 => shape.olm_v1.serving(),
             Self::ClusterOlmOperator => cluster_operator_of(shape).serving(),
+            Self::OlmClassic => OlmClassic::serving(),
         }
     }
 
@@ -79,6 +91,7 @@ impl Component {
             }
             Self::OlmV1 => shape.olm_v1.objects(frame),
             Self::ClusterOlmOperator => cluster_operator_of(shape).objects(frame),
+            Self::OlmClassic => shape.classic.objects(frame),
         }
     }
 
@@ -94,7 +107,7 @@ impl Component {
                 catalog_pull_secrets: vec![String::new()],
                 ..OlmV1::default()
             };
-            let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1 };
+            let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1, ..Shape::default() };
             let pairs = self.serving(&shape).into_iter().map(|serving| (serving.secret, Default::default())).collect();
             for certificates in [Certificates::Provided { authorities: String::new(), pairs }, Certificates::CertManager] {
                 let frame = Frame {

@@ -15,6 +15,7 @@ use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output;
 use serde_json::Value;
 
+use super::classic;
 use super::components::{Component, Shape};
 
 /// Limit for a Deployment, a catalog or a CRD to go.
@@ -31,6 +32,14 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
         let failure = Failure::new(Exit::Impossible, "--delete-crds", "there are extensions, which would go with their definition");
         return Err(failure.because(some.join(", ")).hint("mainstay uninstall NAME removes an extension and what it installed"));
     }
+    if delete_crds && components.contains(&Component::OlmClassic) {
+        let installed = classic::installed(writer).await?;
+        if !installed.is_empty() {
+            let some: Vec<&str> = installed.iter().take(NAMES).map(String::as_str).collect();
+            let failure = Failure::new(Exit::Impossible, "--delete-crds", "there are operators of OLM classic, which would go with their definition");
+            return Err(failure.because(some.join(", ")).hint("delete their subscriptions and csvs first"));
+        }
+    }
     for component in components.iter().rev() {
         if *component == Component::OlmV1 && delete_crds {
             // While catalogd is there: it has to release them. Its webhook must not keep it from that.
@@ -45,9 +54,16 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
         let holds = match component {
             Component::OlmV1 if !extensions.is_empty() => Some(format!("the records of {}", counted(extensions.len(), "extension"))),
             Component::ServiceCa => signing_key(writer, &namespace).await?,
+            Component::OlmClassic => {
+                let inside = classic::installed(writer).await?.into_iter().find(|one| one.contains(&format!(" {namespace}/")));
+                inside.map(|inside| format!("operators of OLM classic, such as {inside}"))
+            }
             Component::OlmV1 | Component::ClusterOlmOperator => None,
         };
         remove_namespace(writer, &namespace, holds).await?;
+        if *component == Component::OlmClassic && delete_crds {
+            classic::delete_definitions(writer).await?;
+        }
     }
     if !has_olm_v1 {
         return Ok(());
@@ -171,7 +187,7 @@ pub fn not_served(error: &WriteError) -> bool {
     matches!(error, WriteError::Kind { source: KindError::NotServed { .. }, .. })
 }
 
-async fn delete(writer: &Writer, place: &ObjectRef, wait: bool) -> Result<(), Failure> {
+pub async fn delete(writer: &Writer, place: &ObjectRef, wait: bool) -> Result<(), Failure> {
     let propagation = if wait && place.kind == "Deployment" { Propagation::Foreground } else { Propagation::Background };
     let was_there = writer.delete(place, &Expect::default(), propagation).await.map_err(|error| not_written(&error))?;
     if !was_there {
