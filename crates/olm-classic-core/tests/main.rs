@@ -8,3 +8,4 @@ mod hub;
 mod recorded;
 mod scenarios;
 mod subscription;
+mod unhealthy;

@@ -152,7 +152,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
     let parts = Arc::new(Parts {
         accounts: Accounts::new(setup.cluster, client.clone(), setup.env.clone()),
         images: images::Images::new(source, store.clone(), client),
-        contents: contents::Contents::new(setup.contents),
+        contents: contents::Contents::new(setup.contents, setup.unhealthy_catalogs == UnhealthyCatalogs::Isolate),
         metrics: metrics::Metrics::registered(&setup.env, &caches),
         writer,
         recorder,

@@ -26,10 +26,14 @@ pub struct Component {
 
 /// Resolves a namespace component by component, in the order of their first Subscriptions; components without one come last.
 pub fn resolve_components(snapshot: &Snapshot) -> Vec<Component> {
-    let apart = partition(snapshot);
+    solve(snapshot, partition(snapshot))
+}
+
+/// Resolves some components of a namespace, each by itself.
+pub(super) fn solve(snapshot: &Snapshot, apart: Vec<Apart>) -> Vec<Component> {
     let mut components: Vec<Component> = apart
         .into_iter()
-        .map(|(subscriptions, csvs)| {
+        .map(|Apart { subscriptions, csvs, .. }| {
             let of_subscriptions = |one: &&Subscription| subscriptions.contains(&one.name);
             let of_csvs = |one: &&Csv| csvs.contains(&one.name);
             let part = Snapshot {
@@ -94,8 +98,19 @@ impl Sets {
 
 type Names = BTreeSet<String>;
 
-/// The names of the Subscriptions and of the CSVs of each component.
-fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
+/// What belongs together, not yet resolved.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    /// The names of the Subscriptions.
+    pub(super) subscriptions: Names,
+    /// The names of the CSVs.
+    csvs: Names,
+    /// The catalogs that hold anything that could be chosen or needed.
+    pub(super) sources: BTreeSet<SourceKey>,
+}
+
+/// The components of a namespace.
+pub(super) fn partition(snapshot: &Snapshot) -> Vec<Apart> {
     let finder = Finder::new(snapshot);
     let existing = finder.scope(&SourceKey::existing(&snapshot.namespace));
     let mut sets = Sets::default();
@@ -133,14 +148,26 @@ fn partition(snapshot: &Snapshot) -> Vec<(Names, Names)> {
         }
         reach(&finder, own, &mut seen, &mut sets);
     }
-    let mut components: BTreeMap<usize, (Names, Names)> = BTreeMap::new();
+    let mut components: BTreeMap<usize, Apart> = BTreeMap::new();
     for (at, subscription) in snapshot.subscriptions.iter().enumerate() {
         let place = sets.place(Key::Subscription(at));
-        components.entry(sets.root(place)).or_default().0.insert(subscription.name.clone());
+        let component = components.entry(sets.root(place)).or_default();
+        component.subscriptions.insert(subscription.name.clone());
+        component.sources.insert(subscription.catalog.clone());
     }
     for (at, csv) in snapshot.csvs.iter().enumerate().filter(|(_, csv)| csv.namespace == snapshot.namespace) {
         let place = sets.place(Key::Csv(at));
-        components.entry(sets.root(place)).or_default().1.insert(csv.name.clone());
+        components.entry(sets.root(place)).or_default().csvs.insert(csv.name.clone());
+    }
+    let entries: Vec<(EntryRef, usize)> =
+        sets.places.iter().filter_map(|(key, place)| if let Key::Entry(at) = key { Some((*at, *place)) } else { None }).collect();
+    for (at, place) in entries {
+        if let Some(component) = components.get_mut(&sets.root(place)) {
+            let source = finder.key(at);
+            if !component.sources.contains(source) {
+                component.sources.insert(source.clone());
+            }
+        }
     }
     components.into_values().collect()
 }

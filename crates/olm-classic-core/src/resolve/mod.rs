@@ -20,13 +20,15 @@ mod predicate;
 mod requested;
 mod snapshot;
 mod step;
+mod unhealthy;
 mod variables;
 
 pub use components::{Component, resolve_components};
 pub use entry::{Content, Deprecations, Entry, Inline, RegistryBundle, SkippedBundle};
 pub use error::{CatalogFailure, Problem, ResolveError};
-pub use outcome::{Isolation, Outcome, Part, Refusal, UnhealthyCatalogs, decide};
+pub use outcome::{Isolation, Outcome, Part, Refusal, decide};
 pub use requested::{NotOffered, requested};
 pub use snapshot::{Catalog, Csv, OperatorGroup, Snapshot, Subscription};
 pub use step::{BundleLookup, ResolvedSteps, UpdatedSubscription, resolve_steps};
+pub use unhealthy::{UnhealthyCatalogs, decide_isolated};
 pub use variables::{Resolved, resolve};

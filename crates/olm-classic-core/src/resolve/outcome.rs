@@ -15,16 +15,6 @@ pub enum Isolation {
     Namespace,
 }
 
-/// What a catalog that cannot be read holds back (OLM0-CAT-35).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum UnhealthyCatalogs {
-    /// Every Subscription of a namespace that sees it, as upstream has it (OLM0-CAT-20).
-    #[default]
-    Block,
-    /// The Subscriptions whose answer it could change.
-    Isolate,
-}
-
 /// Subscriptions that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -63,8 +53,13 @@ pub fn decide(snapshot: &Snapshot, isolation: Isolation) -> Outcome {
         let whole = |steps| Outcome { parts: vec![Part { subscriptions: everyone(), steps }], ..Outcome::default() };
         return resolve_steps(snapshot).map_or_else(refused, whole);
     }
+    told(snapshot, resolve_components(snapshot))
+}
+
+/// What components bring, and what is refused.
+pub(super) fn told(snapshot: &Snapshot, components: Vec<Component>) -> Outcome {
     let mut outcome = Outcome::default();
-    for Component { subscriptions, outcome: found, .. } in resolve_components(snapshot) {
+    for Component { subscriptions, outcome: found, .. } in components {
         // The content of a bundle that cannot be read is a matter of its component, too.
         match found.and_then(|bundles| steps_of(snapshot, bundles)) {
             Ok(steps) => outcome.parts.push(Part { subscriptions, steps }),

@@ -16,26 +16,49 @@ pub struct Contents {
     read: Mutex<HashMap<CatalogDigest, Weak<Content>>>,
     /// Holds the forms of what is shown, by source.
     held: Mutex<HashMap<(String, String), Arc<Content>>>,
+    /// Holds the last forms of sources that cannot be read now, if they count (OLM0-CAT-35).
+    last: Option<Mutex<HashMap<(String, String), Remembered>>>,
 }
 
+/// The last content of a source, with its digest.
+pub type Remembered = (CatalogDigest, Arc<Content>);
+
 impl Contents {
-    /// Makes the contents, which are shown in `sources`.
-    pub fn new(sources: SourceContents) -> Self {
-        Self { sources, read: Mutex::default(), held: Mutex::default() }
+    /// Makes the contents, which are shown in `sources`; the last content of a source that cannot be read is kept if `remembers`.
+    pub fn new(sources: SourceContents, remembers: bool) -> Self {
+        Self { sources, read: Mutex::default(), held: Mutex::default(), last: remembers.then(Mutex::default) }
     }
 
     /// Shows a content for a source. Blocks while it is read.
     pub fn show(&self, namespace: &str, name: &str, catalog: StoredCatalog) -> Result<(), ServeError> {
         let content = self.content(&catalog)?;
+        self.forget(namespace, name);
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((namespace.to_owned(), name.to_owned()), content);
         self.sources.set(namespace, name, Some(catalog));
         Ok(())
     }
 
-    /// Shows no content for a source any more.
+    /// Shows no content for a source that cannot be read now.
     pub fn hide(&self, namespace: &str, name: &str) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&(namespace.to_owned(), name.to_owned()));
+        let key = (namespace.to_owned(), name.to_owned());
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        if let (Some(last), Some(content), Some(stored)) = (&self.last, held, self.sources.get(namespace, name)) {
+            last.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (stored.digest().clone(), content));
+        }
         self.sources.set(namespace, name, None);
+    }
+
+    /// Forgets the last content of a source: it is gone, or it names another content.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        if let Some(last) = &self.last {
+            last.lock().unwrap_or_else(PoisonError::into_inner).remove(&(namespace.to_owned(), name.to_owned()));
+        }
+    }
+
+    /// Returns the last content of a source that cannot be read now, if it is kept.
+    pub fn last(&self, namespace: &str, name: &str) -> Option<Remembered> {
+        let last = self.last.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// Returns the content of a source as the resolver reads it.

@@ -18,8 +18,8 @@ use mainstay_apply::{EventKind, WriteError};
 use mainstay_golang::parse_duration;
 use mainstay_objects::{Expect, ObjectRef, Propagation, meta};
 use mainstay_olm_classic_core::install_plan;
-use mainstay_olm_classic_core::resolve::{self, Outcome as Verdict, ResolveError};
-use mainstay_olm_classic_core::subscription::{Facts, GENERATED_BY, Resolution, VisibleCatalog, is_pending, observed, resolved};
+use mainstay_olm_classic_core::resolve::{self, Outcome as Verdict, ResolveError, UnhealthyCatalogs};
+use mainstay_olm_classic_core::subscription::{Facts as Observed, GENERATED_BY, Resolution, VisibleCatalog, is_pending, observed, resolved};
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use super::bundles::{Bundles, UnpackTerms};
 use super::caches::GROUP;
 use super::metrics::SubscriptionLabels;
-use super::{Parts, snapshot};
+use super::snapshot::{self, Facts};
+use super::Parts;
 
 /// Namespaces that are reconciled at a time.
 const WORKERS: usize = 4;
@@ -188,7 +189,7 @@ impl Controller {
             let deprecations = content.as_ref().filter(|_| !installed.is_empty());
             let deprecations =
                 deprecations.and_then(|content| content.deprecations(&text(&spec["name"]), &text(&spec["channel"]), &installed));
-            let facts = Facts {
+            let facts = Observed {
                 catalogs: visible,
                 install_plan: named(&status["installPlanRef"]["name"]),
                 generated_by: named(&one["metadata"]["annotations"][GENERATED_BY]),
@@ -217,14 +218,18 @@ impl Controller {
 
     /// Resolves a namespace, unless nothing that counts has changed since the last time.
     async fn verdict(&self, namespace: &str, subscriptions: &[Value]) -> Result<Arc<Verdict>, NamespaceError> {
-        let (snapshot, identity) = snapshot::snapshot(&self.parts, namespace, subscriptions);
+        let Facts { snapshot, last, identity } = snapshot::snapshot(&self.parts, namespace, subscriptions);
         if let Some((known, verdict)) = self.verdicts().get(namespace)
             && *known == identity
         {
             return Ok(verdict.clone());
         }
-        let (isolation, begun) = (self.parts.isolation, Instant::now());
-        let verdict = tokio::task::spawn_blocking(move || resolve::decide(&snapshot, isolation)).await;
+        let (isolation, unhealthy, begun) = (self.parts.isolation, self.parts.unhealthy_catalogs, Instant::now());
+        let decide = move || match unhealthy {
+            UnhealthyCatalogs::Block => resolve::decide(&snapshot, isolation),
+            UnhealthyCatalogs::Isolate => resolve::decide_isolated(&snapshot, isolation, &last),
+        };
+        let verdict = tokio::task::spawn_blocking(decide).await;
         let verdict = Arc::new(verdict.map_err(|error| NamespaceError::Abnormal(namespace.to_owned(), error))?);
         self.parts.metrics.resolved(verdict.refusals.is_empty(), begun.elapsed());
         self.verdicts().insert(namespace.to_owned(), (identity, verdict.clone()));

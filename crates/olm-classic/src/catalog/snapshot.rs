@@ -1,11 +1,13 @@
 //! The facts of a resolution, from the live copies.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use mainstay_olm_classic_core::api::Api;
-use mainstay_olm_classic_core::resolve::{Catalog, CatalogFailure, Csv, OperatorGroup, Snapshot, Subscription};
+use mainstay_olm_classic_core::resolve::{Catalog, CatalogFailure, Content, Csv, OperatorGroup, Snapshot, Subscription};
 use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_olm_classic_core::subscription::VisibleCatalog;
 use mainstay_olm_classic_core::{catalog_source, properties};
@@ -37,10 +39,20 @@ pub fn visible(parts: &Parts, namespace: &str) -> Vec<VisibleCatalog> {
     visible
 }
 
-/// The facts about a namespace, and a text that differs if any of them does.
-pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> (Snapshot, String) {
+/// The facts about a namespace.
+pub struct Facts {
+    /// What a resolution reads.
+    pub snapshot: Snapshot,
+    /// The last content of catalogs that cannot be read now, where they hold back only what they could concern (OLM0-CAT-35).
+    pub last: BTreeMap<SourceKey, Arc<Content>>,
+    /// A text that differs if any of the facts does.
+    pub identity: String,
+}
+
+/// The facts about a namespace.
+pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> Facts {
     let caches = &parts.caches;
-    let mut identity = String::new();
+    let (mut identity, mut last) = (String::new(), BTreeMap::new());
     let catalogs = visible(parts, namespace)
         .into_iter()
         .map(|visible| {
@@ -50,7 +62,13 @@ pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> (Sna
             let content = parts.contents.get(&key.namespace, &key.name).filter(|_| visible.healthy);
             let digest = parts.contents.stored(&key.namespace, &key.name).map(|stored| stored.digest().to_string());
             let shown = digest.filter(|_| content.is_some()).unwrap_or_default();
-            let _ = write!(identity, "{key} {priority} {shown}\n");
+            let _ = writeln!(identity, "{key} {priority} {shown}");
+            if content.is_none()
+                && let Some((digest, content)) = parts.contents.last(&key.namespace, &key.name)
+            {
+                let _ = writeln!(identity, "last {digest}");
+                last.insert(key.clone(), content);
+            }
             Catalog { content: content.ok_or_else(|| CatalogFailure::NoConnection(key.clone())), key, priority }
         })
         .collect();
@@ -66,7 +84,7 @@ pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> (Sna
         csvs,
         subscriptions,
     };
-    (snapshot, identity)
+    Facts { snapshot, last, identity }
 }
 
 fn operator_group(group: &DynamicObject) -> OperatorGroup {

@@ -12,6 +12,7 @@ use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectRef, Patch, meta};
 use mainstay_olm_classic_core::catalog_source::template::{self, Filled, KubernetesVersion};
 use mainstay_olm_classic_core::catalog_source::{self, Connection, Held, Outcome as Found, Plan, Polling, Request, plan};
+use mainstay_olm_classic_core::resolve::UnhealthyCatalogs;
 use mainstay_runtime::jobs::{Asked, Jobs, Terms, origin};
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
@@ -67,6 +68,8 @@ struct Sources {
     namespaces: Arc<Namespaces>,
     pulls: Pulls,
     states: Mutex<HashMap<Key, State>>,
+    /// What each source named, with its uid, when content of it was last shown.
+    shown: Mutex<HashMap<Key, (Request, String)>>,
 }
 
 /// Runs the controller until `stop`.
@@ -85,7 +88,7 @@ pub async fn run(parts: Arc<Parts>, namespaces: Arc<Namespaces>, stop: Cancellat
     });
     let config_maps = configmap::follow(&parts, &queue, &stop);
     let env = parts.env.clone();
-    let sources = Arc::new(Sources { parts, namespaces, pulls, states: Mutex::default() });
+    let sources = Arc::new(Sources { parts, namespaces, pulls, states: Mutex::default(), shown: Mutex::default() });
     let worker = sources.clone();
     let reconcile = move |key: Key| {
         let (sources, config_maps) = (worker.clone(), config_maps.clone());
@@ -103,6 +106,8 @@ impl Sources {
             self.pulls.forget(key);
             self.states().remove(key);
             self.parts.contents.hide(&key.namespace, &key.name);
+            self.parts.contents.forget(&key.namespace, &key.name);
+            self.shown().remove(key);
             self.parts.metrics.source_gone(&key.namespace, &key.name);
             self.namespaces.wake_for(&key.namespace);
             return Ok(Outcome::Done);
@@ -132,6 +137,14 @@ impl Sources {
                 return Ok(Outcome::Blocked);
             }
         };
+        let identity = (request.clone(), meta(&source, "uid").unwrap_or_default());
+        let named_another = self.shown().get(key).is_some_and(|shown| *shown != identity);
+        if named_another && self.parts.unhealthy_catalogs == UnhealthyCatalogs::Isolate {
+            // What was read says nothing about what the source names now.
+            self.shown().remove(key);
+            self.hide(key);
+            self.parts.contents.forget(&key.namespace, &key.name);
+        }
         let live = object_of(&object, key)?;
         match &request {
             Request::ConfigMap(name) => self.config_map(key, &live, &source, &request, config_maps, name).await,
@@ -272,6 +285,7 @@ impl Sources {
     /// Shows a content for a source, and wakes who waits for it (OLM0-CAT-19).
     async fn show(&self, key: &Key, source: &Value, request: &Request, catalog: StoredCatalog, now: Timestamp) -> Result<(), ShowError> {
         let held = Held { request: request.clone(), uid: meta(source, "uid").unwrap_or_default(), polled: now };
+        self.shown().insert(key.clone(), (request.clone(), held.uid.clone()));
         let changed = self.states().get(key).is_none_or(|state| state.catalog.digest() != catalog.digest());
         if changed {
             let (parts, shown, at) = (self.parts.clone(), catalog.clone(), key.clone());
@@ -344,6 +358,10 @@ impl Sources {
 
     fn states(&self) -> std::sync::MutexGuard<'_, HashMap<Key, State>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shown(&self) -> std::sync::MutexGuard<'_, HashMap<Key, (Request, String)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes stored content that no source has.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod certificates;
+mod classic;
 mod deploy;
 mod leaders;
 mod proxy;

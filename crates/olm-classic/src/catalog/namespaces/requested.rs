@@ -45,7 +45,7 @@ impl Controller {
             let of = Some(text(&spec["sourceNamespace"])).filter(|of| !of.is_empty()).unwrap_or_else(|| namespace.to_owned());
             SourceKey { name, namespace: of }
         });
-        let (facts, _) = snapshot::snapshot(&self.parts, namespace, &[]);
+        let facts = snapshot::snapshot(&self.parts, namespace, &[]).snapshot;
         let resolving = tokio::task::spawn_blocking(move || requested(&facts, &names, catalog.as_ref()));
         let found = resolving.await.map_err(|error| NamespaceError::Abnormal(namespace.to_owned(), error))?;
         let now = self.parts.env.now_seconds();
