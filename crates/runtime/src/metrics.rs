@@ -20,10 +20,12 @@ mod format;
 mod process;
 mod shared;
 mod sizes;
+mod summary;
 
 pub use format::Format;
 pub(crate) use shared::{Sent, leads};
 pub use sizes::Size;
+pub use summary::Summary;
 
 use process::Process;
 use sizes::Sizes;
@@ -143,7 +145,7 @@ impl Metrics {
     pub fn page(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Ok(page)
+        Ok(summary::joined(&page))
     }
 
     /// Adds a queue to the page for as long as the returned value lives.

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mainstay_runtime::metrics::Summary;
 use mainstay_runtime::{Env, Key};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::Histogram;
 
 use super::caches::Caches;
 
@@ -36,11 +36,6 @@ pub struct SubscriptionLabels {
     pub approval: String,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
-}
-
 /// The metrics. Clones share them.
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -49,7 +44,7 @@ pub struct Metrics {
     syncs: Family<SubscriptionLabels, Counter>,
     labels: Arc<Mutex<HashMap<Key, SubscriptionLabels>>>,
     warnings: Counter,
-    durations: Option<Family<Outcome, Histogram, fn() -> Histogram>>,
+    durations: Option<Summary>,
 }
 
 /// Numbers of objects, counted when they are asked for.
@@ -76,21 +71,24 @@ impl Collector for Counts {
     }
 }
 
-fn seconds() -> Histogram {
-    Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0])
+/// The quantiles of the duration of a resolution.
+const QUANTILES: &[f64] = &[0.9, 0.95, 0.99];
+
+fn durations() -> Summary {
+    Summary::new("olm_resolution_duration_seconds", "Duration of a resolution by its outcome", "outcome", QUANTILES)
 }
 
 impl Metrics {
     /// Makes the metrics and adds them to the page of the environment.
     pub fn registered(env: &Env, caches: &Caches) -> Self {
-        let metrics = Self { durations: Some(Family::new_with_constructor(seconds as fn() -> Histogram)), ..Self::default() };
+        let metrics = Self { durations: Some(durations()), ..Self::default() };
         env.metrics().register(|registry| {
             registry.register("catalogsource_ready", "1 if a CatalogSource is READY, else 0", metrics.ready.clone());
             registry.register("catalog_source_snapshots", "Contents of a CatalogSource that were read", metrics.snapshots.clone());
             registry.register("subscription_sync", "Syncs of Subscriptions", metrics.syncs.clone());
             registry.register("installplan_warnings", "Warnings about objects of InstallPlans", metrics.warnings.clone());
             if let Some(durations) = &metrics.durations {
-                registry.register("olm_resolution_duration_seconds", "Duration of a resolution by its outcome", durations.clone());
+                registry.register_collector(Box::new(durations.clone()));
             }
             registry.register_collector(Box::new(Counts(caches.clone())));
         });
@@ -140,7 +138,7 @@ impl Metrics {
     pub fn resolved(&self, succeeded: bool, took: Duration) {
         if let Some(durations) = &self.durations {
             let outcome = if succeeded { "succeeded" } else { "failed" };
-            durations.get_or_create(&Outcome { outcome }).observe(took.as_secs_f64());
+            durations.observe(outcome, took.as_secs_f64());
         }
     }
 
