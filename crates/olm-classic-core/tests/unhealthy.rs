@@ -35,17 +35,17 @@ fn content(bundles: &[RegistryBundle]) -> Arc<Content> {
     Arc::new(Content::of_registry(bundles))
 }
 
-/// Catalog `low` has `app`, which requires `lib`, and `alone`; both catalogs have `lib`, and `high` is preferred. Without `read`, `high` cannot
-/// be read.
+/// Catalog `apps` has `app`, which requires `lib`, and `alone`. Catalogs `high` and `low` have `lib`, and `high` is preferred. Without `read`,
+/// `high` cannot be read.
 fn world(packages: &[&str], read: bool) -> (Snapshot, Arc<Content>) {
     let preferred = content(&[bundle("lib", None), bundle("other", None)]);
     let high = if read { Ok(preferred.clone()) } else { Err(CatalogFailure::NoConnection(key("high"))) };
-    let low = content(&[bundle("app", Some("lib")), bundle("lib", None), bundle("alone", None)]);
+    let apps = content(&[bundle("app", Some("lib")), bundle("alone", None)]);
     let subscription = |package: &&str| Subscription {
         name: (*package).to_owned(),
         package: (*package).to_owned(),
         channel: "stable".to_owned(),
-        catalog: key(if *package == "other" { "high" } else { "low" }),
+        catalog: key(if *package == "other" { "high" } else { "apps" }),
         ..Subscription::default()
     };
     let snapshot = Snapshot {
@@ -55,7 +55,8 @@ fn world(packages: &[&str], read: bool) -> (Snapshot, Arc<Content>) {
         subscriptions: packages.iter().map(subscription).collect(),
         catalogs: vec![
             Catalog { key: key("high"), priority: 10, content: high },
-            Catalog { key: key("low"), priority: 0, content: Ok(low) },
+            Catalog { key: key("low"), priority: 0, content: Ok(content(&[bundle("lib", None)])) },
+            Catalog { key: key("apps"), priority: 0, content: Ok(apps) },
         ],
         csvs: Vec::new(),
     };
@@ -79,7 +80,8 @@ fn isolated(snapshot: &Snapshot, last: Option<&Arc<Content>>, isolation: Isolati
 #[test]
 fn the_lower_provider_is_never_chosen() {
     let (readable, _) = world(&["app", "alone"], true);
-    let (refused, chosen) = told(&isolated(&readable, None, Isolation::Component)).clone();
+    let outcome = isolated(&readable, None, Isolation::Component);
+    let (refused, chosen) = told(&outcome);
     assert!(refused.is_empty() && chosen.contains(&("lib.v1.0.0".to_owned(), "high".to_owned())), "{chosen:?}");
 
     let (snapshot, preferred) = world(&["app", "alone"], false);
@@ -88,7 +90,7 @@ fn the_lower_provider_is_never_chosen() {
     refused.sort_unstable();
     assert_eq!((refused, chosen), (vec!["alone", "app"], Vec::new()));
     let outcome = isolated(&snapshot, Some(&preferred), Isolation::Component);
-    assert_eq!(told(&outcome), (vec!["app"], vec![("alone.v1.0.0".to_owned(), "low".to_owned())]));
+    assert_eq!(told(&outcome), (vec!["app"], vec![("alone.v1.0.0".to_owned(), "apps".to_owned())]));
     let sentence = "error using catalogsource market/high: no registry client established for catalogsource market/high";
     assert_eq!(outcome.refusals[0].error.to_string(), sentence);
 }
@@ -116,7 +118,7 @@ fn what_is_held_back() {
 fn a_hidden_catalog() {
     let (mut snapshot, _) = world(&["alone"], false);
     snapshot.operator_groups[0].excludes_global = true;
-    snapshot.catalogs[1].key.namespace = "team".to_owned();
+    snapshot.catalogs[2].key.namespace = "team".to_owned();
     snapshot.subscriptions[0].catalog.namespace = "team".to_owned();
     assert_eq!(told(&isolated(&snapshot, None, Isolation::Component)).0, Vec::<&str>::new());
 }
