@@ -92,11 +92,7 @@ mod tests {
             said,
             [
                 ("CsvAbnormalFailedOver2Min", r#"last_over_time(csv_abnormal{phase="Failed"}[5m])"#, Some("2m")),
-                (
-                    "CsvAbnormalOver30Min",
-                    r#"last_over_time(csv_abnormal{phase=~"(Replacing|Pending|Deleting|Unknown)"}[5m])"#,
-                    Some("30m")
-                ),
+                ("CsvAbnormalOver30Min", r#"last_over_time(csv_abnormal{phase=~"(Replacing|Pending|Deleting|Unknown)"}[5m])"#, Some("30m")),
                 ("InstallPlanStepAppliedWithWarnings", "sum by(namespace) (increase(installplan_warnings_total[5m])) > 0", None),
                 ("OperatorHubSourceError", r#"catalogsource_ready{exported_namespace="openshift-marketplace"} == 0"#, Some("10m")),
             ]

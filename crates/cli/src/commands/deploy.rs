@@ -263,8 +263,7 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-v1's, which is not among the components"));
         }
     }
-    for (flag, is_given) in
-        [("--default-catalogs", arguments.default_catalogs), ("--release-version", arguments.release_version.is_some())]
+    for (flag, is_given) in [("--default-catalogs", arguments.default_catalogs), ("--release-version", arguments.release_version.is_some())]
     {
         if is_given && !chosen.contains(&Component::OlmClassic) {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-classic's, which is not among the components"));

@@ -159,7 +159,12 @@ pub struct Arguments {
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { default_catalogs: false, release_version: "4.19.0".to_owned(), resolution: Resolution::Component, unhealthy_catalogs: UnhealthyCatalogs::Block }
+        Self {
+            default_catalogs: false,
+            release_version: "4.19.0".to_owned(),
+            resolution: Resolution::Component,
+            unhealthy_catalogs: UnhealthyCatalogs::Block,
+        }
     }
 }
 

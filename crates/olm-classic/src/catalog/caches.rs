@@ -37,6 +37,8 @@ pub fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, kind), plural)
 }
 
+const RBAC: &str = "rbac.authorization.k8s.io";
+
 impl Caches {
     /// Starts the copies.
     pub fn start(client: &Client, env: &Env, stop: &CancellationToken) -> Self {
@@ -47,7 +49,6 @@ impl Caches {
             start(&resource, &Scope { part: Part::Metadata, ..Scope::default() })
         };
         let own = Scope { labels: Some("!olm.copiedFrom".to_owned()), trim: Some(trim_csv), ..Scope::default() };
-        const RBAC: &str = "rbac.authorization.k8s.io";
         Self {
             sources: whole("v1alpha1", "CatalogSource", "catalogsources"),
             subscriptions: whole("v1alpha1", "Subscription", "subscriptions"),

@@ -68,7 +68,7 @@ impl ConfigMaps {
         });
         let (store, data) = (store.clone(), json!(map.data));
         let stored = tokio::task::spawn_blocking(move || {
-            let lines: String = catalog(&data)?.iter().map(|blob| format!("{blob}\n")).collect();
+            let lines = catalog(&data)?.iter().fold(String::new(), |lines, blob| lines + &blob.to_string() + "\n");
             let hex = format!("{:x}", Sha256::digest(lines.as_bytes()));
             let digest = format!("sha256:{hex}").parse()?;
             if let Some(stored) = store.get(&digest)? {
@@ -92,8 +92,9 @@ impl ConfigMaps {
             let cache = Cache::start(&self.client, &ApiResource::erase::<ConfigMap>(&()), &scope, &self.stop);
             let (sources, queue) = (self.sources.clone(), self.queue.clone());
             cache.on_change(move |_| {
-                let names_it = sources.matching(&key.namespace, |source| source.data["spec"]["configMap"] == *key.name);
-                names_it.iter().for_each(|source| queue.add(Key::of(source)));
+                for source in &sources.matching(&key.namespace, |source| source.data["spec"]["configMap"] == *key.name) {
+                    queue.add(Key::of(source));
+                }
             });
             cache
         });

@@ -81,7 +81,7 @@ impl Contents {
         if let Some(content) = known(&self.read.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(content);
         }
-        let content = Arc::new(resolver_content(catalog.clone())?);
+        let content = Arc::new(resolver_content(catalog)?);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         // Two that read the same at once share the first.
         if let Some(content) = known(&read) {
@@ -94,7 +94,7 @@ impl Contents {
 }
 
 /// Reads a catalog as its registry would list it.
-pub fn resolver_content(catalog: StoredCatalog) -> Result<Content, ServeError> {
+pub fn resolver_content(catalog: &StoredCatalog) -> Result<Content, ServeError> {
     let registry = Registry::new(catalog.clone());
     let defaults = registry.default_channels();
     let deprecated = |package: &str, channel: &str| {

@@ -114,12 +114,12 @@ impl Metrics {
     }
 
     /// Counts the sync of a Subscription; former labels of it are dropped.
-    pub fn synced(&self, key: &Key, labels: SubscriptionLabels) {
+    pub fn synced(&self, key: &Key, labels: &SubscriptionLabels) {
         let before = self.labels().insert(key.clone(), labels.clone());
-        if let Some(before) = before.filter(|before| *before != labels) {
+        if let Some(before) = before.filter(|before| before != labels) {
             self.syncs.remove(&before);
         }
-        self.syncs.get_or_create(&labels).inc();
+        self.syncs.get_or_create(labels).inc();
     }
 
     /// Drops the series of a Subscription that is gone.

@@ -19,16 +19,18 @@ use mainstay_golang::parse_duration;
 use mainstay_objects::{Expect, ObjectRef, Propagation, meta};
 use mainstay_olm_classic_core::install_plan;
 use mainstay_olm_classic_core::resolve::{self, Outcome as Verdict, ResolveError, UnhealthyCatalogs};
-use mainstay_olm_classic_core::subscription::{Facts as Observed, GENERATED_BY, Resolution, VisibleCatalog, is_pending, observed, resolved};
+use mainstay_olm_classic_core::subscription::{
+    Facts as Observed, GENERATED_BY, Resolution, VisibleCatalog, is_pending, observed, resolved,
+};
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::Parts;
 use super::bundles::{Bundles, UnpackTerms};
 use super::caches::GROUP;
 use super::metrics::SubscriptionLabels;
 use super::snapshot::{self, Facts};
-use super::Parts;
 
 /// Namespaces that are reconciled at a time.
 const WORKERS: usize = 4;
@@ -90,7 +92,9 @@ impl Controller {
         }
         let mut all: Vec<String> = self.parts.caches.subscriptions.all().iter().filter_map(|one| one.metadata.namespace.clone()).collect();
         all.dedup();
-        all.iter().for_each(|namespace| self.wake(namespace));
+        for namespace in &all {
+            self.wake(namespace);
+        }
     }
 
     /// Runs the controller until `stop`.
@@ -133,11 +137,11 @@ impl Controller {
     }
 
     async fn reconcile(&self, namespace: &str) -> Result<Outcome, NamespaceError> {
-        let subscriptions = self.values(namespace, &self.parts.caches.subscriptions)?;
+        let subscriptions = Self::values(namespace, &self.parts.caches.subscriptions)?;
         if self.lags(&subscriptions) {
             return Ok(Outcome::After(LAG));
         }
-        let plans = self.values(namespace, &self.parts.caches.plans)?;
+        let plans = Self::values(namespace, &self.parts.caches.plans)?;
         if self.lacks_plan(namespace, &plans) {
             return Ok(Outcome::After(LAG));
         }
@@ -213,7 +217,7 @@ impl Controller {
             approval: spec["installPlanApproval"].as_str().unwrap_or("Automatic").to_owned(),
             name: name.clone(),
         };
-        self.parts.metrics.synced(&Key::new(namespace, name), labels);
+        self.parts.metrics.synced(&Key::new(namespace, name), &labels);
     }
 
     /// Resolves a namespace, unless nothing that counts has changed since the last time.
@@ -349,7 +353,7 @@ impl Controller {
         lags
     }
 
-    fn values(&self, namespace: &str, cache: &mainstay_runtime::Cache) -> Result<Vec<Value>, NamespaceError> {
+    fn values(namespace: &str, cache: &mainstay_runtime::Cache) -> Result<Vec<Value>, NamespaceError> {
         let objects = cache.in_namespace(namespace);
         let values: Result<_, _> = objects.iter().map(|object| serde_json::to_value(&**object)).collect();
         values.map_err(|error| NamespaceError::Form(namespace.to_owned(), error))

@@ -1,5 +1,6 @@
 //! CatalogSources of every type, and what is told of them.
 
+use mainstay_olm_classic_core::resolve::UnhealthyCatalogs;
 use mainstay_testing::widgets::{self, Content};
 use serde_json::{Value, json};
 
@@ -116,17 +117,12 @@ async fn a_restart_keeps_what_is_installed() {
 /// OLM0-CAT-03, OLM0-CAT-18, OLM0-CAT-19: a registry server by address is asked for its content; while it does not answer, the source has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_server_by_address() {
-    use mainstay_catalog_serve::grpc::{Listener, Options, serve_registry};
     let bench = Bench::start().await;
     let image = bench.bundle("1.0.0", &Content::default()).await;
     let mut blobs = package("widgets", &[("1.0.0", &image)]);
     blobs.push(json!({"schema": "olm.deprecations", "package": "widgets", "entries": [{"reference": {"schema": "olm.package"}, "message": "widgets end"}]}));
-    let lines: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
     let folder = tempfile::tempdir().unwrap();
-    let store = mainstay_catalog_store::CatalogStore::open(folder.path()).unwrap();
-    let digest = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
-    let source_of = mainstay_catalog::MemorySource::of("catalog.json", lines.into_bytes());
-    let catalog = store.put(&digest, &source_of, &mainstay_catalog::Limits::default()).unwrap();
+    let catalog = stored(folder.path(), &blobs);
     let (stop, address) = serve(&catalog, "127.0.0.1:0").await;
     bench.apply(source("far", json!({"sourceType": "grpc", "address": address}))).await;
     let place = own("v1alpha1", "CatalogSource", "openshift-marketplace", "far");
@@ -147,13 +143,84 @@ async fn a_registry_server_by_address() {
     let (_stop, _) = serve(&catalog, &address).await;
     bench.ready(&place).await;
     bench.close().await;
+}
 
-    async fn serve(catalog: &mainstay_catalog_store::StoredCatalog, at: &str) -> (tokio_util::sync::CancellationToken, String) {
-        let listener = Listener::bind(at.parse().unwrap()).await.unwrap();
-        let address = listener.address().to_string();
-        let stop = tokio_util::sync::CancellationToken::new();
-        let options = Options { drain: std::time::Duration::ZERO };
-        tokio::spawn(serve_registry(catalog.clone(), listener, options, stop.clone()));
-        (stop, address)
+/// A catalog that a registry server can serve.
+fn stored(folder: &std::path::Path, blobs: &[Value]) -> mainstay_catalog_store::StoredCatalog {
+    let lines: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let store = mainstay_catalog_store::CatalogStore::open(folder).unwrap();
+    let digest = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
+    let source_of = mainstay_catalog::MemorySource::of("catalog.json", lines.into_bytes());
+    store.put(&digest, &source_of, &mainstay_catalog::Limits::default()).unwrap()
+}
+
+/// Serves a catalog until the token is cancelled; also the address.
+async fn serve(catalog: &mainstay_catalog_store::StoredCatalog, at: &str) -> (tokio_util::sync::CancellationToken, String) {
+    use mainstay_catalog_serve::grpc::{Listener, Options, serve_registry};
+    let listener = Listener::bind(at.parse().unwrap()).await.unwrap();
+    let address = listener.address().to_string();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let options = Options { drain: std::time::Duration::ZERO };
+    tokio::spawn(serve_registry(catalog.clone(), listener, options, stop.clone()));
+    (stop, address)
+}
+
+/// Two catalogs with the same dependency at different priority, of which the higher one turns unhealthy: the lower one's provider is not chosen.
+/// What has nothing to do with it is installed if `goes_on`.
+async fn the_lower_provider_is_not_chosen(unhealthy: UnhealthyCatalogs, goes_on: bool) {
+    let bench = Bench::with(|setup| setup.unhealthy_catalogs = unhealthy).await;
+    let provider = bench.bundle("1.0.0", &Content::default()).await;
+    let (needs, alone) = (bench.other_bundle("gadgets", "1.0.0").await, bench.other_bundle("tools", "1.0.0").await);
+    let mut blobs = package("gadgets", &[("1.0.0", &needs)]);
+    blobs[2]["properties"].as_array_mut().unwrap().push(
+        json!({"type": "olm.package.required", "value": {"packageName": "widgets", "versionRange": ">=1.0.0", "version": ">=1.0.0"}}),
+    );
+    blobs.extend(package("tools", &[("1.0.0", &alone)]));
+    let low = bench.catalog("openshift-marketplace", "low", &package("widgets", &[("1.0.0", &provider)])).await;
+    let test = bench.catalog("openshift-marketplace", "test", &blobs).await;
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = stored(folder.path(), &package("widgets", &[("1.0.0", &provider)]));
+    let (stop, address) = serve(&catalog, "127.0.0.1:0").await;
+    bench.apply(source("high", json!({"sourceType": "grpc", "address": address, "priority": 10}))).await;
+    let high = own("v1alpha1", "CatalogSource", "openshift-marketplace", "high");
+    for source in [&low, &test, &high] {
+        bench.ready(source).await;
     }
+    stop.cancel();
+    bench.until(&high, |one| one["status"]["connectionState"]["lastObservedState"] == "TRANSIENT_FAILURE").await;
+    bench.group("work", json!({})).await;
+    let held = bench.subscribe("work", "gadgets", json!({})).await;
+    let free = bench.subscribe("work", "tools", json!({})).await;
+    let sentence =
+        "error using catalogsource openshift-marketplace/high: no registry client established for catalogsource openshift-marketplace/high";
+    assert_eq!(bench.told(&held, "ResolutionFailed").await["message"], sentence);
+    if goes_on {
+        bench.plan_of(&free, "Complete").await;
+    } else {
+        assert_eq!(bench.told(&free, "ResolutionFailed").await["message"], sentence);
+    }
+    for subscription in [&held, &free] {
+        let health = bench.told(subscription, "CatalogSourcesUnhealthy").await;
+        assert_eq!(health["message"], "targeted catalogsource openshift-marketplace/high unhealthy");
+    }
+    let names = |plans: &[Value]| plans.iter().map(|plan| plan["spec"]["clusterServiceVersionNames"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(&bench.plans("work").await), if goes_on { vec![json!(["tools.v1.0.0"])] } else { Vec::new() });
+
+    let (_stop, _) = serve(&catalog, &address).await;
+    bench.plan_of(&held, "Complete").await;
+    let generated = own("v1alpha1", "Subscription", "work", "widgets-stable-high-openshift-marketplace");
+    bench.until(&generated, |one| one["spec"]["source"] == "high").await;
+    bench.close().await;
+}
+
+/// OLM0-CAT-35, OLM0-CAT-20: with `block` everything waits for the catalog.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unhealthy_catalog_blocks() {
+    the_lower_provider_is_not_chosen(UnhealthyCatalogs::Block, false).await;
+}
+
+/// OLM0-CAT-35: with `isolate` only what the catalog could concern waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unhealthy_catalog_is_isolated() {
+    the_lower_provider_is_not_chosen(UnhealthyCatalogs::Isolate, true).await;
 }

@@ -54,7 +54,10 @@ impl Deployed {
         write(&file(".kubeconfig"), &kubeconfig(&server, &json!({"token": token.trim()})));
         let log = file(".log");
         let mut command = self.cluster.command(mainstay());
-        command.args(["run", components, "--leader-elect", "--log-format=json", "--install-plan-retry-timeout=10m"]).args(TIMES).args(flags);
+        command
+            .args(["run", components, "--leader-elect", "--log-format=json", "--install-plan-retry-timeout=10m"])
+            .args(TIMES)
+            .args(flags);
         command.arg("--kubeconfig").arg(file(".kubeconfig")).arg("--cache-dir").arg(file("-cache"));
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
         command.arg(format!("--package-server-address=127.0.0.1:{}", self.packages));
@@ -223,7 +226,9 @@ fn one_of_two_processes_works() {
     assert!(cluster.get(&["apiservice", "v1.packages.operators.coreos.com"]).is_none());
     assert!(cluster.get(&["clusterrole", "system:controller:operator-lifecycle-manager"]).is_none());
     assert!(cluster.get(&["csv", "gadget.v1.1.0", "-n", "gadgets"]).is_some(), "operators stay");
-    assert!(cluster.get(&["namespace", "openshift-operators"]).is_some() && cluster.get(&["operatorgroup", "group", "-n", "gadgets"]).is_some());
+    assert!(
+        cluster.get(&["namespace", "openshift-operators"]).is_some() && cluster.get(&["operatorgroup", "group", "-n", "gadgets"]).is_some()
+    );
 }
 
 /// OLM0-API-01: the OLM operator by itself installs a CSV that was written by hand; the catalog operator is another process.
@@ -265,11 +270,38 @@ fn the_operators_run_apart() {
 /// MS-CLI-04, OLM0-CAT-33: what deploying prints, and the mistakes that are told at once.
 #[test]
 fn without_a_cluster() {
-    let printed = offline(&["deploy", "--components", "olm-classic", "--image", "example.com/mainstay:1", "-o", "yaml", "--service-monitor"]).ok();
-    for kind in ["CustomResourceDefinition", "OperatorHub", "OperatorGroup", "Deployment", "PodDisruptionBudget", "APIService", "PrometheusRule"] {
+    let printed =
+        offline(&["deploy", "--components", "olm-classic", "--image", "example.com/mainstay:1", "-o", "yaml", "--service-monitor"]).ok();
+    for kind in
+        ["CustomResourceDefinition", "OperatorHub", "OperatorGroup", "Deployment", "PodDisruptionBudget", "APIService", "PrometheusRule"]
+    {
         assert!(printed.contains(&format!("kind: {kind}\n")), "{kind} is missing");
     }
+    rules_are_rules(&printed);
     offline(&["deploy", "--image", "example.com/mainstay:1", "--default-catalogs", "-o", "yaml"]).exits(2);
     let refused = offline(&["run", "package-server"]).exits(2);
     assert!(refused.contains("catalog-operator"), "{refused}");
+}
+
+/// OLM0-MET-04: Prometheus' own tool accepts the alerting rules, where it is; their form is looked at everywhere.
+fn rules_are_rules(printed: &str) {
+    let documents = printed.split("\n---\n").filter(|document| document.contains("kind: PrometheusRule\n"));
+    let rules: Vec<Value> = documents.map(|document| mainstay_yaml::parse(document).unwrap()).collect();
+    assert_eq!(rules.len(), 2);
+    let folder = tempfile::tempdir().unwrap();
+    for rule in &rules {
+        for alert in rule["spec"]["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
+            let expression = alert["expr"].as_str().unwrap();
+            for (opens, closes) in [('(', ')'), ('{', '}'), ('[', ']')] {
+                assert_eq!(expression.matches(opens).count(), expression.matches(closes).count(), "{expression}");
+            }
+            assert!(alert["alert"].is_string() && alert["labels"]["severity"] == "warning", "{alert}");
+        }
+        let file = folder.path().join("rules.yaml");
+        write(&file, &mainstay_yaml::to_string(&rule["spec"]));
+        match std::process::Command::new("promtool").args(["check", "rules"]).arg(&file).output() {
+            Ok(checked) => assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr)),
+            Err(error) => eprintln!("promtool cannot be run ({error}): only the form of the rules was looked at"),
+        }
+    }
 }

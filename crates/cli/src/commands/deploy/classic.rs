@@ -241,13 +241,17 @@ mod tests {
             let made = |object: &Value| object["kind"] == "Namespace" && object["metadata"]["name"] == *home;
             assert_eq!(objects[..at].iter().filter(|object| made(object)).count(), 1, "{home} before {}", object["metadata"]["name"]);
         }
-        let restricted = |home: &str| !find(&objects, "Namespace", home)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].is_null();
+        let restricted =
+            |home: &str| !find(&objects, "Namespace", home)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].is_null();
         assert!(restricted(NAMESPACE) && !restricted(fresh::GLOBAL_OPERATORS) && !restricted(fresh::SHARED));
         let service = find(&objects, "Service", mainstay_package_server::SERVICE);
         assert!(service["spec"]["selector"].is_null() && service["spec"]["ports"][0]["port"] == 5443);
         assert!(find(&objects, "APIService", "v1.packages.operators.coreos.com").is_object());
         assert!(find(&objects, "PodDisruptionBudget", NAME).is_object());
-        assert!(objects.iter().all(|object| object["kind"] != "OperatorGroup" && object["kind"] != "OperatorHub"), "settings are no part of it");
+        assert!(
+            objects.iter().all(|object| object["kind"] != "OperatorGroup" && object["kind"] != "OperatorHub"),
+            "settings are no part of it"
+        );
     }
 
     /// OLM0-API-33: settings are made once, and are not marked as this program's.
@@ -258,7 +262,10 @@ mod tests {
         assert_eq!(kinds, ["OperatorGroup", "OperatorGroup", "OLMConfig", "OperatorHub"]);
         assert!(settings.iter().all(|object| object["metadata"]["labels"].is_null()));
         assert_eq!(settings[3]["spec"]["disableAllDefaultSources"], true);
-        assert_ne!(OlmClassic { default_catalogs: true, ..OlmClassic::default() }.settings()[3]["spec"]["disableAllDefaultSources"], json!(true));
+        assert_ne!(
+            OlmClassic { default_catalogs: true, ..OlmClassic::default() }.settings()[3]["spec"]["disableAllDefaultSources"],
+            json!(true)
+        );
     }
 
     /// MS-CLI-04: only the operators may do everything; the package server and the marketplace have roles of their own.

@@ -36,7 +36,8 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
         let installed = classic::installed(writer).await?;
         if !installed.is_empty() {
             let some: Vec<&str> = installed.iter().take(NAMES).map(String::as_str).collect();
-            let failure = Failure::new(Exit::Impossible, "--delete-crds", "there are operators of OLM classic, which would go with their definition");
+            let failure =
+                Failure::new(Exit::Impossible, "--delete-crds", "there are operators of OLM classic, which would go with their definition");
             return Err(failure.because(some.join(", ")).hint("delete their subscriptions and csvs first"));
         }
     }

@@ -59,12 +59,12 @@ pub struct ClassicArguments {
         default_value = "openshift"
     )]
     protected_copied_csv_namespaces: Vec<String>,
-    /// How far a failed resolution reaches: to what has to do with it, or to the whole namespace as upstream has it
-    #[arg(long, value_name = "component|namespace", default_value = "component")]
-    resolution: Resolution,
-    /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern
-    #[arg(long, value_name = "block|isolate", default_value = "block")]
-    unhealthy_catalogs: UnhealthyCatalogs,
+    /// How far a failed resolution reaches: to what has to do with it, or to the whole namespace as upstream has it [default: component]
+    #[arg(long, value_name = "component|namespace")]
+    resolution: Option<Resolution>,
+    /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern [default: block]
+    #[arg(long, value_name = "block|isolate")]
+    unhealthy_catalogs: Option<UnhealthyCatalogs>,
     /// The platform's release, which the images of the default catalogs follow [default: $RELEASE_VERSION, or 4.19.0]
     #[arg(long, value_name = "VERSION")]
     release_version: Option<String>,
@@ -143,6 +143,17 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
         return Err(usage("package-server", "it shows the catalogs that catalog-operator reads in the same process")
             .hint("mainstay run catalog-operator,package-server"));
     }
+    let any = components.iter().any(|component| component.is_classic());
+    for (flag, is_given) in [
+        ("--resolution", given.resolution.is_some()),
+        ("--unhealthy-catalogs", given.unhealthy_catalogs.is_some()),
+        ("--watchedNamespaces", !given.watched_namespaces.is_empty()),
+        ("--release-version", given.release_version.is_some()),
+    ] {
+        if is_given && !any {
+            return Err(usage(flag, "it is OLM classic's, of which nothing is among the components"));
+        }
+    }
     for (flag, is_given) in [
         ("--package-server-tls-cert", given.package_server_tls_cert.is_some()),
         ("--package-server-tls-key", given.package_server_tls_key.is_some()),
@@ -176,8 +187,8 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
         retry_for: duration("--install-plan-retry-timeout", &given.install_plan_retry_timeout)?,
         watched: named("--watchedNamespaces", &given.watched_namespaces)?,
         protected: named("--protectedCopiedCSVNamespaces", &given.protected_copied_csv_namespaces)?,
-        resolution: given.resolution,
-        unhealthy: given.unhealthy_catalogs,
+        resolution: given.resolution.unwrap_or_default(),
+        unhealthy: given.unhealthy_catalogs.unwrap_or_default(),
         release,
         packages,
         packages_tls: pair(
@@ -193,14 +204,16 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
 fn unused(given: &Unused) -> Vec<String> {
     let catalogs = "no pods serve catalogs or unpack bundles, this process does";
     let status = "no ClusterOperator is written by the two operators and the package server";
+    // An empty name asks for none.
+    let is_named = |name: Option<&String>| name.is_some_and(|name| !name.is_empty());
     let flags = [
         ("--interval", given.interval.is_some(), "changes are watched, and looked for in intervals that cannot be set"),
         ("--configmapServerImage", given.configmap_server_image.is_some(), catalogs),
         ("--opmImage", given.opm_image.is_some(), catalogs),
         ("--util-image", given.util_image.is_some(), catalogs),
         ("--set-workload-user-id", given.set_workload_user_id, catalogs),
-        ("--writeStatusName", given.write_status_name.is_some(), status),
-        ("--writePackageServerStatusName", given.write_package_server_status_name.is_some(), status),
+        ("--writeStatusName", is_named(given.write_status_name.as_ref()), status),
+        ("--writePackageServerStatusName", is_named(given.write_package_server_status_name.as_ref()), status),
         ("--client-ca", given.client_ca.is_some(), "metrics are read with tokens"),
         ("--debug", given.debug, "mainstay log-level changes what is logged"),
     ];

@@ -60,6 +60,11 @@ impl Component {
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
+    /// Whether it is a part of OLM classic.
+    pub fn is_classic(self) -> bool {
+        Self::CLASSIC.contains(&self)
+    }
+
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,7 +125,7 @@ pub struct Plan {
 impl Plan {
     /// Whether a component of OLM classic runs.
     pub fn has_classic(&self) -> bool {
-        Component::CLASSIC.iter().any(|component| self.components.contains(component))
+        self.components.iter().any(|component| component.is_classic())
     }
 
     /// The controllers of OLM v1 that run.
@@ -283,7 +288,7 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let is_service_ca = components.iter().eq([&Component::ServiceCa]);
-            let is_classic = components.iter().all(|component| Component::CLASSIC.contains(component));
+            let is_classic = components.iter().all(|component| component.is_classic());
             Ok(match (is_service_ca, is_classic) {
                 (true, _) => mainstay_service_ca::NAMESPACE,
                 (_, true) => mainstay_olm_classic::olm::NAMESPACE,
@@ -413,6 +418,55 @@ mod tests {
         assert!(refused("olm-v1 --pull-cas-dir /does/not/exist").contains("is no folder"));
         assert!(refused("console").contains("cannot be run"));
         assert_eq!(read("olm-v1 --pprof-bind-address :6060").unwrap().notes.len(), 1);
+    }
+
+    /// OLM0-CAT-33, OLM0-API-01: OLM classic by itself, together and apart; upstream's names and defaults.
+    #[test]
+    fn olm_classic() {
+        let whole = read("olm-classic --leader-elect").unwrap();
+        assert_eq!(whole.components.len(), 4);
+        assert_eq!(whole.leases, ["catalog-operator-lock", "olm-operator-lock", "packageserver-lock", "marketplace-operator-lock"]);
+        assert_eq!(whole.system_namespace, "openshift-operator-lifecycle-manager");
+        let classic = &whole.classic;
+        assert_eq!(
+            (classic.namespace.as_str(), &classic.watched, &classic.protected[..]),
+            ("openshift-marketplace", &Vec::new(), &["openshift".to_owned()][..])
+        );
+        assert_eq!((classic.unpack_timeout, classic.retry_for), (Duration::from_secs(600), Duration::from_secs(60)));
+        assert_eq!(classic.packages.map(|address| address.port()), Some(5443));
+        let apart = read("olm-operator --watchedNamespaces team-a,team-b --protectedCopiedCSVNamespaces=openshift,shared").unwrap();
+        assert_eq!((&apart.classic.watched[..], apart.classic.protected.len()), (&["team-a".to_owned(), "team-b".to_owned()][..], 2));
+        assert!(!read("all").unwrap().has_classic(), "it is asked for by its name");
+        assert_eq!(read("marketplace,catalogd").unwrap().system_namespace, "olmv1-system");
+    }
+
+    /// OLM0-CAT-33: upstream's flags that mean nothing here are accepted, and each says why it has no effect.
+    #[test]
+    fn flags_without_effect() {
+        let line = "olm-classic --interval 5m --configmapServerImage a --opmImage b --util-image c --set-workload-user-id=true \
+            --writeStatusName d --writePackageServerStatusName e --client-ca f --debug";
+        let notes = read(line).unwrap().notes;
+        assert_eq!(notes.len(), 9, "{notes:?}");
+        assert!(notes.iter().all(|note| note.starts_with("--") && note.contains(" has no effect: ")), "{notes:?}");
+        assert!(read("olm-classic --set-workload-user-id=false --writeStatusName=").unwrap().notes.is_empty());
+    }
+
+    /// OLM0-CAT-33, MS-CLI-04: mistakes with OLM classic are told at once.
+    #[test]
+    fn mistakes_with_olm_classic() {
+        assert!(refused("package-server").contains("catalog-operator"));
+        assert!(refused("olm-operator --package-server-tls-cert c --package-server-tls-key k").contains("the package server's"));
+        assert_eq!(refused("olm-classic --package-server-tls-cert c"), "they are given only together");
+        assert!(refused("olm-classic --watchedNamespaces Team").contains("is no namespace"));
+        assert!(refused("olm-classic --namespace Team").contains("is no namespace"));
+        assert!(refused("olm-classic --bundle-unpack-timeout 10").contains("expected a duration"));
+        assert!(refused("olm-classic --package-server-address 0").contains("would serve no client"));
+        assert!(!refused("olm-classic --release-version newest").is_empty());
+        assert!(refused("catalogd --unhealthy-catalogs isolate").contains("OLM classic's"));
+        assert!(
+            refused("olm-classic --package-server-tls-cert c --package-server-tls-key k --package-server-ca /does/not/exist")
+                .contains("No such file")
+        );
     }
 
     #[test]

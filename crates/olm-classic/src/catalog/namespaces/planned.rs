@@ -118,15 +118,14 @@ impl Controller {
                     }
                 }
             }
-            match wait {
-                Some(wait) => unpacking.waiting.push((subscriptions.clone(), wait)),
-                None => {
-                    unpacking.done.extend(subscriptions.iter().cloned());
-                    unpacking.content.steps.extend(found);
-                    unpacking.content.lookups.extend(steps.lookups.iter().cloned());
-                    unpacking.updated.extend(steps.updated.iter().map(|one| (one.name.clone(), one.current_csv.clone())));
-                }
+            if let Some(wait) = wait {
+                unpacking.waiting.push((subscriptions.clone(), wait));
+                continue;
             }
+            unpacking.done.extend(subscriptions.iter().cloned());
+            unpacking.content.steps.extend(found);
+            unpacking.content.lookups.extend(steps.lookups.iter().cloned());
+            unpacking.updated.extend(steps.updated.iter().map(|one| (one.name.clone(), one.current_csv.clone())));
         }
         unpacking.content.steps = steps::ordered(std::mem::take(&mut unpacking.content.steps));
         unpacking
@@ -166,15 +165,14 @@ impl Controller {
                 && owners.iter().all(|uid| owned.iter().any(|owner| owner["uid"] == **uid))
                 && plan["spec"]["clusterServiceVersionNames"] == serde_json::json!(unpacking.content.csvs())
         });
-        let created = match left {
-            Some(plan) => plan.clone(),
-            None => {
-                let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default().max(referred);
-                let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
-                let created = self.parts.writer.create(&wanted).await?;
-                self.note_plan(&created);
-                created
-            }
+        let created = if let Some(plan) = left {
+            plan.clone()
+        } else {
+            let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default().max(referred);
+            let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
+            let created = self.parts.writer.create(&wanted).await?;
+            self.note_plan(&created);
+            created
         };
         if install_plan::has_content(&created) {
             return Ok(Some(created));
