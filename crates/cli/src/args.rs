@@ -132,7 +132,7 @@ pub enum Command {
     /// Wait until an extension or a catalog is as wanted
     Wait(wait::Arguments),
     /// Run the controllers against an existing cluster
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     /// Install mainstay into a cluster
     Deploy(deploy::Arguments),
     /// An image of this program

@@ -292,7 +292,7 @@ fn remove(object: &mut Value, field: &str) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
     use super::*;
 

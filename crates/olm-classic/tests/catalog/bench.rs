@@ -182,7 +182,7 @@ impl Bench {
     }
 
     pub async fn push_catalog(&self, name: &str, blobs: &[Value]) {
-        let text = blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>();
+        let text = blobs.iter().fold(String::new(), |text, blob| text + &blob.to_string() + "\n");
         let image = ImageBuilder::new()
             .file("configs/catalog.json", text.into_bytes())
             .label("operators.operatorframework.io.index.configs.v1", "/configs");

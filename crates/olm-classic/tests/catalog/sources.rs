@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, condition, own, package};
 
+#[allow(clippy::needless_pass_by_value, reason = "it is written down in place")]
 fn source(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
         "metadata": {"name": name, "namespace": "openshift-marketplace"}, "spec": spec})
@@ -147,7 +148,7 @@ async fn a_registry_server_by_address() {
 
 /// A catalog that a registry server can serve.
 fn stored(folder: &std::path::Path, blobs: &[Value]) -> mainstay_catalog_store::StoredCatalog {
-    let lines: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let lines = blobs.iter().fold(String::new(), |lines, blob| lines + &blob.to_string() + "\n");
     let store = mainstay_catalog_store::CatalogStore::open(folder).unwrap();
     let digest = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
     let source_of = mainstay_catalog::MemorySource::of("catalog.json", lines.into_bytes());

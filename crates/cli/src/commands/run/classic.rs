@@ -239,7 +239,7 @@ impl Classic {
             let cache = plan.cache.join("olm-classic");
             let mut setup = catalog::Setup::new(cluster.clone(), env.clone(), cache, images::config()?);
             setup.files = Some(images::settings());
-            setup.authorities = plan.pull_cas.clone();
+            setup.authorities.clone_from(&plan.pull_cas);
             setup.contents = contents.clone();
             setup.global_namespace.clone_from(&plan.classic.namespace);
             setup.isolation = plan.classic.resolution.into();
