@@ -61,6 +61,8 @@ impl Deployed {
         command.arg("--kubeconfig").arg(file(".kubeconfig")).arg("--cache-dir").arg(file("-cache"));
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
         command.arg(format!("--package-server-address=127.0.0.1:{}", self.packages));
+        // As in a pod: the Service is to lead to the leader.
+        command.env("POD_IP", "10.1.2.3");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let replica = Replica { child: command.spawn().unwrap(), log, health, metrics: 0, external: String::new() };
         eventually("a replica is ready", LONG, || match get(replica.health, "/readyz") {
@@ -171,6 +173,10 @@ fn one_of_two_processes_works() {
     let mut both: Vec<Replica> = (0..2).map(|number| deployed.replica("olm-classic", number, &[])).collect();
     deployed.catalog(&registry, &["1.0.0"], "one");
     deployed.until_listed();
+    let endpoints = cluster.get(&["endpoints", "packageserver-service", "-n", HOME]).unwrap_or_default();
+    assert_eq!(endpoints["subsets"][0]["addresses"][0]["ip"], "10.1.2.3", "{endpoints}");
+    let written = cluster.get(&["apiservice", "v1.packages.operators.coreos.com"]).unwrap_or_default();
+    assert!(written["spec"]["caBundle"].is_string(), "the API server is told of the certificate");
     cluster.until("the marketplace reports", &["operatorhub", "cluster"], |hub| hub["status"]["sources"].is_array());
     deployed.group("gadgets");
     deployed.subscribe("gadgets");
