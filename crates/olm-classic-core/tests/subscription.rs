@@ -20,7 +20,7 @@ fn catalog(name: &str, healthy: bool) -> VisibleCatalog {
     }
 }
 
-fn subscription(status: Value) -> Value {
+fn subscription(status: &Value) -> Value {
     json!({
         "metadata": {"name": "s", "namespace": "n", "annotations": {"olm.generated-by": "install-a"}},
         "spec": {"name": "p", "channel": "stable", "source": "one", "sourceNamespace": "market", "startingCSV": "p.v1"}, "status": status,
@@ -50,7 +50,7 @@ fn health_of_catalogs() {
         (vec![catalog("one", true), catalog("two", true)], "False", "AllCatalogSourcesHealthy", "all available catalogsources are healthy"),
     ];
     for (catalogs, holds, reason, message) in cases {
-        let status = observed(&subscription(Value::Null), &Facts { catalogs: &catalogs, ..NOTHING }, now());
+        let status = observed(&subscription(&Value::Null), &Facts { catalogs: &catalogs, ..NOTHING }, now());
         let told = condition(&status, "CatalogSourcesUnhealthy").unwrap();
         assert_eq!((&told["status"], &told["reason"], &told["message"]), (&json!(holds), &json!(reason), &json!(message)));
         assert_eq!(status["catalogHealth"].as_array().map_or(0, Vec::len), catalogs.len());
@@ -58,7 +58,7 @@ fn health_of_catalogs() {
         let later: Vec<VisibleCatalog> =
             catalogs.iter().map(|catalog| VisibleCatalog { resource_version: "9".to_owned(), ..catalog.clone() }).collect();
         let again =
-            observed(&subscription(status.clone()), &Facts { catalogs: &later, ..NOTHING }, "2027-01-01T00:00:00Z".parse().unwrap());
+            observed(&subscription(&status), &Facts { catalogs: &later, ..NOTHING }, "2027-01-01T00:00:00Z".parse().unwrap());
         assert_eq!(again, status);
     }
 }
@@ -68,7 +68,7 @@ fn health_of_catalogs() {
 fn states_of_install_plans() {
     let referring = |state: &str| json!({"state": state, "currentCSV": "p.v1", "installPlanRef": {"name": "install-a"}, "installplan": {"name": "install-a"}});
     let plan = |status: Value| json!({"metadata": {"name": "install-a", "namespace": "n", "uid": "1"}, "status": status});
-    let of = |status: Value, plan: Option<&Value>| observed(&subscription(status), &Facts { install_plan: plan, ..NOTHING }, now());
+    let of = |status: Value, plan: Option<&Value>| observed(&subscription(&status), &Facts { install_plan: plan, ..NOTHING }, now());
     for (phase, reason) in [
         ("", "InstallPlanNotYetReconciled"),
         ("Planning", "Planning"),
@@ -90,7 +90,7 @@ fn states_of_install_plans() {
     // A pending plan that is gone is made again; one that was carried out is only missed.
     let gone = of(referring("UpgradePending"), None);
     assert!(gone["installPlanRef"].is_null() && gone["currentCSV"].is_null() && gone["state"].is_null());
-    let missed = observed(&subscription(referring("AtLatestKnown")), &Facts { current_csv_exists: true, ..NOTHING }, now());
+    let missed = observed(&subscription(&referring("AtLatestKnown")), &Facts { current_csv_exists: true, ..NOTHING }, now());
     assert_eq!(condition(&missed, "InstallPlanMissing").unwrap()["reason"], "ReferencedInstallPlanNotFound");
     assert_eq!((&missed["state"], &missed["installedCSV"]), (&json!("AtLatestKnown"), &json!("p.v1")));
     // Messages of bundles that are being unpacked are joined.
@@ -105,13 +105,13 @@ fn states_of_install_plans() {
 fn generated_subscriptions() {
     let plan = |phase: &str| json!({"metadata": {"name": "install-a", "namespace": "n", "uid": "1", "resourceVersion": "7"}, "status": {"phase": phase}});
     let (running, failed) = (plan("Installing"), plan("Failed"));
-    let status = observed(&subscription(Value::Null), &Facts { generated_by: Some(&running), ..NOTHING }, now());
+    let status = observed(&subscription(&Value::Null), &Facts { generated_by: Some(&running), ..NOTHING }, now());
     assert_eq!((&status["currentCSV"], &status["state"]), (&json!("p.v1"), &json!("UpgradePending")));
     assert_eq!(status["installPlanRef"]["uid"], "1");
     let forward = Facts { generated_by: Some(&failed), install_plan: Some(&failed), fails_forward: true, ..NOTHING };
-    assert_eq!(observed(&subscription(Value::Null), &forward, now())["state"], "UpgradeFailed");
+    assert_eq!(observed(&subscription(&Value::Null), &forward, now())["state"], "UpgradeFailed");
     let stays = Facts { fails_forward: false, ..forward };
-    assert_eq!(observed(&subscription(Value::Null), &stays, now())["state"], "UpgradePending");
+    assert_eq!(observed(&subscription(&Value::Null), &stays, now())["state"], "UpgradePending");
 }
 
 /// OLM0-API-18: deprecations come and go with the catalog, and the channel's only where the user chose it.
@@ -119,17 +119,17 @@ fn generated_subscriptions() {
 fn deprecations() {
     let said = |text: &str| Some(text.to_owned());
     let all = Deprecations { package: said("p"), channel: said("c"), bundle: said("b") };
-    let status = observed(&subscription(Value::Null), &Facts { deprecations: Some(&all), ..NOTHING }, now());
+    let status = observed(&subscription(&Value::Null), &Facts { deprecations: Some(&all), ..NOTHING }, now());
     assert_eq!(condition(&status, "Deprecated").unwrap()["message"], "p; c; b");
     let some = Deprecations { package: said("p"), ..Deprecations::default() };
-    let fewer = observed(&subscription(status.clone()), &Facts { deprecations: Some(&some), ..NOTHING }, now());
+    let fewer = observed(&subscription(&status), &Facts { deprecations: Some(&some), ..NOTHING }, now());
     assert_eq!(condition(&fewer, "Deprecated").unwrap()["message"], "p");
     assert!(condition(&fewer, "ChannelDeprecated").is_none() && condition(&fewer, "BundleDeprecated").is_none());
-    let none = observed(&subscription(status.clone()), &Facts { deprecations: Some(&Deprecations::default()), ..NOTHING }, now());
+    let none = observed(&subscription(&status), &Facts { deprecations: Some(&Deprecations::default()), ..NOTHING }, now());
     assert!(condition(&none, "Deprecated").is_none());
-    let unlisted = observed(&subscription(status), &NOTHING, now());
+    let unlisted = observed(&subscription(&status), &NOTHING, now());
     assert!(condition(&unlisted, "Deprecated").is_some(), "a catalog that does not list the CSV says nothing");
-    let mut free = subscription(Value::Null);
+    let mut free = subscription(&Value::Null);
     free["spec"]["channel"] = Value::Null;
     let status = observed(&free, &Facts { deprecations: Some(&all), ..NOTHING }, now());
     assert!(condition(&status, "ChannelDeprecated").is_none());
@@ -138,16 +138,16 @@ fn deprecations() {
 /// OLM0-RES-24, OLM0-RES-25, OLM0-CAT-32: what a resolution leaves in the status.
 #[test]
 fn resolutions() {
-    let failed = resolved(&subscription(Value::Null), &Resolution::Failed { unsatisfiable: true, message: "no" }, now());
+    let failed = resolved(&subscription(&Value::Null), &Resolution::Failed { unsatisfiable: true, message: "no" }, now());
     assert_eq!(condition(&failed, "ResolutionFailed").unwrap()["reason"], "ConstraintsNotSatisfiable");
-    let prevented = resolved(&subscription(failed.clone()), &Resolution::Failed { unsatisfiable: false, message: "no" }, now());
+    let prevented = resolved(&subscription(&failed), &Resolution::Failed { unsatisfiable: false, message: "no" }, now());
     assert_eq!(condition(&prevented, "ResolutionFailed").unwrap()["reason"], "ErrorPreventedResolution");
-    let unpacking = resolved(&subscription(failed), &Resolution::Unpacking { message: "" }, now());
+    let unpacking = resolved(&subscription(&failed), &Resolution::Unpacking { message: "" }, now());
     assert!(condition(&unpacking, "ResolutionFailed").is_none() && condition(&unpacking, "BundleUnpacking").is_some());
-    let given_up = resolved(&subscription(unpacking), &Resolution::UnpackFailed { reason: "BundleUnpackFailed", message: "no" }, now());
+    let given_up = resolved(&subscription(&unpacking), &Resolution::UnpackFailed { reason: "BundleUnpackFailed", message: "no" }, now());
     assert!(condition(&given_up, "BundleUnpacking").is_none() && condition(&given_up, "BundleUnpackFailed").is_some());
     let plan = json!({"metadata": {"name": "install-a", "namespace": "n", "uid": "1"}});
-    let planned = resolved(&subscription(given_up), &Resolution::Planned { plan: &plan, generation: 3, csv: "p.v2" }, now());
+    let planned = resolved(&subscription(&given_up), &Resolution::Planned { plan: &plan, generation: 3, csv: "p.v2" }, now());
     assert_eq!((&planned["currentCSV"], &planned["installPlanGeneration"]), (&json!("p.v2"), &json!(3)));
     assert!(planned["conditions"].is_null(), "{planned}");
     assert!(is_pending(&planned));
