@@ -57,8 +57,7 @@ fn health_of_catalogs() {
         // Looked at again, nothing changes, whatever versions the catalogs have by then.
         let later: Vec<VisibleCatalog> =
             catalogs.iter().map(|catalog| VisibleCatalog { resource_version: "9".to_owned(), ..catalog.clone() }).collect();
-        let again =
-            observed(&subscription(&status), &Facts { catalogs: &later, ..NOTHING }, "2027-01-01T00:00:00Z".parse().unwrap());
+        let again = observed(&subscription(&status), &Facts { catalogs: &later, ..NOTHING }, "2027-01-01T00:00:00Z".parse().unwrap());
         assert_eq!(again, status);
     }
 }

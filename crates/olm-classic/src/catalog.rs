@@ -18,6 +18,7 @@ mod execute;
 mod images;
 mod metrics;
 mod namespaces;
+mod parts;
 mod plans;
 mod remote;
 mod snapshot;
@@ -38,10 +39,10 @@ use mainstay_olm_classic_core::resolve::{Isolation, UnhealthyCatalogs};
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Kinds};
 use tokio_util::sync::CancellationToken;
 
-pub use contents::resolver_content;
+use parts::Parts;
 
-/// The field manager of what the catalog operator writes.
-pub const FIELD_MANAGER: &str = "catalog";
+pub use contents::resolver_content;
+pub use parts::FIELD_MANAGER;
 
 /// Its Lease, where several processes could run it.
 pub const LEASE: &str = "catalog-operator-lock";
@@ -106,25 +107,6 @@ pub enum SetupError {
     /// The cache of images cannot be opened.
     #[error("the cache of images cannot be opened")]
     Images(#[from] ImageError),
-}
-
-/// The parts that every controller of the catalog operator uses.
-pub(crate) struct Parts {
-    pub writer: Writer,
-    pub recorder: Recorder,
-    pub accounts: Accounts,
-    pub kinds: Kinds,
-    pub env: Env,
-    pub global_namespace: String,
-    pub images: images::Images,
-    pub store: Arc<CatalogStore>,
-    pub contents: contents::Contents,
-    pub caches: caches::Caches,
-    pub retry_for: Duration,
-    pub unpack_timeout: Duration,
-    pub isolation: Isolation,
-    pub unhealthy_catalogs: UnhealthyCatalogs,
-    pub metrics: metrics::Metrics,
 }
 
 /// Runs the catalog operator until `stop`.

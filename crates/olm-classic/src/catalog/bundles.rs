@@ -13,8 +13,8 @@ use mainstay_olm_classic_core::steps::Loaded;
 use mainstay_runtime::Key;
 use mainstay_runtime::jobs::{Asked, Jobs, Terms, origin};
 
-use super::Parts;
 use super::images::ImageFailure;
+use super::parts::Parts;
 
 /// The longest time of one pull of a bundle.
 const PULL: Duration = Duration::from_secs(300);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::Parts;
+use super::parts::Parts;
 
 /// Why a ConfigMap gives no content.
 #[derive(Debug, thiserror::Error)]

@@ -19,9 +19,9 @@ use mainstay_olm_classic_core::steps::{self, BundleContent, Step, StepError};
 use mainstay_runtime::{AccountError, Key, KindError};
 use serde_json::{Value, json};
 
-use super::Parts;
 use super::caches::GROUP;
 use super::images::ImageFailure;
+use super::parts::Parts;
 
 /// The longest time in which the content of a bundle is loaded again; mostly it is on this machine.
 const LOAD: Duration = Duration::from_secs(120);
@@ -131,7 +131,7 @@ impl<'a> Execution<'a> {
         let account = &self.plan["status"]["attenuatedServiceAccountRef"];
         let (Some(name), Some(namespace)) = (account["name"].as_str(), account["namespace"].as_str()) else { return Ok(own) };
         let client = self.parts.accounts.client(&Key::new(namespace, name)).await?;
-        Ok(Writer::new(client, self.parts.kinds.clone(), super::FIELD_MANAGER).noting(&self.warnings))
+        Ok(Writer::new(client, self.parts.kinds.clone(), super::parts::FIELD_MANAGER).noting(&self.warnings))
     }
 
     async fn step(&mut self, step: &PlannedStep<'_>, writer: &Writer) -> Result<&'static str, StepFailure> {

@@ -26,10 +26,10 @@ use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Parts;
 use super::bundles::{Bundles, UnpackTerms};
 use super::caches::GROUP;
 use super::metrics::SubscriptionLabels;
+use super::parts::Parts;
 use super::snapshot::{self, Facts};
 
 /// Namespaces that are reconciled at a time.

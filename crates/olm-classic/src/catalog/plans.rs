@@ -11,9 +11,9 @@ use mainstay_runtime::{Cache, Key, Outcome, Queue};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Parts;
 use super::execute::{Executed, Execution};
 use super::namespaces::Controller as Namespaces;
+use super::parts::Parts;
 
 /// InstallPlans that are executed at a time.
 const WORKERS: usize = 4;

@@ -13,7 +13,7 @@ use mainstay_olm_classic_core::subscription::VisibleCatalog;
 use mainstay_olm_classic_core::{catalog_source, properties};
 use serde_json::Value;
 
-use super::Parts;
+use super::parts::Parts;
 
 /// The annotation that hides the global catalogs from a namespace.
 const EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";

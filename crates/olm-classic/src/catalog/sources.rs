@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::images::ImageFailure;
 use super::namespaces::Controller as Namespaces;
-use super::{Parts, configmap, remote};
+use super::parts::Parts;
+use super::{configmap, remote};
 
 /// CatalogSources that are reconciled at a time.
 const WORKERS: usize = 4;
