@@ -73,6 +73,13 @@ fn condition(kind: &str, reason: &str, message: &str) -> Value {
     json!({"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]})
 }
 
+/// What OLM says of a step whose kind the cluster does not serve.
+fn not_served(kind: &str) -> String {
+    format!(
+        "api-server resource not found installing Thing a: GroupVersionKind {kind} not found on the cluster. This API may have been deprecated"
+    )
+}
+
 /// The CSVs: install modes, groups, requirements, permissions, copies, upgrades (MS-EXPL-02, OLM0-TENANT-06).
 fn csvs() -> Vec<Explanation> {
     let one = [group("lights", json!([""]))];
@@ -196,6 +203,15 @@ fn subscriptions() -> Vec<Explanation> {
         |message: &str| condition("ResolutionFailed", "ConstraintsNotSatisfiable", &format!("constraints not satisfiable: {message}"));
     let waiting = json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v3.0.0"]}, "status": {"phase": "RequiresApproval"}});
     let pending = json!({"state": "UpgradePending", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v2.0.0", "installPlanRef": {"name": "install-x"}});
+    let begun = subscribed(
+        json!({}),
+        json!({"state": "AtLatestKnown", "currentCSV": "beacon.v3.0.0", "installedCSV": "beacon.v3.0.0", "installPlanRef": {"name": "install-x"}}),
+    );
+    let failing = with(
+        waiting.clone(),
+        "/status",
+        json!({"phase": "Installing", "conditions": [{"type": "Installed", "status": "False", "message": not_served("apiextensions.k8s.io/v1beta1, Kind=CustomResourceDefinition")}]}),
+    );
     let at = |csv: &str| subscribed(json!({}), json!({"state": "AtLatestKnown", "currentCSV": csv, "installedCSV": csv}));
     let done = |name: &str| member(name, "Succeeded", "InstallSucceeded", "");
     vec![
@@ -270,6 +286,7 @@ fn subscriptions() -> Vec<Explanation> {
         ask(&at("beacon.v1.0.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v1.0.0"))),
         ask(&at("beacon.v0.9.0"), &one, Some(&healthy), Some(&known), None, Some(&done("beacon.v0.9.0"))),
         ask(&at("beacon.v3.0.0"), &one, Some(&healthy), Some(&known), None, None),
+        ask(&begun, &one, Some(&healthy), Some(&known), Some(&failing), None),
     ]
 }
 
@@ -289,6 +306,7 @@ fn plans() -> Vec<Explanation> {
         ask(json!({"phase": "RequiresApproval"}), &one),
         ask(installed(forbidden), &one),
         ask(installed("error validating existing CRs against new CRD's schema"), &one),
+        ask(installed(&not_served("monitoring.coreos.com/v1, Kind=PrometheusRule")), &one),
         ask(installed(""), &[]),
         ask(json!({"phase": "Installing"}), &scoped),
         ask(lookups, &one),

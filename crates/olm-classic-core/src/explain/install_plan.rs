@@ -3,7 +3,7 @@
 use mainstay_lifecycle::explanation::State;
 use serde_json::Value;
 
-use super::told::{self, Forbidden, PullProblem};
+use super::told::{self, Forbidden, MissingKind, PullProblem};
 use super::{Action, Explanation, answer, evidence, groups_finding, string, subject, timestamp};
 use crate::csv::Group;
 use crate::overview::condition;
@@ -70,7 +70,7 @@ fn retrying(subject: &str, plan: &Value) -> Option<Explanation> {
     let installed = condition(&plan["status"], "Installed").filter(|condition| condition["status"] == "False")?;
     let message = installed["message"].as_str().filter(|message| !message.is_empty())?;
     let found = of_message(subject, plan, message);
-    Some(Explanation { waits_for: Some("the next try; it fails for good after five minutes".to_owned()), ..found })
+    Some(Explanation { waits_for: Some("the next try; after a minute of failures the plan has failed".to_owned()), ..found })
 }
 
 fn failed(subject: &str, facts: &InstallPlanFacts<'_>) -> Explanation {
@@ -101,12 +101,35 @@ fn of_message(subject: &str, plan: &Value, message: &str) -> Explanation {
                 .command(format!("kubectl get installplan {} -n {namespace} -o yaml", string(plan, "/metadata/name"))),
             );
     }
+    if let Some(missing) = told::missing_kind(message) {
+        return kind_missing(subject, &missing);
+    }
     answer(subject, "step-failed", State::Degraded, "a step failed")
         .because(if message.is_empty() { "its status does not say why".to_owned() } else { message.to_owned() })
         .then(
             Action::new("Look at its steps:")
                 .command(format!("kubectl describe installplan {} -n {namespace}", string(plan, "/metadata/name"))),
         )
+}
+
+/// A kind of a step that the cluster does not serve.
+fn kind_missing(subject: &str, missing: &MissingKind) -> Explanation {
+    let MissingKind { group, version, kind } = missing;
+    let place = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+    let found = answer(subject, "kind-missing", State::Degraded, format!("the cluster does not serve {kind} of {place}"));
+    if missing.is_of_kubernetes() {
+        found
+            .because("the bundle has an object of this kind, and this version of Kubernetes does not have the kind any more, or not yet")
+            .then(
+                Action::new("Take a version of the operator that is made for this version of Kubernetes; see what its channels have:")
+                    .command("mainstay operator list-available"),
+            )
+    } else {
+        found.because("the bundle has an object of this kind, and nothing on the cluster brings its CRD").then(
+            Action::new("Install what brings it, then make the Subscription again; see what serves the group:")
+                .command(format!("kubectl api-resources --api-group={group}")),
+        )
+    }
 }
 
 /// A permission that the account of the OperatorGroup lacks: one at a time is reported (OLM0-ADMIN-33).

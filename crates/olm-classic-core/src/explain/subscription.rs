@@ -38,8 +38,7 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     let subject = subject("subscription", object);
     let status = &object["status"];
     let mut found = find(&subject, facts);
-    let installed = string(status, "/installedCSV");
-    if !installed.is_empty() {
+    if let Some(installed) = installed(facts) {
         let csv = facts.csv.filter(|facts| facts.csv["metadata"]["name"] == *installed);
         let version = csv.map(|facts| string(facts.csv, "/spec/version")).unwrap_or_default();
         found.installed = Some((installed, version));
@@ -60,9 +59,16 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     found
 }
 
+/// The installed CSV. The status names one as soon as it exists, also while the InstallPlan that brings it has not got through.
+fn installed(facts: &SubscriptionFacts<'_>) -> Option<String> {
+    let name = string(facts.subscription, "/status/installedCSV");
+    let is_coming = |plan: &&Value| plan["status"]["phase"] != "Complete" && install_plan::csvs(plan).contains(&name.as_str());
+    (!name.is_empty() && facts.plan.filter(is_coming).is_none()).then_some(name)
+}
+
 /// True if something of it is installed.
 fn is_installed(facts: &SubscriptionFacts<'_>) -> bool {
-    !string(facts.subscription, "/status/installedCSV").is_empty()
+    installed(facts).is_some()
 }
 
 fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {

@@ -77,6 +77,34 @@ pub(super) fn pull(message: &str) -> Option<PullProblem> {
     }
 }
 
+/// A kind that an InstallPlan needs and the cluster does not serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MissingKind {
+    /// Its group; empty for the core.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+impl MissingKind {
+    /// True if Kubernetes itself has, or had, the group.
+    pub fn is_of_kubernetes(&self) -> bool {
+        !self.group.contains('.') || self.group.ends_with(".k8s.io")
+    }
+}
+
+/// The kind in a message about a step whose kind the cluster does not serve (OLM0-IP-10).
+pub(super) fn missing_kind(message: &str) -> Option<MissingKind> {
+    let (_, after) = message.split_once("api-server resource not found installing ")?;
+    let (_, after) = after.split_once("GroupVersionKind ")?;
+    let (found, _) = after.split_once(" not found on the cluster")?;
+    let (group_version, kind) = found.split_once(", Kind=")?;
+    let (group, version) = group_version.split_once('/')?;
+    Some(MissingKind { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() })
+}
+
 /// The missing version of a stored CRD in a message about the safety of a change (OLM0-RES-28).
 pub(super) fn is_about_crd_versions(message: &str) -> bool {
     message.contains("risk of data loss")
@@ -101,6 +129,21 @@ mod tests {
         assert_eq!((found.verb.as_deref(), found.resource.as_deref()), (Some("create"), Some("clusterroles")));
         assert_eq!((found.object.as_str(), found.namespace), ("clusterroles.rbac.authorization.k8s.io \"x\"", None));
         assert_eq!(forbidden("install timeout"), None);
+    }
+
+    /// OLM0-IP-10: the kind that no API serves, of Kubernetes or of another operator.
+    #[test]
+    fn kinds_that_are_missing() {
+        let message = |kind: &str| {
+            format!(
+                "api-server resource not found installing Thing a: GroupVersionKind {kind} not found on the cluster. This API may have been"
+            )
+        };
+        let crd = missing_kind(&message("apiextensions.k8s.io/v1beta1, Kind=CustomResourceDefinition")).unwrap();
+        assert_eq!((crd.version.as_str(), crd.kind.as_str(), crd.is_of_kubernetes()), ("v1beta1", "CustomResourceDefinition", true));
+        let rule = missing_kind(&message("monitoring.coreos.com/v1, Kind=PrometheusRule")).unwrap();
+        assert_eq!((rule.group.as_str(), rule.is_of_kubernetes()), ("monitoring.coreos.com", false));
+        assert_eq!(missing_kind("install timeout"), None);
     }
 
     /// OLM0-ADMIN-12: why an image cannot be pulled.
