@@ -62,8 +62,8 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
 /// The installed CSV. The status names one as soon as it exists, also while the InstallPlan that brings it has not got through.
 fn installed(facts: &SubscriptionFacts<'_>) -> Option<String> {
     let name = string(facts.subscription, "/status/installedCSV");
-    let is_coming = |plan: &&Value| plan["status"]["phase"] != "Complete" && install_plan::csvs(plan).contains(&name.as_str());
-    (!name.is_empty() && facts.plan.filter(is_coming).is_none()).then_some(name)
+    let is_coming = |plan: &Value| plan["status"]["phase"] != "Complete" && install_plan::csvs(plan).contains(&name.as_str());
+    (!name.is_empty() && !facts.plan.is_some_and(is_coming)).then_some(name)
 }
 
 /// True if something of it is installed.
