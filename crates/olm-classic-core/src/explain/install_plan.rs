@@ -70,7 +70,7 @@ fn retrying(subject: &str, plan: &Value) -> Option<Explanation> {
     let installed = condition(&plan["status"], "Installed").filter(|condition| condition["status"] == "False")?;
     let message = installed["message"].as_str().filter(|message| !message.is_empty())?;
     let found = of_message(subject, plan, message);
-    Some(Explanation { waits_for: Some("the next try; after a minute of failures the plan has failed".to_owned()), ..found })
+    Some(Explanation { waits_for: Some("the next try; if the tries go on failing, the plan fails for good".to_owned()), ..found })
 }
 
 fn failed(subject: &str, facts: &InstallPlanFacts<'_>) -> Explanation {

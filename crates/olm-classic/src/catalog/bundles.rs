@@ -99,7 +99,7 @@ impl Bundles {
         }
     }
 
-    /// Begins anew for a namespace: its Subscriptions changed.
+    /// Begins again for a namespace: its Subscriptions changed.
     pub fn forget(&self, namespace: &str) {
         self.tries().retain(|(of, _), _| of != namespace);
     }

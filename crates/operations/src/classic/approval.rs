@@ -154,7 +154,7 @@ pub fn is_waiting(plan: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Approves an InstallPlan as it was read: a plan that changed since is refused by the API.
+/// Approves the InstallPlan that was read: one that was made since under its name is refused by the API.
 pub(super) async fn set_approved(session: &Session, plan: &Value) -> Result<Value, Failure> {
     let target = INSTALL_PLAN.place(&text(plan, "/metadata/namespace"), &text(plan, "/metadata/name"));
     let patch = json!({"metadata": {"uid": plan["metadata"]["uid"]}, "spec": {"approved": true}});
