@@ -62,7 +62,7 @@ Examples:
   mainstay plan upgrade beacon --out beacon.plan  then: mainstay apply-plan beacon.plan
   mainstay plan uninstall beacon
   mainstay plan rollback beacon --to-revision 2
-  mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan would write
+  mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan of OLM classic would write
   mainstay plan -f extensions.yaml -o json
 
 Nothing is changed. Exit code 0: it can be applied, or there is nothing to do; 4: it cannot, and why; 3: no such package or extension."
