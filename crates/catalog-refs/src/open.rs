@@ -76,7 +76,7 @@ pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error>
     }
 }
 
-/// Pulls and opens an image, whatever files of this machine have its name: for references that others wrote.
+/// Pulls and opens an image, also where a file of this machine has its name: for references that others wrote.
 pub async fn open_image(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
     Local::pull(reference, access).await?.open(access).await
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub const PORT: u16 = 50051;
 /// The interval of polling if the given one cannot be read (OLM0-CAT-23).
 const DEFAULT_POLL: Duration = Duration::from_secs(15 * 60);
-/// The shortest interval of polling: a registry is asked no more often, whatever an object says.
+/// The shortest interval of polling: a registry is asked no more often, also where an object says so.
 const SHORTEST_POLL: Duration = Duration::from_secs(10);
 
 /// A spec that cannot be served (OLM0-CAT-04).

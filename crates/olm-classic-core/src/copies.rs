@@ -232,7 +232,7 @@ mod tests {
         assert_ne!(changed.status_hash, prototype.status_hash);
     }
 
-    /// OLM0-OG-19: the copy in every namespace of the cluster is small, whatever the CSV holds.
+    /// OLM0-OG-19: the copy in every namespace of the cluster is small, however large the CSV is.
     #[test]
     fn a_summary_is_small() {
         let long = "x".repeat(100_000);

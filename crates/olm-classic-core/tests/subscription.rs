@@ -54,7 +54,7 @@ fn health_of_catalogs() {
         let told = condition(&status, "CatalogSourcesUnhealthy").unwrap();
         assert_eq!((&told["status"], &told["reason"], &told["message"]), (&json!(holds), &json!(reason), &json!(message)));
         assert_eq!(status["catalogHealth"].as_array().map_or(0, Vec::len), catalogs.len());
-        // Looked at again, nothing changes, whatever versions the catalogs have by then.
+        // Looked at again, nothing changes, also if the catalogs have other versions by then.
         let later: Vec<VisibleCatalog> =
             catalogs.iter().map(|catalog| VisibleCatalog { resource_version: "9".to_owned(), ..catalog.clone() }).collect();
         let again = observed(&subscription(&status), &Facts { catalogs: &later, ..NOTHING }, "2027-01-01T00:00:00Z".parse().unwrap());

@@ -331,7 +331,7 @@ async fn it_begins_again() {
     world.end().await;
 }
 
-/// OLM0-API-27: a client that is not the front proxy is refused, whatever its headers say; probes need no identity.
+/// OLM0-API-27: a client that is not the front proxy is refused, also with headers that name a user; probes need no identity.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_front_proxy_is_believed() {
     let world = World::start().await;

@@ -50,7 +50,7 @@ fn installed_approved_removed() {
     assert!(said.contains("csv lights/gadget.v1.0.0 installed"), "{said}");
     cluster.mainstay(&[&wanted[..], &["--yes"]].concat()).exits(4);
 
-    // The update waits, whatever other Subscriptions want.
+    // The update waits, also if other Subscriptions are Automatic.
     cluster.until("an InstallPlan waits", &["subscription.operators.coreos.com", "gadget", "-n", "lights"], |subscription| {
         subscription["status"]["state"] == "UpgradePending"
     });

@@ -153,7 +153,7 @@ async fn optional_objects_belong_to_the_csv() {
     bench.close().await;
 }
 
-/// OLM0-RES-28, OLM0-RES-29: a CRD keeps the versions in which objects are stored, whoever owns it.
+/// OLM0-RES-28, OLM0-RES-29: a CRD keeps the versions in which objects are stored, also if another CSV owns it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_keeps_stored_versions() {
     let bench = bench_with_widgets(&Content::default()).await;

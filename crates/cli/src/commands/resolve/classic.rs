@@ -4,13 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mainstay_catalog_serve::cache::Cache;
-use mainstay_catalog_serve::grpc::{Registry, api};
-use mainstay_olm_classic_core::api::Api;
+use mainstay_olm_classic::catalog::resolver_content;
 use mainstay_olm_classic_core::cases as classic;
-use mainstay_olm_classic_core::properties::Property;
-use mainstay_olm_classic_core::resolve::{
-    Catalog, Content, Csv, Deprecations, OperatorGroup, RegistryBundle, ResolveError, Resolved, Snapshot, Subscription, resolve_components,
-};
+use mainstay_olm_classic_core::resolve::{Catalog, Csv, OperatorGroup, ResolveError, Resolved, Snapshot, Subscription, resolve_components};
 use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_terminal::catalogs;
 use mainstay_terminal::errors::{Exit, Failure, note};
@@ -146,48 +142,13 @@ fn catalog(place: &str, before: usize) -> Result<Catalog, Failure> {
     let source = opened.source().map_err(|error| catalogs::failure(&subject, &error))?;
     let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
     let stored = Cache::open(scratch.path()).and_then(|cache| cache.build(source.as_ref()));
-    let registry = Registry::new(stored.map_err(|error| Failure::failed(&subject, &error))?);
-    let listed = registry.listing().map_err(|error| Failure::failed(&subject, &error))?;
-    let defaults = registry.default_channels();
-    let bundles: Vec<RegistryBundle> = listed
-        .into_iter()
-        .map(|bundle| {
-            let default = defaults.get(&bundle.package_name).is_some_and(|channel| *channel == bundle.channel_name);
-            registry_bundle(bundle, default)
-        })
-        .collect();
-    let content = Content::of_registry(&bundles);
+    let stored = stored.map_err(|error| Failure::failed(&subject, &error))?;
+    let content = resolver_content(&stored).map_err(|error| Failure::failed(&subject, &error))?;
     for skipped in &content.skipped {
         note(format!("{subject}: bundle {} is passed over: {}", skipped.name, skipped.problem));
     }
     let key = SourceKey { name: catalogs::name(place), namespace: NAMESPACE.to_owned() };
     Ok(Catalog { key, priority: -(before as i64), content: Ok(Arc::new(content)) })
-}
-
-fn registry_bundle(bundle: api::Bundle, default_channel: bool) -> RegistryBundle {
-    let apis = |apis: Vec<api::GroupVersionKind>| {
-        apis.into_iter().map(|api::GroupVersionKind { group, version, kind, .. }| Api { group, version, kind }).collect()
-    };
-    let properties = bundle.properties.into_iter().map(|property| Property { kind: property.r#type, value: property.value });
-    let dependencies = bundle.dependencies.into_iter().map(|dependency| Property { kind: dependency.r#type, value: dependency.value });
-    RegistryBundle {
-        name: bundle.csv_name,
-        package: bundle.package_name,
-        version: bundle.version,
-        channel: bundle.channel_name,
-        default_channel,
-        replaces: bundle.replaces,
-        skips: bundle.skips,
-        skip_range: bundle.skip_range,
-        bundle_path: bundle.bundle_path,
-        csv_json: bundle.csv_json,
-        objects: bundle.object,
-        properties: properties.collect(),
-        dependencies: dependencies.collect(),
-        provided_apis: apis(bundle.provided_apis),
-        required_apis: apis(bundle.required_apis),
-        deprecations: Deprecations { bundle: bundle.deprecation.map(|deprecation| deprecation.message), ..Deprecations::default() },
-    }
 }
 
 fn bundle(bundle: &Resolved) -> Value {
