@@ -272,3 +272,36 @@ fn real_operators() {
     }
     cluster.until_gone(&["csv", "hyperfoil-operator.v0.26.0", "-n", "default"]);
 }
+
+/// OLM0-API-17, OLM0-UPG-13: many namespaces at once, each with several Subscriptions, all come to the head of their channels.
+#[test]
+fn many_namespaces_at_once() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let cluster = Cluster::up(&["--nodes", "0"]);
+    let registry = Registry::ours();
+    let bundles = cluster.folder().join("bundles-many");
+    let packages = ["gadget", "gizmo", "widget", "doodad"];
+    for package in packages {
+        Toy::new(package, "1.0.0").write(&bundles);
+    }
+    let image = publish(&registry, &bundles, cluster.folder(), "many");
+    cluster.apply(&catalog_source("team-catalog", &image));
+    until_ready(&cluster, "team-catalog");
+    let mut objects = Vec::new();
+    for namespace in (0..40).map(|at| format!("many-{at}")) {
+        objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string());
+        objects.push(
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "group", "namespace": namespace},
+                "spec": {"targetNamespaces": [namespace]}})
+            .to_string(),
+        );
+        objects.extend(packages.map(|package| subscription(&namespace, package, &json!({"name": package}))));
+    }
+    cluster.apply(&objects.join("\n"));
+    eventually("every Subscription is up to date", Duration::from_secs(240), || {
+        let all = cluster.get(&["subs", "-A"]).unwrap_or_default();
+        let items = all["items"].as_array().cloned().unwrap_or_default();
+        let late: Vec<&Value> = items.iter().filter(|sub| sub["status"]["state"] != "AtLatestKnown").collect();
+        if items.len() == 160 && late.is_empty() { Ok(()) } else { Err(format!("{} of {}: {:#?}", late.len(), items.len(), late.first())) }
+    });
+}
