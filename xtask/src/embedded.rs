@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mainstay_api::kubernetes::DEFINITION;
 use serde_json::{Map, Value, json};
 
-/// What a quantity looks like as text.
+/// The form of a quantity as text.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// Fields of Kubernetes versions after the one of our tables: a Deployment for a newer cluster must not lose them in a CRD.

@@ -23,7 +23,7 @@ pub struct HubSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
-    /// Whether it is disabled.
+    /// True if it is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
 }
@@ -37,7 +37,7 @@ pub struct OperatorHubStatus {
     pub sources: Vec<HubSourceStatus>,
 }
 
-/// What was done with a default catalog.
+/// The state of a default catalog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubSourceStatus {
@@ -45,13 +45,13 @@ pub struct HubSourceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
-    /// Whether it is disabled.
+    /// True if it is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     /// `Success` or `Error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What went wrong.
+    /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

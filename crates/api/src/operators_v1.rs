@@ -26,7 +26,7 @@ pub struct OperatorGroupSpec {
     /// Leave the list of provided APIs as it is.
     #[serde(rename = "staticProvidedAPIs", default, skip_serializing_if = "Option::is_none")]
     pub static_provided_apis: Option<bool>,
-    /// Whether a failed upgrade may be left by a further one.
+    /// The treatment of failed upgrades: a further one leaves them, or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Default"))]
     pub upgrade_strategy: Option<UpgradeStrategy>,
@@ -59,7 +59,7 @@ pub struct OperatorGroupStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What an administrator overrides, and whose conditions these are.
+/// The overrides of an administrator, and the conditions' owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorConditionSpec {
@@ -87,7 +87,7 @@ pub struct ConditionOverride {
         )
     )]
     pub r#type: String,
-    /// Whether it holds.
+    /// The condition's status.
     pub status: Status,
     /// Why, in CamelCase, for programs.
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
@@ -135,7 +135,7 @@ pub struct Features {
     pub package_server_sync_interval: Option<String>,
 }
 
-/// What was made of the settings.
+/// The effect of the settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OlmConfigStatus {
@@ -149,7 +149,7 @@ pub struct OlmConfigStatus {
 #[serde(rename_all = "camelCase")]
 pub struct OperatorSpec {}
 
-/// What belongs to an operator.
+/// The objects of an operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorStatus {
@@ -207,7 +207,7 @@ pub struct ComponentCondition {
     /// Which aspect.
     #[serde(rename = "type")]
     pub r#type: String,
-    /// Whether it holds.
+    /// The condition's status.
     pub status: String,
     /// Why, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ const OPERATOR: &str = "marketplace";
 /// The interval at which everything is looked at, beside changes.
 const LOOK: Duration = Duration::from_secs(3600);
 
-/// What the marketplace is told.
+/// The settings of the marketplace.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The default catalogs.

@@ -1,4 +1,4 @@
-//! What a CatalogSource asks for, when its content is loaded again, and its status (OLM0-API-12, OLM0-API-13, OLM0-CAT).
+//! The wishes of a CatalogSource, the time at which its content is loaded again, and its status (OLM0-API-12, OLM0-API-13, OLM0-CAT).
 //!
 //! ```text
 //!   spec ── request ──► image | address | ConfigMap, or what is wrong with it
@@ -94,7 +94,7 @@ pub fn service_name(source: &str) -> String {
 pub struct Polling {
     /// The interval; none if the image is not polled.
     pub every: Option<Duration>,
-    /// What is wrong with the given interval (OLM0-CAT-23).
+    /// The problem of the given interval (OLM0-CAT-23).
     pub problem: Option<String>,
 }
 
@@ -129,7 +129,7 @@ pub struct Held {
     pub polled: Timestamp,
 }
 
-/// What is to be done about the content of a source.
+/// The next work on the content of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// It is loaded, for a reason that logs show.
@@ -183,7 +183,7 @@ impl Connection {
     }
 }
 
-/// What became of a source.
+/// The end of the work on a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// Its spec cannot be served.

@@ -17,7 +17,7 @@ pub enum NotUpgradeable {
     /// The operator or an administrator says so.
     #[error("the operator is not upgradeable: {0}")]
     Refused(String),
-    /// What the operator says is about an earlier generation.
+    /// The operator speaks of an earlier generation.
     #[error("the operatorcondition status \"{UPGRADEABLE}\"=\"{0}\" is outdated")]
     Outdated(String),
 }

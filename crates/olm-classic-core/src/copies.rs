@@ -15,12 +15,12 @@ pub const STATUS_HASH: &str = "olm.operatorframework.io/statusCopyHash";
 /// Where kubectl keeps an object's last text.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How much of a CSV its copy has.
+/// The part of a CSV that its copy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extent {
     /// All of it, as upstream copies: for the few targets of a group, and for the namespaces that every user reads.
     Whole,
-    /// What tables and lists of operators show: for the copies of a member of a global group, of which each namespace of the cluster has one.
+    /// The fields of tables and lists of operators: for the copies of a member of a global group, of which each namespace of the cluster has one.
     Summary,
 }
 

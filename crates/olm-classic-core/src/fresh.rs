@@ -1,4 +1,4 @@
-//! What a cluster with OLM classic holds before anything is installed (OLM0-API-33).
+//! The objects of a cluster with OLM classic before anything is installed (OLM0-API-33).
 
 use mainstay_objects::{Expect, Step};
 use serde_json::{Value, json};

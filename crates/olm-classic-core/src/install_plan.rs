@@ -189,7 +189,7 @@ pub fn account(groups: &[Value]) -> Result<Option<Value>, AccountError> {
     }
 }
 
-/// What is done with an InstallPlan next.
+/// The next work on an InstallPlan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
     /// It waits for a change.

@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 253;
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
 
-/// What the roles of one level may do.
+/// The levels of access, with the verbs of the roles of each.
 const LEVELS: [(&str, &[&str]); 3] =
     [("admin", &["*"]), ("edit", &["create", "update", "patch", "delete"]), ("view", &["get", "list", "watch"])];
 

@@ -31,7 +31,7 @@ pub struct Channel {
     pub head: String,
     /// The version of the head.
     pub head_version: String,
-    /// How the head can be installed.
+    /// The install modes of the head.
     pub install_modes: Vec<InstallMode>,
     /// The CSVs that it lists.
     pub entries: Vec<Entry>,

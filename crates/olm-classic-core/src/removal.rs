@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::overview::{is_copy, place, text};
 use crate::subscription::GENERATED_BY;
 
-/// What is asked for.
+/// The choices of a removal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Choices {
     /// Deletes the CRDs, and so all custom resources of these kinds.
@@ -37,7 +37,7 @@ pub struct Definition {
 #[error("{0}")]
 pub struct Unlisted(pub String);
 
-/// What the cluster has.
+/// The state of the cluster, as far as a removal concerns it.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The Subscription.
@@ -58,19 +58,19 @@ pub struct Facts<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
-    /// What the command deletes.
+    /// The objects that the command deletes.
     pub deleted: Vec<String>,
-    /// What goes with it, by the garbage collector and the finalizer of the CSV.
+    /// The objects that go with it, by the garbage collector and the finalizer of the CSV.
     pub follows: Vec<String>,
     /// Namespaces with a copy of the CSV, which go with it.
     pub copies: Vec<String>,
-    /// What stays.
+    /// The objects that stay.
     pub kept: Vec<String>,
     /// CRDs, with their custom resources.
     pub definitions: Vec<DefinitionPreview>,
     /// CSVs that need its APIs, or provide them, too.
     pub needed_by: Vec<String>,
-    /// What else will happen.
+    /// The other consequences.
     pub notes: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub enum Refusal {
     /// Others need its APIs.
     #[error("other operators need its APIs")]
     Needed(Vec<String>),
-    /// How many custom resources would go is not known.
+    /// The number of custom resources that would go is not known.
     #[error("the custom resources of {0} are not known, and --delete-crds would delete them")]
     Unknown(String),
 }
@@ -104,11 +104,11 @@ pub enum Refusal {
 /// A planned removal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Removal {
-    /// What is shown.
+    /// The preview that is shown.
     pub preview: Preview,
-    /// What is done.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What has to be gone at the end.
+    /// The objects that have to be gone at the end.
     pub gone: Vec<ObjectRef>,
     /// Why it is not done.
     pub refusal: Option<Refusal>,

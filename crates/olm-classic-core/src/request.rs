@@ -34,7 +34,7 @@ pub struct CatalogName {
     pub namespace: Option<String>,
 }
 
-/// What a person asks for.
+/// The request of a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// The package.
@@ -80,7 +80,7 @@ impl Approval {
     }
 }
 
-/// What the cluster has.
+/// The state of the cluster, as far as a request concerns it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
     /// The packages of this name, one for each catalog.
@@ -116,7 +116,7 @@ pub struct Plan {
     pub approves_first: bool,
     /// Decisions that the request left open, with their reasons.
     pub choices: Vec<String>,
-    /// What else will happen.
+    /// The other consequences.
     pub notes: Vec<String>,
 }
 
@@ -348,7 +348,7 @@ pub fn watched(targets: &[String]) -> String {
     }
 }
 
-/// What the Subscriptions of one namespace share (OLM0-TENANT-01, OLM0-ADMIN-03).
+/// The consequences that the Subscriptions of one namespace have for each other (OLM0-TENANT-01, OLM0-ADMIN-03).
 fn neighbours(approval: Approval, subscriptions: &[Value]) -> Vec<String> {
     if subscriptions.is_empty() {
         return Vec::new();

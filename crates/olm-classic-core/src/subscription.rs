@@ -47,7 +47,7 @@ impl VisibleCatalog {
     }
 }
 
-/// What is known about the objects that a Subscription refers to.
+/// The facts about the objects that a Subscription refers to.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The catalogs that its namespace sees, by namespace and name.
@@ -60,7 +60,7 @@ pub struct Facts<'a> {
     pub current_csv_exists: bool,
     /// True if its OperatorGroup lets failed installations be replaced (OLM0-UPG-16).
     pub fails_forward: bool,
-    /// What its catalog says of the installed CSV; none if the catalog does not list it.
+    /// The deprecations of the installed CSV in its catalog; none if the catalog does not list it.
     pub deprecations: Option<&'a Deprecations>,
 }
 
@@ -242,7 +242,7 @@ pub enum Resolution<'a> {
     },
     /// The content of its bundles is being unpacked.
     Unpacking {
-        /// What it waits for; empty if nothing went wrong.
+        /// The reason for waiting; empty if nothing went wrong.
         message: &'a str,
     },
     /// A bundle cannot be unpacked (OLM0-CAT-32).

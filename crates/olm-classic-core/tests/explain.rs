@@ -73,7 +73,7 @@ fn condition(kind: &str, reason: &str, message: &str) -> Value {
     json!({"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]})
 }
 
-/// What OLM says of a step whose kind the cluster does not serve.
+/// The message of OLM about a step whose kind the cluster does not serve.
 fn not_served(kind: &str) -> String {
     format!(
         "api-server resource not found installing Thing a: GroupVersionKind {kind} not found on the cluster. This API may have been deprecated"

@@ -69,9 +69,9 @@ pub struct Setup {
     pub retry_for: Duration,
     /// The time in which a bundle must be unpacked (OLM0-CAT-31).
     pub unpack_timeout: Duration,
-    /// How far a failed resolution reaches (OLM0-RES-32).
+    /// The reach of a failed resolution (OLM0-RES-32).
     pub isolation: Isolation,
-    /// What a catalog that cannot be read holds back (OLM0-CAT-35).
+    /// The reach of a catalog that cannot be read (OLM0-CAT-35).
     pub unhealthy_catalogs: UnhealthyCatalogs,
 }
 

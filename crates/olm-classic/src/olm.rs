@@ -10,7 +10,7 @@
 //!        └─ Operator, Adopt ──► operators
 //! ```
 //!
-//! What is to be done is decided in `olm-classic-core`; these modules gather facts and carry decisions out.
+//! Decisions are made in `olm-classic-core`; these modules gather facts and carry decisions out.
 
 mod accounts;
 mod certificates;

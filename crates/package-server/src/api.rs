@@ -37,9 +37,9 @@ pub struct PackageApi {
     pub view: View,
     /// The namespace whose catalogs every namespace sees.
     pub global: String,
-    /// Who asks.
+    /// The front proxy, which names the user who asks.
     pub front: Front,
-    /// What they may do.
+    /// The permissions of users.
     pub permissions: Permissions,
     /// True once the sources were read.
     pub ready: AtomicBool,

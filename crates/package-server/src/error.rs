@@ -1,4 +1,4 @@
-//! What keeps the package server from running.
+//! Errors that keep the package server from running.
 
 /// A failure of the package server.
 #[derive(Debug, thiserror::Error)]

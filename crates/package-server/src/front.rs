@@ -1,4 +1,4 @@
-//! Who asks: the API server names the user in headers, and shows that it is the API server by its certificate.
+//! The user who asks: the API server names them in headers, and shows that it is the API server by its certificate.
 //!
 //! Which certificate that is says the ConfigMap `kube-system/extension-apiserver-authentication`, which every API server keeps.
 

@@ -26,7 +26,7 @@ const OS: (&str, &str) = ("operatorframework.io/os", "operatorframework.io/os.li
 const ARCH: (&str, &str) = ("operatorframework.io/arch", "operatorframework.io/arch.amd64");
 const SUPPORTED: &str = "supported";
 
-/// What is known of a CatalogSource beside its content.
+/// The facts about a CatalogSource beside its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFacts {
     /// Its namespace.

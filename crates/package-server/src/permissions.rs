@@ -1,4 +1,4 @@
-//! What a user may do, as the cluster's API server decides it.
+//! The permissions of a user, as the cluster's API server decides them.
 
 use std::collections::HashMap;
 use std::fmt;

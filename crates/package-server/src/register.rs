@@ -27,7 +27,7 @@ pub const LEASE: &str = "packageserver-lock";
 /// The interval at which the objects are looked at, beside their changes.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// What the registration says beside its names.
+/// The content of the registration beside its names.
 #[derive(Clone, Debug)]
 pub struct Registration {
     /// The CA that the APIService trusts, PEM; left to others if absent.

@@ -24,7 +24,7 @@ use crate::view::View;
 /// Answers of at least this many bytes are compressed for clients that take it.
 const COMPRESS: u64 = 128 << 10;
 
-/// What a package server is made of.
+/// The parts of a package server.
 #[derive(Debug)]
 pub struct Setup {
     /// The contents of the sources, kept by the catalog operator.

@@ -1,4 +1,4 @@
-//! Who sees which package: the packages of a namespace's own sources and of the global catalog namespace (OLM0-API-27, OLM0-TENANT-08).
+//! The packages that a user sees: those of a namespace's own sources and of the global catalog namespace (OLM0-API-27, OLM0-TENANT-08).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::packages::{Package, Packages};
 /// A source with its packages.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What is known of it.
+    /// The facts about it.
     pub facts: SourceFacts,
     /// Its packages.
     pub packages: Arc<Packages>,

@@ -1,4 +1,4 @@
-//! What `kubectl` shows of packages.
+//! The tables of `kubectl` about packages.
 
 use std::process::Command;
 

@@ -78,7 +78,7 @@ pub struct Scope {
     pub labels: Option<String>,
     /// The field selector, if set.
     pub fields: Option<String>,
-    /// What is removed from each object before it is kept: decisions often need a small part of a large object.
+    /// Removes parts of each object before it is kept: decisions often need a small part of a large object.
     pub trim: Option<fn(&mut DynamicObject)>,
 }
 

@@ -13,7 +13,7 @@ use crate::kubernetes::{Affinity, Quantity, Toleration};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSourceSpec {
-    /// How the content is served: `grpc`, `configmap`, or `internal`, an older name of `configmap`.
+    /// The way in which the content is served: `grpc`, `configmap`, or `internal`, an older name of `configmap`.
     pub source_type: String,
     /// Catalogs of a higher priority are preferred when dependencies are resolved; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct CatalogSourceSpec {
     /// With `grpc`: the image that holds the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// How the pod of an image is run.
+    /// The settings of the pod of an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc_pod_config: Option<GrpcPodConfig>,
     /// No longer used.
@@ -43,10 +43,10 @@ pub struct CatalogSourceSpec {
     /// The catalog's name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What the catalog holds.
+    /// The description of the catalog's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who publishes the catalog.
+    /// The publisher of the catalog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
     /// A picture for the catalog.
@@ -54,7 +54,7 @@ pub struct CatalogSourceSpec {
     pub icon: Option<Icon>,
 }
 
-/// How a catalog's pod is run.
+/// The settings of a catalog's pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcPodConfig {
@@ -131,14 +131,14 @@ pub struct Icon {
     pub mediatype: String,
 }
 
-/// What is known of a catalog.
+/// The state of a catalog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSourceStatus {
-    /// What is wrong with the catalog, for people.
+    /// The problem of the catalog, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is wrong with the catalog, for programs.
+    /// The problem of the catalog, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the image was last looked at.

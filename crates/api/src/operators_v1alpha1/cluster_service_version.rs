@@ -14,7 +14,7 @@ use crate::kubernetes::{DeploymentSpec, LabelSelector, PolicyRule};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterServiceVersionSpec {
-    /// How it is installed.
+    /// The install strategy.
     pub install: NamedInstallStrategy,
     /// Its semantic version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct ClusterServiceVersionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), extend("x-kubernetes-validations" = [{"message": "release version must be composed of dot-separated identifiers containing only alphanumerics and hyphens", "rule": "self.matches('^[0-9A-Za-z-]+(\\\\.[0-9A-Za-z-]+)*$')"}, {"message": "numeric identifiers in release version must not have leading zeros", "rule": "!self.split('.').exists(x, x.matches('^0[0-9]+$'))"}]))]
     pub release: Option<String>,
-    /// How mature it is, such as `alpha` or `stable`.
+    /// The maturity, such as `alpha` or `stable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maturity: Option<String>,
     /// The custom resources that it owns and requires.
@@ -43,16 +43,16 @@ pub struct ClusterServiceVersionSpec {
     pub min_kube_version: Option<String>,
     /// Its name for people.
     pub display_name: String,
-    /// What it does, in Markdown.
+    /// The description, in Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Words by which it is found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
-    /// Who maintains it.
+    /// The maintainers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
-    /// Who provides it.
+    /// The provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Link>,
     /// Pages about it.
@@ -76,7 +76,7 @@ pub struct ClusterServiceVersionSpec {
     /// Selects related objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// What is deleted with it.
+    /// The objects that are deleted with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupSpec>,
     /// Versions that are passed over in an upgrade.
@@ -87,7 +87,7 @@ pub struct ClusterServiceVersionSpec {
     pub related_images: Vec<RelatedImage>,
 }
 
-/// How a version is installed.
+/// The install strategy of a version, with its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedInstallStrategy {
@@ -131,7 +131,7 @@ pub struct StrategyDeploymentSpec {
 pub struct StrategyPermissions {
     /// The name of the account.
     pub service_account_name: String,
-    /// What it may do.
+    /// The permissions.
     pub rules: Vec<PolicyRule>,
 }
 
@@ -178,15 +178,15 @@ pub struct InstallMode {
     /// The set: `OwnNamespace`, `SingleNamespace`, `MultiNamespace` or `AllNamespaces`.
     #[serde(rename = "type")]
     pub r#type: String,
-    /// Whether it is supported.
+    /// True if it is supported.
     pub supported: bool,
 }
 
-/// What is deleted with a version.
+/// The objects that are deleted with a version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupSpec {
-    /// Whether its custom resources are deleted with it.
+    /// True if its custom resources are deleted with it.
     pub enabled: bool,
 }
 
@@ -194,13 +194,13 @@ pub struct CleanupSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RelatedImage {
-    /// What it is for.
+    /// The text of the link.
     pub name: String,
     /// Its reference.
     pub image: String,
 }
 
-/// How far the installation of a version has come.
+/// The progress of the installation of a version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterServiceVersionStatus {
@@ -222,7 +222,7 @@ pub struct ClusterServiceVersionStatus {
     /// The phases so far, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ClusterServiceVersionCondition>,
-    /// What it requires, and whether the cluster has it.
+    /// The requirements, each with its presence in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirement_status: Vec<RequirementStatus>,
     /// When its serving certificates were made.
@@ -231,7 +231,7 @@ pub struct ClusterServiceVersionStatus {
     /// When its serving certificates are made again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certs_rotate_at: Option<Time>,
-    /// What is still to be deleted.
+    /// The objects that are still to be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupStatus>,
 }
@@ -269,14 +269,14 @@ pub struct RequirementStatus {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Whether the cluster has it.
+    /// The presence in the cluster.
     pub status: String,
     /// Why not, for people.
     pub message: String,
     /// The UID of the object that was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// What it needs itself.
+    /// The requirements of the requirement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<DependentStatus>,
 }
@@ -291,17 +291,17 @@ pub struct DependentStatus {
     pub version: String,
     /// Its kind.
     pub kind: String,
-    /// Whether it is satisfied.
+    /// The state: satisfied or not.
     pub status: String,
     /// The UID of the object that was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// What is needed, for people.
+    /// The need, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// What is still to be deleted.
+/// The objects that are still to be deleted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupStatus {

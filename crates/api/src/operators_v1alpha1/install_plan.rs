@@ -18,9 +18,9 @@ pub struct InstallPlanSpec {
     pub source_namespace: Option<String>,
     /// The versions that are installed together.
     pub cluster_service_version_names: Vec<String>,
-    /// Whether the change waits for an approval: `Automatic` or `Manual`.
+    /// The approval of the change: `Automatic`, or `Manual`, for which it waits.
     pub approval: String,
-    /// Whether the change may be made.
+    /// True if the change may be made.
     pub approved: bool,
     /// The number of the change in its namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,13 +28,13 @@ pub struct InstallPlanSpec {
     pub generation: Option<i64>,
 }
 
-/// How far a change has come.
+/// The progress of a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallPlanStatus {
     /// The phase: `Planning`, `RequiresApproval`, `Installing`, `Complete` or `Failed`.
     pub phase: String,
-    /// Whether the change was resolved and made.
+    /// The conditions: the change was resolved, and made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<InstallPlanCondition>,
     /// The catalogs that the content comes from.
@@ -51,7 +51,7 @@ pub struct InstallPlanStatus {
     /// When the change began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// What is wrong, for people.
+    /// The problem, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -63,7 +63,7 @@ pub struct InstallPlanCondition {
     /// Which aspect: `Resolved` or `Installed`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
-    /// Whether it holds: `True`, `False` or `Unknown`.
+    /// The condition's status: `True`, `False` or `Unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// When it was last written.
@@ -88,10 +88,10 @@ pub struct Step {
     pub resolving: String,
     /// The object.
     pub resource: StepResource,
-    /// Whether the cluster may do without the object.
+    /// True if the cluster may do without the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
-    /// How far the step has come.
+    /// The progress of the step.
     pub status: String,
 }
 
@@ -128,7 +128,7 @@ pub struct BundleLookup {
     pub replaces: String,
     /// The catalog that names it.
     pub catalog_source_ref: ObjectReference,
-    /// How far the fetching has come.
+    /// The progress of the fetching.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<BundleLookupCondition>,
     /// Its properties, as JSON text.
@@ -143,7 +143,7 @@ pub struct BundleLookupCondition {
     /// Which aspect.
     #[serde(rename = "type")]
     pub r#type: String,
-    /// Whether it holds: `True`, `False` or `Unknown`.
+    /// The condition's status: `True`, `False` or `Unknown`.
     pub status: String,
     /// Why, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a ClusterServiceVersion serves and requires (OLM0-API-08, OLM0-API-09).
+//! The APIs that a ClusterServiceVersion serves and requires (OLM0-API-08, OLM0-API-09).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct CrdDescription {
     /// Its name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is for.
+    /// The purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Kinds of objects that are made for it.
@@ -80,7 +80,7 @@ pub struct ApiServiceDescription {
     /// Its name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is for.
+    /// The purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Kinds of objects that are made for it.
@@ -118,10 +118,10 @@ pub struct Descriptor {
     /// Its name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it means.
+    /// The meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it is shown.
+    /// The ways in which it is shown.
     #[serde(rename = "x-descriptors", default, skip_serializing_if = "Vec::is_empty")]
     pub x_descriptors: Vec<String>,
     /// A value that is offered.
@@ -136,7 +136,7 @@ pub struct Descriptor {
 pub struct WebhookDescription {
     /// The beginning of its name.
     pub generate_name: String,
-    /// Whether it validates, changes or converts.
+    /// The work of the webhook: to validate, to change or to convert.
     #[serde(rename = "type")]
     pub r#type: WebhookType,
     /// The Deployment that serves it.
@@ -152,23 +152,23 @@ pub struct WebhookDescription {
     /// The requests that it is asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleWithOperations>,
-    /// What happens if it does not answer.
+    /// The consequence of a webhook that does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<String>,
-    /// Whether rules match equivalent requests too.
+    /// The policy about requests that are equivalent to those of the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub match_policy: Option<String>,
     /// The objects that it is asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_selector: Option<LabelSelector>,
-    /// Whether it changes anything else.
+    /// The other changes that it makes.
     pub side_effects: String,
     /// The seconds that it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
     /// The versions of reviews that it understands.
     pub admission_review_versions: Vec<String>,
-    /// Whether it is asked again after others made changes.
+    /// The policy about a second question, after others made changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinvocation_policy: Option<String>,
     /// The path of its requests.

@@ -70,7 +70,7 @@ pub struct SubscriptionConfig {
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// How far a Subscription has come.
+/// The progress of a Subscription.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionStatus {
@@ -83,7 +83,7 @@ pub struct SubscriptionStatus {
     /// The InstallPlan, in an older form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installplan: Option<InstallPlanReference>,
-    /// How the installed version relates to the newest one.
+    /// The relation of the installed version to the newest one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The reason of the state.
@@ -99,7 +99,7 @@ pub struct SubscriptionStatus {
     /// The catalogs that were used, and whether they could be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub catalog_health: Vec<CatalogHealth>,
-    /// What prevents progress, by type.
+    /// The obstacles to progress, by type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<SubscriptionCondition>,
     /// When the status was last written.
@@ -120,7 +120,7 @@ pub struct InstallPlanReference {
     pub uuid: String,
 }
 
-/// Whether a catalog could be used.
+/// The health of a catalog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogHealth {
@@ -128,7 +128,7 @@ pub struct CatalogHealth {
     pub catalog_source_ref: ObjectReference,
     /// When this was last found.
     pub last_updated: Time,
-    /// Whether it could be used.
+    /// True if it could be used.
     pub healthy: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct SubscriptionCondition {
     /// Which aspect.
     #[serde(rename = "type")]
     pub r#type: String,
-    /// Whether it holds: `True`, `False` or `Unknown`.
+    /// The condition's status: `True`, `False` or `Unknown`.
     pub status: String,
     /// Why, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

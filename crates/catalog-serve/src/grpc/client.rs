@@ -51,7 +51,7 @@ pub enum FetchError {
     /// It lists more than is held.
     #[error("the registry lists more than {limit} {what}")]
     TooMuch {
-        /// What it is too much of.
+        /// The things of which there are too many.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -182,7 +182,7 @@ fn entry(bundle: &api::Bundle) -> Value {
     entry
 }
 
-/// What a package says of itself, its channels and bundles.
+/// The deprecations of a package, its channels and bundles.
 fn deprecations(package: &api::Package, bundles: &[api::Bundle]) -> Option<Value> {
     let entry = |reference: Value, deprecation: &Option<api::Deprecation>| {
         deprecation.as_ref().map(|deprecation| json!({"reference": reference, "message": deprecation.message}))

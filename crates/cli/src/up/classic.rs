@@ -39,7 +39,7 @@ fn marketplace(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_marketplace::NAMESPACE, mainstay_marketplace::ACCOUNT))));
 }
 
-/// What the parts of OLM classic share.
+/// The settings that the parts of OLM classic share.
 pub struct Classic<'a> {
     /// The API.
     pub apis: &'a Apis,
@@ -168,7 +168,7 @@ impl Default for Arguments {
     }
 }
 
-/// How far a failed resolution reaches (OLM0-RES-32).
+/// The reach of a failed resolution (OLM0-RES-32).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Resolution {
     /// To the Subscriptions that have to do with its cause.
@@ -187,7 +187,7 @@ impl From<Resolution> for mainstay_olm_classic_core::resolve::Isolation {
     }
 }
 
-/// What a catalog that cannot be read holds back (OLM0-CAT-35).
+/// The reach of a catalog that cannot be read (OLM0-CAT-35).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum UnhealthyCatalogs {
     /// Every Subscription that sees it.

@@ -1,4 +1,4 @@
-//! Whether what a CSV installed is there and healthy (OLM0-CSV-15).
+//! The presence and health of the objects that a CSV installed (OLM0-CSV-15).
 
 use mainstay_bundle::{Csv, WebhookKind};
 use serde_json::Value;

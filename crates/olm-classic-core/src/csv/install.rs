@@ -1,4 +1,4 @@
-//! What an installation writes (OLM0-CSV-11 to OLM0-CSV-14, OLM0-WEBHOOK).
+//! The objects of an installation (OLM0-CSV-11 to OLM0-CSV-14, OLM0-WEBHOOK).
 
 use std::collections::BTreeSet;
 

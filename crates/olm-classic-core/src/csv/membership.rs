@@ -1,4 +1,4 @@
-//! Whether a CSV is an active member of the one group of its namespace: the checks before every step (OLM0-CSV-04, OLM0-OG-23).
+//! The membership of a CSV in the one group of its namespace: the checks before every step (OLM0-CSV-04, OLM0-OG-23).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

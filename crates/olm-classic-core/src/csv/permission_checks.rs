@@ -1,4 +1,4 @@
-//! Whether the accounts of a CSV exist and may do what it asks for (OLM0-CSV-09).
+//! The checks that the accounts of a CSV exist and may do what it asks for (OLM0-CSV-09).
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) enum UncheckedPermissions {
     Unreadable(String),
 }
 
-/// Whether all are met, and the statuses by account.
+/// Returns true if all are met, and the statuses by account.
 pub(crate) fn statuses(csv: &Member, facts: &PermissionFacts) -> Result<(bool, Vec<Value>), UncheckedPermissions> {
     let mut found = BTreeMap::new();
     let own = check(csv, &csv.csv.permissions, &csv.namespace, facts, &mut found)?;

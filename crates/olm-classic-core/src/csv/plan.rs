@@ -28,7 +28,7 @@ pub struct Plan {
     pub transition: Option<Transition>,
     /// `status.requirementStatus`, if it was checked.
     pub requirements: Option<Vec<Value>>,
-    /// What is to be done before the status is written.
+    /// The work before the status is written.
     pub action: Action,
     /// When to look again, besides at every change.
     pub again: Option<Duration>,
@@ -40,7 +40,7 @@ pub struct Plan {
     pub is_active: bool,
 }
 
-/// What a step writes besides the status.
+/// The work of a step besides the status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Action {
     /// Nothing.
@@ -207,7 +207,7 @@ fn install_ready(facts: &Facts<'_>) -> Plan {
     Plan { action: Action::Install { authority }, ..Plan::default() }
 }
 
-/// What is wanted of an installation that was done; `None` if it cannot be known, because certificates are missing.
+/// The wanted state of an installation that was done; `None` if it cannot be known, because certificates are missing.
 fn wanted(facts: &Facts<'_>) -> Option<install::Install> {
     let authority = if facts.csv.has_endpoints() { Some(install::authority(facts)?) } else { None };
     install::desired(facts, authority.as_ref()).ok()

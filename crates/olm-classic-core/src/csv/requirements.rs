@@ -35,7 +35,7 @@ pub(crate) fn strategy(csv: &Member) -> Result<(), InvalidStrategy> {
     Ok(())
 }
 
-/// Whether all requirements are met, and their statuses in upstream's order; accounts come by name.
+/// Returns true if all requirements are met, and their statuses in upstream's order; accounts come by name.
 pub(crate) fn check(facts: &Facts<'_>) -> Result<(bool, Vec<Value>), InvalidStrategy> {
     strategy(facts.csv)?;
     let mut checked = Checked { met: true, statuses: Vec::new() };

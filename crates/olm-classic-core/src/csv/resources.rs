@@ -4,7 +4,7 @@ use super::facts::{ApiServiceFacts, Facts};
 use super::replace;
 use crate::deployments::{secret_name, service_name};
 
-/// What is wrong with one object of an owned API.
+/// A problem of one object of an owned API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ResourceProblem {
     /// An object is not there.
@@ -34,7 +34,7 @@ pub(crate) enum ResourceProblem {
     },
 }
 
-/// What is wrong with the objects of owned APIs, in Go's text of several errors.
+/// The problems of the objects of owned APIs, in Go's text of several errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", told(.0))]
 pub(crate) struct ResourceProblems(Vec<ResourceProblem>);

@@ -8,7 +8,7 @@ use super::{Action, Explanation, answer, string, subject, timestamp};
 use crate::catalog_source::is_ready;
 use crate::overview::place;
 
-/// What is known about a CatalogSource.
+/// The facts about a CatalogSource.
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogSourceFacts<'a> {
     /// The CatalogSource.

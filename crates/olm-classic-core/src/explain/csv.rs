@@ -10,7 +10,7 @@ use crate::install_modes::InstallModes;
 use crate::overview::is_copy;
 use crate::request::watched;
 
-/// What is known about a CSV.
+/// The facts about a CSV.
 #[derive(Debug, Clone, Copy)]
 pub struct CsvFacts<'a> {
     /// The CSV.
@@ -54,7 +54,7 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
     found
 }
 
-/// What keeps a pod from running, as evidence.
+/// The obstacle to a pod, as evidence.
 fn pod(pod: &Value) -> Option<Evidence> {
     let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
     let waits = statuses.filter_map(|status| {

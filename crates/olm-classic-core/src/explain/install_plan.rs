@@ -8,7 +8,7 @@ use super::{Action, Explanation, answer, evidence, groups_finding, string, subje
 use crate::csv::Group;
 use crate::overview::condition;
 
-/// What is known about an InstallPlan.
+/// The facts about an InstallPlan.
 #[derive(Debug, Clone, Copy)]
 pub struct InstallPlanFacts<'a> {
     /// The InstallPlan.

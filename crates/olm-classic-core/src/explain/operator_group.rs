@@ -8,7 +8,7 @@ use crate::csv::Group;
 use crate::overview::{is_copy, place};
 use crate::request::watched;
 
-/// What is known about an OperatorGroup.
+/// The facts about an OperatorGroup.
 #[derive(Debug, Clone, Copy)]
 pub struct OperatorGroupFacts<'a> {
     /// The group.

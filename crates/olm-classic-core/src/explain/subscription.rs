@@ -11,7 +11,7 @@ use crate::overview::{condition, place, text};
 use crate::package::Package;
 use crate::subscription::GENERATED_BY;
 
-/// What is known about a Subscription.
+/// The facts about a Subscription.
 #[derive(Debug, Clone, Copy)]
 pub struct SubscriptionFacts<'a> {
     /// The Subscription.
@@ -258,7 +258,7 @@ fn conflict(message: &str) -> Vec<String> {
     lines
 }
 
-/// What the InstallPlan and the CSV say.
+/// The explanation that InstallPlan and CSV give.
 fn planned(subject: &str, facts: &SubscriptionFacts<'_>, blocked: State) -> Explanation {
     let status = &facts.subscription["status"];
     if let Some(found) = install_plan::account_finding(subject, facts.groups).filter(|_| !is_settled(facts)) {

@@ -24,7 +24,7 @@ pub(super) fn forbidden(message: &str) -> Option<Forbidden> {
 pub(super) struct Forbidden {
     /// Resource and name as the API says them.
     pub object: String,
-    /// Who asked.
+    /// The user who asked.
     pub user: Option<String>,
     /// The verb.
     pub verb: Option<String>,
@@ -43,7 +43,7 @@ impl Forbidden {
     }
 }
 
-/// What keeps an image from being read.
+/// The reason why an image cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PullProblem {
     /// The registry wants other credentials.

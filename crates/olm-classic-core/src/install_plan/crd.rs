@@ -1,4 +1,4 @@
-//! Whether a CRD may be replaced by that of a bundle (OLM0-RES-28, OLM0-RES-29), and the CSVs that it was installed with (OLM0-IP-15).
+//! The checks before a CRD is replaced by that of a bundle (OLM0-RES-28, OLM0-RES-29), and the CSVs that it was installed with (OLM0-IP-15).
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub enum CrdRefusal {
         kind: String,
         /// The object.
         object: String,
-        /// What does not fit.
+        /// The field or value that does not fit.
         problem: String,
     },
     /// A version in which objects are stored would be removed.

@@ -7,7 +7,7 @@ use crate::owner::Owner;
 use crate::steps::{ObjectProblem, first_object};
 use crate::subscription::GENERATED_BY;
 
-/// How a step is executed, by its kind.
+/// The way in which a step is executed, by its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     /// A CSV: created, and left as it is if it exists.
@@ -152,7 +152,7 @@ pub enum StepProblem {
     /// The CSV that is to own the object does not exist yet.
     #[error("error generating ownerrefs for {noun} {name}: clusterserviceversion {csv} not found")]
     NoOwner {
-        /// What the object is.
+        /// The noun for the object.
         noun: &'static str,
         /// The object's name.
         name: String,
@@ -161,7 +161,7 @@ pub enum StepProblem {
     },
 }
 
-/// What is known where a step is executed.
+/// The surroundings in which a step is executed.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The plan's name.

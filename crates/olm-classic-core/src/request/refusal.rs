@@ -45,7 +45,7 @@ pub enum Refusal {
         is_version: bool,
         /// The channel.
         channel: String,
-        /// What the channel lists.
+        /// The names that the channel lists.
         listed: Vec<String>,
         /// Channels that list it.
         elsewhere: Vec<String>,
@@ -89,9 +89,9 @@ pub enum Refusal {
     OtherTargets {
         /// The group.
         group: String,
-        /// What it watches.
+        /// The namespaces that it watches.
         present: Vec<String>,
-        /// What is wanted.
+        /// The namespaces that are wanted.
         wanted: Vec<String>,
     },
     /// The install modes do not allow the targets.

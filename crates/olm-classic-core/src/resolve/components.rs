@@ -98,7 +98,7 @@ impl Sets {
 
 type Names = BTreeSet<String>;
 
-/// What belongs together, not yet resolved.
+/// The members of a component, not yet resolved.
 #[derive(Debug, Default)]
 pub(super) struct Apart {
     /// The names of the Subscriptions.

@@ -376,7 +376,7 @@ impl Content {
         content
     }
 
-    /// What the catalog deprecates of a bundle in a channel; in any channel if none is given. None if it does not list the bundle.
+    /// Returns the deprecations of a bundle in a channel; in any channel if none is given. None if it is not listed.
     pub fn deprecations(&self, package: &str, channel: &str, name: &str) -> Option<&Deprecations> {
         let entries = self.named(name).iter().map(|at| &self.entries[*at]).filter(|entry| entry.package == package);
         let mut entries = entries.filter(|entry| channel.is_empty() || entry.channel == channel);

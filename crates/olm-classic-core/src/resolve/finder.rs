@@ -29,7 +29,7 @@ struct Source<'a> {
 /// The sources that a namespace sees.
 pub(super) struct Finder<'a> {
     sources: Vec<Source<'a>>,
-    /// What the search for entries has cost so far.
+    /// The cost of the search for entries so far.
     pub(super) work: Work,
     /// The answers to tests that no index helps with, by their keys.
     asked: RefCell<HashMap<String, Vec<EntryRef>>>,

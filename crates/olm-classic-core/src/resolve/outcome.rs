@@ -5,7 +5,7 @@ use super::error::ResolveError;
 use super::snapshot::Snapshot;
 use super::step::{ResolvedSteps, one_group, resolve_steps, steps_of};
 
-/// How far a failure reaches.
+/// The reach of a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// To the Subscriptions that have to do with its cause.
@@ -36,9 +36,9 @@ pub struct Part {
 /// The verdict about a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What can be installed: the parts of the next InstallPlan.
+    /// The parts of the next InstallPlan.
     pub parts: Vec<Part>,
-    /// What cannot be resolved.
+    /// The Subscriptions that cannot be resolved, with the reasons.
     pub refusals: Vec<Refusal>,
 }
 
@@ -56,7 +56,7 @@ pub fn decide(snapshot: &Snapshot, isolation: Isolation) -> Outcome {
     told(snapshot, resolve_components(snapshot))
 }
 
-/// What components bring, and what is refused.
+/// Returns the content of components, and the refusals.
 pub(super) fn told(snapshot: &Snapshot, components: Vec<Component>) -> Outcome {
     let mut outcome = Outcome::default();
     for Component { subscriptions, outcome: found, .. } in components {

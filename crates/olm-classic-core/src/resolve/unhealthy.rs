@@ -19,7 +19,7 @@ use super::outcome::{Isolation, Outcome, decide, told};
 use super::snapshot::{Catalog, Snapshot};
 use super::step::one_group;
 
-/// What a catalog that cannot be read holds back (OLM0-CAT-35).
+/// The reach of a catalog that cannot be read (OLM0-CAT-35).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnhealthyCatalogs {
     /// Every Subscription of a namespace that sees it, as upstream has it (OLM0-CAT-20).

@@ -1,4 +1,4 @@
-//! What a catalog says of the package, the channel and the bundle that are installed (OLM0-API-18).
+//! The deprecations of the package, the channel and the bundle that are installed (OLM0-API-18).
 
 use jiff::Timestamp;
 use serde_json::Value;

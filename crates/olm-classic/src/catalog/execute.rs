@@ -26,7 +26,7 @@ use super::parts::Parts;
 /// The longest time in which the content of a bundle is loaded again; mostly it is on this machine.
 const LOAD: Duration = Duration::from_secs(120);
 
-/// What became of an execution.
+/// The end of an execution.
 pub struct Executed {
     /// The status, with the states of the steps.
     pub status: Value,

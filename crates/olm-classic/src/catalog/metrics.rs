@@ -21,7 +21,7 @@ struct Source {
     name: String,
 }
 
-/// What a Subscription sync was about.
+/// The labels of a Subscription sync.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct SubscriptionLabels {
     /// Its name.

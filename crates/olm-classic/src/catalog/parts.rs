@@ -1,4 +1,4 @@
-//! What every controller of the catalog operator uses.
+//! The parts that every controller of the catalog operator uses.
 
 use std::sync::Arc;
 use std::time::Duration;

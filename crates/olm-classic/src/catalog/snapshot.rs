@@ -41,7 +41,7 @@ pub fn visible(parts: &Parts, namespace: &str) -> Vec<VisibleCatalog> {
 
 /// The facts about a namespace.
 pub struct Facts {
-    /// What a resolution reads.
+    /// The input of a resolution.
     pub snapshot: Snapshot,
     /// The last content of catalogs that cannot be read now, where they hold back only what they could concern (OLM0-CAT-35).
     pub last: BTreeMap<SourceKey, Arc<Content>>,

@@ -58,7 +58,7 @@ enum ShowError {
 
 type Pulls = Jobs<Result<StoredCatalog, ImageFailure>>;
 
-/// What is held for a source.
+/// The state of a source between reconciles.
 struct State {
     held: Held,
     catalog: StoredCatalog,
@@ -69,7 +69,7 @@ struct Sources {
     namespaces: Arc<Namespaces>,
     pulls: Pulls,
     states: Mutex<HashMap<Key, State>>,
-    /// What each source named, with its uid, when content of it was last shown.
+    /// The request of each source, with its uid, when content of it was last shown.
     shown: Mutex<HashMap<Key, (Request, String)>>,
 }
 

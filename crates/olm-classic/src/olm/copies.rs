@@ -26,7 +26,7 @@ struct Active {
     group: Arc<Group>,
 }
 
-/// What is to become of the copies of a CSV.
+/// The fate of the copies of a CSV.
 enum Fate {
     /// They follow the CSV and the targets of its group.
     Follow(Active),

@@ -37,7 +37,7 @@ pub enum Error {
     /// The server did not answer a question.
     #[error("the API server cannot be asked for {what}")]
     Ask {
-        /// What was asked for.
+        /// The object that was asked for.
         what: String,
         /// The cause.
         #[source]
@@ -48,7 +48,7 @@ pub enum Error {
     Remains {
         /// The CSV.
         csv: String,
-        /// What is left.
+        /// The kind of the objects that are left.
         kind: &'static str,
     },
     /// An object of a cache cannot be written as JSON.

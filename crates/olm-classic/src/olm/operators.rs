@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// What a reference shows of an object, without its content.
+/// The fields of an object that a reference shows, without its content.
 fn shown(place: &ObjectRef, object: &Arc<DynamicObject>) -> Value {
     let mut metadata = json!({"name": place.name});
     if !place.namespace.is_empty() {

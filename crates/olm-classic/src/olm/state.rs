@@ -1,4 +1,4 @@
-//! What is known of CSVs and groups, read once for each version, and the links between objects.
+//! CSVs and groups, read once for each version, and the links between objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::index::Links;
 
-/// What a CSV names.
+/// An object that a CSV names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Named {
     /// An API, `Kind.version.group`.
@@ -26,7 +26,7 @@ pub(super) enum Named {
     Replaced(Key),
 }
 
-/// What an OperatorGroup names.
+/// An object that an OperatorGroup names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum NamedByGroup {
     /// An API of its annotation.
@@ -46,7 +46,7 @@ pub(super) type RoleId = Key;
 /// A binding; ClusterRoleBindings have no namespace.
 pub(super) type BindingId = Key;
 
-/// What a binding names.
+/// An object that a binding names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum NamedByBinding {
     /// A service account.
@@ -129,7 +129,7 @@ pub(super) struct State {
     certificates: Memo<Option<Serving>>,
     /// CSVs in whose namespaces accounts, roles or bindings changed while they had failed for lack of permissions.
     permissions_changed: Mutex<BTreeSet<Key>>,
-    /// Whether users were told that copies of a CSV are disabled; nothing is known of it after a start.
+    /// True for CSVs whose users were told that copies are disabled; nothing is known of it after a start.
     told: Mutex<BTreeMap<Key, bool>>,
 }
 

@@ -167,7 +167,7 @@ async fn serve(catalog: &mainstay_catalog_store::StoredCatalog, at: &str) -> (to
 }
 
 /// Two catalogs with the same dependency at different priority, of which the higher one turns unhealthy: the lower one's provider is not chosen.
-/// What has nothing to do with it is installed if `goes_on`.
+/// Asserts that a lower provider is not chosen; Subscriptions that have nothing to do with it are installed if `goes_on`.
 async fn the_lower_provider_is_not_chosen(unhealthy: UnhealthyCatalogs, goes_on: bool) {
     let bench = Bench::with(|setup| setup.unhealthy_catalogs = unhealthy).await;
     let provider = bench.bundle("1.0.0", &Content::default()).await;

@@ -1,4 +1,4 @@
-//! What a fresh cluster holds, and restarts of the controller.
+//! The objects of a fresh cluster, and restarts of the controller.
 
 use kube::api::{Api as Objects, ListParams};
 use mainstay_runtime::Key;

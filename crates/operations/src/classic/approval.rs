@@ -41,7 +41,7 @@ pub struct Preview {
     pub steps: Vec<PlannedStep>,
     /// The Subscriptions that wait for it.
     pub subscriptions: Vec<String>,
-    /// What could not be looked at.
+    /// The objects that could not be looked at.
     pub notes: Vec<String>,
     /// The CSV that each Subscription comes to.
     currents: BTreeMap<String, String>,

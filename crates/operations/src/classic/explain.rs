@@ -171,7 +171,7 @@ async fn subscription(session: &Session, namespace: &str, object: Value) -> Resu
     }))
 }
 
-/// What the explanation of a CSV rests on.
+/// The objects on which the explanation of a CSV rests.
 struct CsvObjects {
     csv: Value,
     groups: Vec<Value>,

@@ -15,7 +15,7 @@ use crate::apply::execute;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// What a change of a Subscription came to.
+/// The end of a change of a Subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// A summary in one line.

@@ -47,7 +47,7 @@ pub struct Planned {
     pub namespace: String,
     /// The CSV's name, if there is one.
     pub csv: Option<String>,
-    /// What could not be looked at.
+    /// The objects that could not be looked at.
     pub notes: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Time after which a problem is believed that the next resolution may lift.
 const BELIEVED: Duration = Duration::from_secs(8);
 
-/// What a caller expects of a Subscription.
+/// The state that a caller expects of a Subscription.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expected {
     /// Approves the InstallPlan that installs exactly these CSVs, because they were shown before.
@@ -27,7 +27,7 @@ pub(super) struct Expected {
     pub after: Option<String>,
 }
 
-/// How waiting ended.
+/// The end of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     /// A CSV is installed and healthy.
@@ -44,7 +44,7 @@ pub(super) enum Ending {
     },
 }
 
-/// What one look came to.
+/// The result of one look.
 enum Look {
     /// It is over.
     Done(Ending),
@@ -151,7 +151,7 @@ async fn look(session: &Session, namespace: &str, name: &str, expected: &Expecte
     judged(session, namespace, &current, status["state"] == "AtLatestKnown").await
 }
 
-/// How far a CSV has come. It is installed only where its Subscription has taken notice of it.
+/// The progress of a CSV. It is installed only where its Subscription has taken notice of it.
 async fn judged(session: &Session, namespace: &str, name: &str, is_noticed: bool) -> Result<Look, Failure> {
     let current = name.to_owned();
     let Some(csv) = find(session, CSV, namespace, name).await? else { return Ok(Look::Waits(format!("csv {current}"))) };

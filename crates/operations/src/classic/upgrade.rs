@@ -1,4 +1,4 @@
-//! What the next InstallPlan of a Subscription would bring, and the change of a channel (OLM0-UPG-12, OLM0-ADMIN-08).
+//! The next InstallPlan of a Subscription, and the change of a channel (OLM0-UPG-12, OLM0-ADMIN-08).
 
 use std::time::Duration;
 

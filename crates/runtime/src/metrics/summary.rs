@@ -29,7 +29,7 @@ pub struct Summary {
     series: Arc<Mutex<BTreeMap<String, Series>>>,
 }
 
-/// What was observed under one value of the label.
+/// The observations under one value of the label.
 #[derive(Debug, Default)]
 struct Series {
     count: u64,

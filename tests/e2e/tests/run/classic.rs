@@ -100,7 +100,7 @@ impl Deployed {
         self.cluster.until(&format!("{csv} succeeds"), &["csv", csv, "-n", namespace], |csv| csv["status"]["phase"] == "Succeeded")
     }
 
-    /// What an operator is made of: CSV, Deployment, roles and bindings, as far as they say what was asked for.
+    /// The objects of an operator: CSV, Deployment, roles and bindings, as far as they say what was asked for.
     fn made(&self, namespace: &str) -> BTreeMap<String, Value> {
         let all = self.cluster.get(&["csv,deployment,serviceaccount,role,rolebinding", "-n", namespace]).unwrap_or_default();
         let stripped = |object: &Value| {

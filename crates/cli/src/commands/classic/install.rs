@@ -18,7 +18,7 @@ use crate::commands::flags::Carrying;
 use crate::commands::install::RequestArguments;
 use crate::plan_text;
 
-/// Who approves InstallPlans.
+/// The approval of InstallPlans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ApprovalFlag {
     /// They go on by themselves

@@ -26,7 +26,7 @@ pub fn lines(preview: &Preview) -> Vec<String> {
     lines
 }
 
-/// What a step would do, in a word.
+/// The effect of a step, in a word.
 fn change(step: &PlannedStep) -> String {
     match (step.is_reference, step.exists) {
         (true, true) => "update".to_owned(),

@@ -11,15 +11,15 @@ use mainstay_terminal::progress::Progress;
 use crate::commands::flags::{Consent, Patience};
 use crate::plan_text;
 
-/// How a removal is done.
+/// The manner of a removal.
 pub struct Manner<'a> {
     /// Only shown.
     pub is_dry: bool,
-    /// Whether to ask.
+    /// The consent, given or to be asked for.
     pub consent: &'a Consent,
-    /// How long to wait.
+    /// The time to wait.
     pub patience: Patience,
-    /// How the preview of a dry run is shown.
+    /// The format of a dry run's preview.
     pub format: &'a Format,
 }
 

@@ -14,7 +14,7 @@ use super::{Context, SELF};
 
 const OPERATOR: Kind = Kind { group: "operators.coreos.com", version: "v1", kind: "Operator", plural: "operators", word: "operator" };
 
-/// What becomes of custom resources.
+/// The fate of custom resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Strategy {
     /// Uninstall nothing while there are some

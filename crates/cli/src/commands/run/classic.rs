@@ -132,7 +132,7 @@ pub struct ClassicPlan {
     pub packages: Option<SocketAddr>,
     /// Certificate and key of the package server.
     pub packages_tls: Option<(PathBuf, PathBuf)>,
-    /// What the APIService is to trust, PEM.
+    /// The authorities that the APIService is to trust, PEM.
     pub packages_ca: Option<String>,
 }
 

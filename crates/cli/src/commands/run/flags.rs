@@ -55,12 +55,12 @@ pub struct Webhook {
 }
 
 impl Component {
-    /// What `all` means. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
+    /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
-    /// Whether it is a part of OLM classic.
+    /// True for the parts of OLM classic.
     pub fn is_classic(self) -> bool {
         Self::CLASSIC.contains(&self)
     }
@@ -123,7 +123,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether a component of OLM classic runs.
+    /// True if a component of OLM classic runs.
     pub fn has_classic(&self) -> bool {
         self.components.iter().any(|component| component.is_classic())
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::super::bundles::Unpacked;
 use super::{Controller, NamespaceError, RESYNC};
 
-/// What unpacking left of a verdict.
+/// The parts of a verdict that are unpacked, and those that wait.
 #[derive(Default)]
 struct Unpacking {
     /// The content of the next plan.
