@@ -121,6 +121,12 @@ pub fn is_generated(plan: &Value) -> bool {
     owners.into_iter().flatten().any(|owner| owner["kind"] == "Subscription")
 }
 
+/// Returns whether the controller was stopped while it made a plan. The content is written last, after the Subscriptions refer to the plan, so that
+/// nothing is installed that no Subscription knows of.
+pub fn is_unfinished(plan: &Value) -> bool {
+    is_generated(plan) && !has_content(plan) && plan["status"]["phase"].as_str().unwrap_or_default().is_empty()
+}
+
 /// Returns whether a person wrote the plan and it has no content yet.
 pub fn is_request(plan: &Value) -> bool {
     let phase = plan["status"]["phase"].as_str().unwrap_or_default();

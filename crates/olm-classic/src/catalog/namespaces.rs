@@ -56,6 +56,9 @@ pub enum NamespaceError {
     /// The resolution ended abnormally.
     #[error("the resolution of namespace {0} ended abnormally")]
     Abnormal(String, #[source] tokio::task::JoinError),
+    /// Others write to an object all the time.
+    #[error("{0} changes faster than its status can be written")]
+    Busy(ObjectRef),
 }
 
 /// The controller of namespaces.
@@ -143,6 +146,10 @@ impl Controller {
         }
         let plans = Self::values(namespace, &self.parts.caches.plans)?;
         if self.lacks_plan(namespace, &plans) {
+            return Ok(Outcome::After(LAG));
+        }
+        if self.undo(namespace, &plans).await? {
+            // Their deletion wakes the namespace again.
             return Ok(Outcome::After(LAG));
         }
         self.collect(namespace, &plans).await?;
@@ -287,6 +294,23 @@ impl Controller {
             None => Some(self.parts.unpack_timeout),
         };
         UnpackTerms { timeout, retry: read(UNPACK_RETRY) }
+    }
+
+    /// Deletes InstallPlans that were never finished, so that their Subscriptions are resolved again; true if there were any.
+    async fn undo(&self, namespace: &str, plans: &[Value]) -> Result<bool, NamespaceError> {
+        let mut found = false;
+        for plan in plans.iter().filter(|plan| install_plan::is_unfinished(plan)) {
+            found = true;
+            let place = plan_at(namespace, plan["metadata"]["name"].as_str().unwrap_or_default());
+            // A copy that lags shows a plan as it was before its end.
+            match self.parts.writer.delete(&place, &Expect::exactly(plan), Propagation::Background).await {
+                Err(error) if error.is_conflict() || error.is_not_found() => {}
+                deleted => {
+                    deleted?;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Deletes old InstallPlans (OLM0-IP-16).

@@ -229,3 +229,51 @@ async fn a_written_plan_is_resolved() {
     );
     bench.close().await;
 }
+
+/// OLM0-IP-01: others write to a Subscription all the time while its plan is made; it refers to the plan all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_subscription_refers_to_its_plan() {
+    let bench = bench_with_widgets(&Content::default()).await;
+    let subscription = bench.subscribe("work", "widgets", json!({})).await;
+    let busy = async {
+        for turn in 0_u64.. {
+            let label = Patch::Merge(json!({"metadata": {"labels": {"turn": turn.to_string()}}}));
+            bench.admin.patch(&subscription, "", &label).await.unwrap();
+        }
+    };
+    let installed = async {
+        bench.group("work", json!({})).await;
+        bench.until(&subscription, |one| one["status"]["installedCSV"] == "widgets.v1.0.0").await;
+    };
+    tokio::select! {
+        () = busy => {}
+        () = installed => {}
+    }
+    assert_eq!(bench.plans("work").await.len(), 1);
+    bench.close().await;
+}
+
+/// OLM0-IP-01: a plan without content is what a controller that was stopped leaves; it is made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_plan_is_made_again() {
+    let bench = bench_with_widgets(&Content::default()).await;
+    let subscription = bench.subscribe("work", "widgets", json!({"installPlanApproval": "Manual"})).await;
+    let live = bench.get(&subscription).await.unwrap();
+    let left = own("v1alpha1", "InstallPlan", "work", "install-left");
+    bench
+        .apply(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"name": "install-left", "namespace": "work", "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1",
+                "kind": "Subscription", "name": "widgets", "uid": live["metadata"]["uid"]}]},
+            "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": ["widgets.v1.0.0"], "generation": 1}}))
+        .await;
+    let pending = json!({"state": "UpgradePending", "currentCSV": "widgets.v1.0.0", "installPlanGeneration": 1,
+        "installPlanRef": {"name": "install-left", "namespace": "work"}, "lastUpdated": "2026-01-01T00:00:00Z"});
+    bench.write_status(&subscription, |_| pending.clone()).await;
+    bench.group("work", json!({})).await;
+    let renamed = |one: &Value| one["status"]["installPlanRef"]["name"].as_str().is_some_and(|name| name != "install-left");
+    bench.until(&subscription, renamed).await;
+    bench.plan_of(&subscription, "RequiresApproval").await;
+    assert!(bench.get(&left).await.is_none());
+    assert_eq!(bench.plans("work").await.len(), 1);
+    bench.close().await;
+}

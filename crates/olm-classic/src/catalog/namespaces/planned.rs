@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mainstay_apply::WriteError;
 use mainstay_golang::json_reader::Unreadable;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_classic_core::install_plan::reference::BundleReference;
@@ -16,6 +17,9 @@ use serde_json::Value;
 
 use super::super::bundles::Unpacked;
 use super::{Controller, NamespaceError, RESYNC};
+
+/// Tries to write a status while others write to the object.
+const TRIES: usize = 10;
 
 /// The parts of a verdict that are unpacked, and those that wait.
 #[derive(Default)]
@@ -88,12 +92,22 @@ impl Controller {
             if !unpacking.done.contains(name) {
                 continue;
             }
-            let csv = unpacking.updated.iter().find(|(updated, _)| updated == name);
-            let resolution = match (&plan, csv) {
-                (Some(plan), Some((_, csv))) => Resolution::Planned { plan, generation: install_plan::generation(plan), csv },
-                _ => Resolution::Current,
-            };
-            self.write_status(one, &resolved(one, &resolution, now)).await?;
+            match (&plan, unpacking.updated.iter().find(|(updated, _)| updated == name)) {
+                (Some(plan), Some((_, csv))) => {
+                    let planned = Resolution::Planned { plan, generation: install_plan::generation(plan), csv };
+                    self.write_surely(one, |live| resolved(live, &planned, now)).await?;
+                }
+                _ => {
+                    self.write_status(one, &resolved(one, &Resolution::Current, now)).await?;
+                }
+            }
+        }
+        if let Some(plan) = plan {
+            // With its content the plan begins, so that nothing is installed that no Subscription knows of.
+            let content = unpacking.content.status(plan["spec"]["approved"] == true);
+            self.write_surely(&plan, |_| content.clone()).await?;
+            let name = plan["metadata"]["name"].as_str().unwrap_or_default();
+            tracing::info!(plan = name, namespace, csvs = ?unpacking.content.csvs(), "an InstallPlan is made");
         }
         Ok(again)
     }
@@ -141,7 +155,7 @@ impl Controller {
         Ok(steps.into_iter().map(|step| Step { manifest: manifest.clone(), ..step }).collect())
     }
 
-    /// The InstallPlan that takes Subscriptions on; none if none moves. One that was made before a crash is used.
+    /// Makes the InstallPlan that takes Subscriptions on, without its content; none if none moves.
     async fn plan(
         &self,
         namespace: &str,
@@ -152,37 +166,35 @@ impl Controller {
         if unpacking.updated.is_empty() || (unpacking.content.steps.is_empty() && unpacking.content.lookups.is_empty()) {
             return Ok(None);
         }
-        let known = subscriptions.iter().filter_map(|one| one["status"]["installPlanGeneration"].as_i64());
-        let referred = known.max().unwrap_or_default();
-        // A plan that was made before a crash, or that a lagging copy of a Subscription does not refer to yet.
-        let moving = |one: &&Value| unpacking.updated.iter().any(|(name, _)| one["metadata"]["name"] == **name);
-        let owners: Vec<&Value> = subscriptions.iter().filter(moving).map(|one| &one["metadata"]["uid"]).collect();
-        let left = plans.iter().find(|plan| {
-            let owned = plan["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
-            install_plan::is_generated(plan)
-                && install_plan::generation(plan) > referred
-                && plan["status"]["phase"] != "Failed"
-                && owners.iter().all(|uid| owned.iter().any(|owner| owner["uid"] == **uid))
-                && plan["spec"]["clusterServiceVersionNames"] == serde_json::json!(unpacking.content.csvs())
-        });
-        let created = if let Some(plan) = left {
-            plan.clone()
-        } else {
-            let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default().max(referred);
-            let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
-            let created = self.parts.writer.create(&wanted).await?;
-            self.note_plan(&created);
-            created
-        };
-        if install_plan::has_content(&created) {
-            return Ok(Some(created));
+        let referred = subscriptions.iter().filter_map(|one| one["status"]["installPlanGeneration"].as_i64());
+        let newest = plans.iter().map(install_plan::generation).chain(referred).max().unwrap_or_default();
+        let wanted = install_plan::new(namespace, newest + 1, subscriptions, &unpacking.content);
+        let created = self.parts.writer.create(&wanted).await?;
+        self.note_plan(&created);
+        Ok(Some(created))
+    }
+
+    /// Writes a status that must not get lost, also if others write to the object meanwhile. An object that is gone needs none.
+    async fn write_surely(&self, object: &Value, status: impl Fn(&Value) -> Value) -> Result<(), NamespaceError> {
+        let place = ObjectRef::of(object).map_err(WriteError::from)?;
+        let mut live = object.clone();
+        for _ in 0..TRIES {
+            match self.parts.writer.update_status(&live, &status(&live)).await {
+                Ok(written) => {
+                    if let Some(written) = written.filter(|written| written["kind"] == "Subscription") {
+                        self.note(&written);
+                    }
+                    return Ok(());
+                }
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.parts.writer.get(&place).await? {
+                Some(now) if now["metadata"]["uid"] == live["metadata"]["uid"] => live = now,
+                _ => return Ok(()),
+            }
         }
-        let approved = created["spec"]["approved"] == true;
-        let written = self.parts.writer.update_status(&created, &unpacking.content.status(approved)).await?;
-        let plan = written.unwrap_or(created);
-        if let Ok(place) = ObjectRef::of(&plan) {
-            tracing::info!(plan = place.name, namespace, csvs = ?unpacking.content.csvs(), "an InstallPlan is made");
-        }
-        Ok(Some(plan))
+        Err(NamespaceError::Busy(place))
     }
 }
