@@ -157,6 +157,17 @@ pub enum Lasting {
     Degraded(Problem),
 }
 
+impl Lasting {
+    /// The problem that counts, and the time after which to judge again.
+    pub fn split(self) -> (Option<Problem>, Option<Duration>) {
+        match self {
+            Self::Well => (None, None),
+            Self::Soon(wait) => (None, Some(wait)),
+            Self::Degraded(problem) => (Some(problem), None),
+        }
+    }
+}
+
 impl Inertia {
     /// What this problem, or none, comes to now.
     pub fn judge(&mut self, problem: Option<Problem>, now: Timestamp) -> Lasting {

@@ -321,6 +321,16 @@ impl Writer {
         Ok(Some(answer.object))
     }
 
+    /// Writes the status of an object that is made if it is not there. Returns the object before and its status after; `None` if nothing changed.
+    pub async fn keep_status(&self, own: &Value, status: impl FnOnce(&Value) -> Value) -> Result<Option<(Value, Value)>, WriteError> {
+        let live = match self.get(&ObjectRef::of(own)?).await? {
+            Some(live) => live,
+            None => self.create(own).await?,
+        };
+        let status = status(&live);
+        Ok(self.update_status(&live, &status).await?.map(|_| (live, status)))
+    }
+
     /// Adds a finalizer at the end; `None` if it is there already.
     pub async fn add_finalizer(&self, live: &Value, finalizer: &str) -> Result<Option<Value>, WriteError> {
         let mut all = finalizers(live);

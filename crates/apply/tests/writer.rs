@@ -269,6 +269,13 @@ async fn statuses_and_finalizers_are_written_only_when_they_differ() {
     assert!(writer.update_status(&after, &json!({"phase": "x"})).await.unwrap().is_none());
     assert_eq!(state.lock().unwrap().calls.len(), calls);
     assert!(writer.remove_finalizer(&after, "example.com/x").await.unwrap().is_some());
+    // One that is not there is made first; nothing is written that is there already.
+    let own = config_map("kept", &json!({}));
+    let keep = |phase: &'static str| writer.keep_status(&own, move |_| json!({"phase": phase}));
+    let (before, status) = keep("x").await.unwrap().unwrap();
+    assert_eq!((before.get("status"), &status), (None, &json!({"phase": "x"})));
+    assert!(keep("x").await.unwrap().is_none());
+    assert_eq!(keep("y").await.unwrap().unwrap().0["status"]["phase"], "x");
 }
 
 /// OLM1-INST-14: what is no longer wanted goes, what is somebody else's or asks to be kept stays.

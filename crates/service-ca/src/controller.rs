@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use mainstay_api::cluster_operator::{self, Inertia, Lasting};
+use mainstay_api::cluster_operator::{self, Inertia};
 use mainstay_apply::{EventKind, Reason, Recorder, WriteError, Writer};
 use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectRef, Patch};
@@ -302,27 +302,20 @@ impl ServiceCa {
             return Ok(Outcome::Done);
         }
         let now = self.env.now_seconds();
-        let (facts, lasting) = self.with(|state| {
+        let (facts, (degraded, wait)) = self.with(|state| {
             let facts = state.facts.clone();
             let problem = facts.problem();
-            (facts, state.inertia.judge(problem, now))
+            (facts, state.inertia.judge(problem, now).split())
         });
-        let (degraded, outcome) = match lasting {
-            Lasting::Well => (None, Outcome::Done),
-            Lasting::Soon(wait) => (None, Outcome::After(wait)),
-            Lasting::Degraded(problem) => (Some(problem), Outcome::Done),
-        };
-        let own = cluster_operator::object(ACCOUNT);
-        let live = match self.writer.get(&ObjectRef::of(&own).map_err(WriteError::from)?).await? {
-            Some(live) => live,
-            None => self.writer.create(&own).await?,
-        };
-        let status = cluster_operator::status(&live, &report::report(&facts, degraded), now);
-        let changed = self.writer.update_status(&live, &status).await?.is_some();
-        if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
+        let report = report::report(&facts, degraded);
+        let written =
+            self.writer.keep_status(&cluster_operator::object(ACCOUNT), |live| cluster_operator::status(live, &report, now)).await?;
+        if let Some((live, status)) = written
+            && let Some(note) = cluster_operator::transitions(&live, &status)
+        {
             self.tell(&live, EventKind::Normal, "OperatorStatusChanged", &note);
         }
-        Ok(outcome)
+        Ok(wait.map_or(Outcome::Done, Outcome::After))
     }
 
     /// Reports an event; failing to report never fails the work.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt as _};
-use mainstay_api::cluster_operator::{self, Inertia, Lasting, Problem, Related, Report};
+use mainstay_api::cluster_operator::{self, Inertia, Problem, Related, Report};
 use mainstay_api::condition::{self, Condition};
 use mainstay_apply::{Effect, Recorder, WriteError, Writer};
 use mainstay_diagnostics::{SharedError, chain};
@@ -299,12 +299,7 @@ impl Operator {
         }
         let now = self.env.now_seconds();
         let problem = failure.map(|failure| Problem::new("OperatorFailing", chain(failure)));
-        let lasting = self.inertia.lock().unwrap_or_else(PoisonError::into_inner).judge(problem, now);
-        let (degraded, outcome) = match lasting {
-            Lasting::Well => (None, Outcome::Done),
-            Lasting::Soon(wait) => (None, Outcome::After(wait)),
-            Lasting::Degraded(problem) => (Some(problem), Outcome::Done),
-        };
+        let (degraded, wait) = self.inertia.lock().unwrap_or_else(PoisonError::into_inner).judge(problem, now).split();
         let report = Report {
             unavailable: None,
             progressing: None,
@@ -316,17 +311,13 @@ impl Operator {
                 Related::new("", "namespaces", "", &self.config.system_namespace),
             ],
         };
-        let own = cluster_operator::object(NAME);
-        let live = match self.writer.get(&ObjectRef::of(&own)?).await? {
-            Some(live) => live,
-            None => self.writer.create(&own).await?,
-        };
-        let status = cluster_operator::status(&live, &report, now);
-        let changed = self.writer.update_status(&live, &status).await?.is_some();
-        if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
+        let written = self.writer.keep_status(&cluster_operator::object(NAME), |live| cluster_operator::status(live, &report, now)).await?;
+        if let Some((live, status)) = written
+            && let Some(note) = cluster_operator::transitions(&live, &status)
+        {
             self.events.normal(&live, "OperatorStatusChanged", &note);
         }
-        Ok(outcome)
+        Ok(wait.map_or(Outcome::Done, Outcome::After))
     }
 }
 
