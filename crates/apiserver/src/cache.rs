@@ -21,7 +21,7 @@ use std::time::Duration;
 use mainstay_store::{Event, Range, Revision, Store};
 use tokio::sync::watch;
 
-pub use change::Change;
+pub use change::{Change, Delivery};
 pub use frames::Form;
 pub use queue::Receiver;
 use queue::{Sender, queue};
@@ -31,7 +31,7 @@ use crate::entry::{Entry, ROOT};
 /// The most changes that a resource remembers.
 const RING: usize = 1_024;
 /// The most bytes of objects that a resource's ring holds; what falls out is read from the store's history.
-const RING_BYTES: usize = 16 << 20;
+const RING_BYTES: usize = 4 << 20;
 /// The most bytes of objects that watchers may hold after the cache has let go of them; beyond, those watchers are let go of.
 const LOOSE_BYTES: usize = 64 << 20;
 /// The objects that are read at once to fill the cache.
@@ -87,7 +87,7 @@ impl Scope {
 /// An open watch: what the cache had to say at once, and what follows.
 pub struct Subscription {
     /// Changes between the asked revision and the subscription.
-    pub past: Vec<Arc<Change>>,
+    pub past: Vec<Delivery>,
     /// The objects at the subscription, where these were asked for.
     pub entries: Vec<Arc<Entry>>,
     /// The revision of the subscription.
@@ -369,12 +369,13 @@ impl ResourceCache {
         tell(&change);
         let change = Arc::new(change);
         inner.remember(change.clone());
+        let delivery = Delivery::from(change);
         // A full queue means a watcher that does not read: dropping its sender ends its stream.
         if inner.loose.load(Ordering::Relaxed) > LOOSE_BYTES {
             let floor = inner.floor;
             inner.watchers.retain(|slot| !slot.sender.let_go_before(floor));
         }
-        inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.offer(&change) } else { !slot.sender.is_closed() });
+        inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.offer(&delivery) } else { !slot.sender.is_closed() });
     }
 
     /// Takes other entries in place of what there is, and says what that changed.
@@ -432,7 +433,8 @@ impl ResourceCache {
             Begin::After(after) if after < inner.floor => return Err(TooOld { after, floor: inner.floor }),
             Begin::After(after) => {
                 let late = inner.ring.iter().filter(|change| change.revision > after);
-                past.extend(late.filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key))).cloned());
+                let own = late.filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key)));
+                past.extend(own.cloned().map(Delivery::from));
             }
         }
         let (sender, changes) = queue();
@@ -444,15 +446,15 @@ impl ResourceCache {
         Ok(Subscription { past, entries, revision, changes })
     }
 
-    /// Processor an event of the store's history into a change.
-    pub fn history(resource: &str, event: &Event) -> Option<Arc<Change>> {
+    /// An event of the store's history as a change.
+    pub fn history(resource: &str, event: &Event) -> Option<Delivery> {
         let (revision, now, before) = match event {
             Event::Put { now, before } => {
                 (now.modified, Some(Entry::new(resource, now)?), before.as_ref().and_then(|before| Entry::new(resource, before)))
             }
             Event::Delete { revision, before } => (*revision, None, Some(Entry::new(resource, before)?)),
         };
-        Some(Arc::new(Change::new(revision, now, before)))
+        Some(Arc::new(Change::new(revision, now, before)).into())
     }
 }
 

@@ -33,6 +33,8 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Bytes {
         write_members(&mut out, map, &["apiVersion", "kind", "metadata"], false);
     }
     out.push(b'}');
+    // What is stored is held as long as the object lives: half of a buffer that grew by doubling would be empty.
+    out.shrink_to_fit();
     Bytes::from(out)
 }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use history::{History, Step};
 
-use crate::cache::{Begin, Change, Form, Receiver, Subscription};
+use crate::cache::{Begin, Change, Delivery, Form, Receiver, Subscription};
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::entry::Entry;
@@ -161,7 +161,7 @@ struct View {
 
 impl View {
     /// The frame of a change; `None` where the selectors never saw the object.
-    fn event(&mut self, change: &Change) -> Result<Option<Bytes>> {
+    fn event(&mut self, change: &Delivery) -> Result<Option<Bytes>> {
         let sees = |entry: &Option<Arc<Entry>>| entry.as_ref().is_some_and(|entry| read::selected(&self.served, &self.options, entry));
         let (kind, entry) = match (sees(&change.before), sees(&change.now)) {
             (false, false) => return Ok(None),
@@ -235,7 +235,7 @@ enum Piece {
     /// An object there is.
     Shown(Arc<Entry>),
     /// A change.
-    Changed(Arc<Change>),
+    Changed(Delivery),
     /// The end of the initial events.
     Complete(Revision),
 }
@@ -258,7 +258,7 @@ impl Piece {
                 let now = change.now.as_ref().and_then(|_| entries.next());
                 let before = change.before.as_ref().and_then(|_| entries.next());
                 let same = same(now.as_ref(), change.now.as_ref()) && same(before.as_ref(), change.before.as_ref());
-                Self::Changed(if same { change } else { Arc::new(Change::new(change.revision, now, before)) })
+                Self::Changed(if same { change } else { Arc::new(Change::new(change.revision, now, before)).into() })
             }
             Self::Complete(revision) => Self::Complete(revision),
         }
@@ -313,7 +313,7 @@ impl Source {
     }
 
     /// A change that is there already.
-    fn try_next(&mut self) -> Option<Arc<Change>> {
+    fn try_next(&mut self) -> Option<Delivery> {
         match self {
             Self::Past(_) => None,
             Self::Live(changes) => changes.try_recv(),
@@ -343,7 +343,7 @@ struct Pump {
 
 enum Woken {
     Past(Result<Step>),
-    Change(Option<Arc<Change>>),
+    Change(Option<Delivery>),
     Bookmark,
     Deadline,
     Closing,
@@ -531,10 +531,11 @@ mod tests {
     fn a_change_that_needs_no_conversion_stays_the_same() {
         for (now, before) in [(true, true), (true, false), (false, true)] {
             let change = Arc::new(Change::new(7, now.then(|| entry("e.com/v1")), before.then(|| entry("e.com/v1"))));
+            let change = Delivery::from(change);
             let piece = Piece::Changed(change.clone());
             let same = piece.entries();
             let Piece::Changed(kept) = piece.with(&mut same.into_iter()) else { unreachable!() };
-            assert!(Arc::ptr_eq(&kept, &change));
+            assert!(Arc::ptr_eq(&kept.frames, &change.frames));
             let others: Vec<_> = Piece::Changed(kept.clone()).entries().iter().map(|_| entry("e.com/v2")).collect();
             let Piece::Changed(converted) = Piece::Changed(kept).with(&mut others.clone().into_iter()) else { unreachable!() };
             assert_eq!((converted.now.is_some(), converted.before.is_some(), converted.revision), (now, before, 7));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_store::Revision;
 use tokio::sync::Notify;
 
-use super::change::Change;
+use super::change::Delivery;
 use crate::entry::Entry;
 
 /// The most changes that may wait.
@@ -27,7 +27,7 @@ struct Waiting {
     /// The objects that there were at the begin, and the revision of that.
     entries: VecDeque<Arc<Entry>>,
     begun: Revision,
-    changes: VecDeque<Arc<Change>>,
+    changes: VecDeque<Delivery>,
     bytes: usize,
     ended: bool,
     /// Set when what waited was dropped.
@@ -62,7 +62,7 @@ impl Queue {
 
 impl Sender {
     /// Puts a change into the queue; false when the watcher is gone, or is let go of because it does not keep up.
-    pub fn offer(&self, change: &Arc<Change>) -> bool {
+    pub fn offer(&self, change: &Delivery) -> bool {
         let taken = self.0.with(|waiting| {
             if waiting.abandoned || waiting.ended {
                 return false;
@@ -112,7 +112,7 @@ impl Drop for Sender {
 
 impl Receiver {
     /// The next change; `None` when no more will come.
-    pub async fn recv(&mut self) -> Option<Arc<Change>> {
+    pub async fn recv(&mut self) -> Option<Delivery> {
         loop {
             if let Some(change) = self.try_recv() {
                 return Some(change);
@@ -125,7 +125,7 @@ impl Receiver {
     }
 
     /// The next change, if one waits.
-    pub fn try_recv(&mut self) -> Option<Arc<Change>> {
+    pub fn try_recv(&mut self) -> Option<Delivery> {
         self.0.with(|waiting| {
             let change = waiting.changes.pop_front()?;
             waiting.bytes = waiting.bytes.saturating_sub(change.bytes());
@@ -180,10 +180,11 @@ impl Drop for Receiver {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::change::Change;
     use super::*;
     use bytes::Bytes;
 
-    fn change(revision: u64, size: usize) -> Arc<Change> {
+    fn change(revision: u64, size: usize) -> Delivery {
         let entry = Entry {
             key: "a".into(),
             revision,
@@ -192,7 +193,7 @@ mod tests {
             labels: mainstay_objects::Labels::default(),
             loose: crate::entry::Loose::default(),
         };
-        Arc::new(Change::new(revision, Some(Arc::new(entry)), None))
+        Arc::new(Change::new(revision, Some(Arc::new(entry)), None)).into()
     }
 
     /// KAPI-SRV-06: a watcher that does not read is let go of, by number and by bytes, and holds nothing any more.
@@ -209,7 +210,7 @@ mod tests {
                 count += 1;
             };
             assert_eq!(count as usize, fitting, "changes of {size} bytes");
-            assert_eq!(Arc::strong_count(&last), 1);
+            assert_eq!(Arc::strong_count(&last.frames), 1);
             assert!(receiver.is_empty() && receiver.recv().await.is_none());
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mainstay_store::Revision;
 
-use crate::cache::{Begin, Change, ResourceCache, Scope, Subscription, TooOld};
+use crate::cache::{Begin, Delivery, ResourceCache, Scope, Subscription, TooOld};
 use crate::entry::ROOT;
 use crate::error::{ApiError, Result, store_error, too_large_version};
 use crate::object_store::ObjectStore;
@@ -33,7 +33,7 @@ pub struct History {
 /// The next part of a watch.
 pub enum Step {
     /// Changes, and the revision up to which these are all.
-    Past(Vec<Arc<Change>>, Revision),
+    Past(Vec<Delivery>, Revision),
     /// The changes that the cache tells from here on.
     Now(Subscription),
 }
@@ -65,7 +65,7 @@ impl History {
 
     /// Reads a piece of history. The store's watch is not kept until the client wants more: what waits in it would be held for one that
     /// may never read on, and in a connection that others use, too.
-    async fn read(&mut self) -> Result<Vec<Arc<Change>>, mainstay_store::Error> {
+    async fn read(&mut self) -> Result<Vec<Delivery>, mainstay_store::Error> {
         let store = &self.objects.store;
         let own = format!("{ROOT}{}/", self.resource);
         // An engine that others write to, too, tells of changes alone. Where the resource is quiet, nothing of it would say that its
