@@ -1,5 +1,7 @@
 //! A live copy of all objects of one kind, kept by list and watch.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,6 +14,8 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Client, Resource};
 use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
+
+use held::Held;
 
 use crate::metrics::{Metrics, Size};
 
@@ -80,6 +84,8 @@ pub struct Scope {
     pub fields: Option<String>,
     /// Removes parts of each object before it is kept: decisions often need a small part of a large object.
     pub trim: Option<fn(&mut DynamicObject)>,
+    /// Holds objects compressed, and unpacks one whenever it is asked for: for large objects that are read one at a time.
+    pub is_packed: bool,
 }
 
 /// A live copy of all objects of one kind. Clones share it. The copy stops with its cancellation token.
@@ -96,13 +102,14 @@ struct Inner {
     kind: String,
     objects: RwLock<Objects>,
     trim: Option<fn(&mut DynamicObject)>,
+    is_packed: bool,
     handlers: RwLock<Vec<Handler>>,
     ready: signal::Sender<bool>,
 }
 
 #[derive(Default)]
 struct Objects {
-    by_key: BTreeMap<Key, Arc<DynamicObject>>,
+    by_key: BTreeMap<Key, Held>,
     by_owner: HashMap<String, BTreeSet<Key>>,
     /// The objects without a controller.
     uncontrolled: BTreeSet<Key>,
@@ -120,6 +127,7 @@ impl Cache {
                 kind: kind(resource),
                 objects: RwLock::default(),
                 trim: scope.trim,
+                is_packed: scope.is_packed,
                 handlers: RwLock::default(),
                 ready: signal::channel(false).0,
             }),
@@ -186,19 +194,19 @@ impl Cache {
 
     /// Returns the object at a place.
     pub fn get(&self, key: &Key) -> Option<Arc<DynamicObject>> {
-        self.read(|objects| objects.by_key.get(key).cloned())
+        self.read(|objects| objects.by_key.get(key).map(Held::object))
     }
 
     /// Returns all objects, by namespace and name.
     pub fn all(&self) -> Vec<Arc<DynamicObject>> {
-        self.read(|objects| objects.by_key.values().cloned().collect())
+        self.read(|objects| objects.by_key.values().map(Held::object).collect())
     }
 
     /// Returns all objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let from = Key::new(namespace, "");
-            objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+            objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.object()).collect()
         })
     }
 
@@ -207,7 +215,7 @@ impl Cache {
         self.read(|objects| {
             let from = Key::new(namespace, "");
             let all = objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace);
-            all.filter(|(_, object)| holds(object)).map(|(_, object)| object.clone()).collect()
+            all.map(|(_, object)| object.object()).filter(|object| holds(object)).collect()
         })
     }
 
@@ -218,7 +226,7 @@ impl Cache {
             let own = objects.by_owner.get(uid).into_iter().flatten().filter(|key| key.namespace == namespace);
             let free = objects.uncontrolled.range(Key::new(namespace, "")..).take_while(|key| key.namespace == namespace);
             let keys: BTreeSet<&Key> = own.chain(free).collect();
-            keys.into_iter().filter_map(|key| objects.by_key.get(key).cloned()).collect()
+            keys.into_iter().filter_map(|key| objects.by_key.get(key).map(Held::object)).collect()
         })
     }
 
@@ -226,7 +234,7 @@ impl Cache {
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<DynamicObject>> {
         self.read(|objects| {
             let keys = objects.by_owner.get(uid).into_iter().flatten();
-            keys.filter_map(|key| objects.by_key.get(key).cloned()).collect()
+            keys.filter_map(|key| objects.by_key.get(key).map(Held::object)).collect()
         })
     }
 
@@ -287,12 +295,14 @@ impl Cache {
             object.types.get_or_insert_with(|| self.inner.types.clone());
             Arc::new(object)
         });
+        let held = now.as_ref().map(|object| Held::new(object, self.inner.is_packed));
         let before = {
             let mut objects = self.inner.objects.write().unwrap_or_else(PoisonError::into_inner);
-            let before = match &now {
-                Some(object) => objects.by_key.insert(key.clone(), object.clone()),
+            let before = match held {
+                Some(held) => objects.by_key.insert(key.clone(), held),
                 None => objects.by_key.remove(key),
             };
+            let before = before.map(|before| before.object());
             for uid in owners(before.as_deref()) {
                 if let Some(keys) = objects.by_owner.get_mut(uid) {
                     keys.remove(key);

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::api::{ApiResource, GroupVersionKind};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use mainstay_apply::{EventKind, Recorder, Writer};
 use mainstay_objects::ObjectRef;
+use mainstay_olm_classic_core::copies::{CONTENT_HASH, STATUS_HASH};
+use mainstay_olm_classic_core::csv::COPIED_FROM;
 use mainstay_runtime::{Accounts, Cache, Env, Key, Kinds, Optional, Outcome, Part, Scope};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -68,8 +70,8 @@ impl Caches {
         let csvs = "clusterserviceversions";
         let secrets = Scope { fields: Some("type=kubernetes.io/tls".to_owned()), ..managed() };
         Self {
-            csvs: cache(OLM, "v1alpha1", csv, csvs, scope(Part::Whole, Some("!olm.copiedFrom"))),
-            copies: cache(OLM, "v1alpha1", csv, csvs, scope(Part::Metadata, Some("olm.copiedFrom"))),
+            csvs: cache(OLM, "v1alpha1", csv, csvs, Scope { is_packed: true, ..scope(Part::Whole, Some("!olm.copiedFrom")) }),
+            copies: cache(OLM, "v1alpha1", csv, csvs, Scope { trim: Some(trim_copy), ..scope(Part::Metadata, Some("olm.copiedFrom")) }),
             groups: cache(OLM, "v1", "OperatorGroup", "operatorgroups", whole()),
             namespaces: cache("", "v1", "Namespace", "namespaces", bare()),
             deployments: cache("apps", "v1", "Deployment", "deployments", managed()),
@@ -245,6 +247,17 @@ fn platform(client: &Client, env: &Env, state: &Arc<State>, queue: &Queues, stop
         proxies: optional("config.openshift.io", "Proxy", "proxies"),
         authentications: optional("config.openshift.io", "Authentication", "authentications"),
         credentials: optional("operator.openshift.io", "CloudCredential", "cloudcredentials"),
+    }
+}
+
+/// Keeps what tells whether a copy is up to date: of a cluster's CSVs nearly all are copies.
+fn trim_copy(copy: &mut DynamicObject) {
+    let metadata = &mut copy.metadata;
+    if let Some(labels) = &mut metadata.labels {
+        labels.retain(|name, _| name == COPIED_FROM);
+    }
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|name, _| name == CONTENT_HASH || name == STATUS_HASH);
     }
 }
 
