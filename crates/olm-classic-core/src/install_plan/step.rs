@@ -235,6 +235,19 @@ fn owned(metadata: &mut Value, step: &PlannedStep<'_>, scene: &Scene<'_>) -> Res
     Ok(())
 }
 
+/// The object of a step as a merge patch of the live one, whose other owners stay.
+pub fn over(wanted: &Value, live: &Value) -> Value {
+    let mut patch = wanted.clone();
+    let references = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let mut owners = references(wanted);
+    let own = owners.clone();
+    owners.extend(references(live).into_iter().filter(|reference| own.iter().all(|wanted| wanted["uid"] != reference["uid"])));
+    if !owners.is_empty() {
+        patch["metadata"]["ownerReferences"] = json!(owners);
+    }
+    patch
+}
+
 /// The copy of a catalog's Secret in the plan's namespace (OLM0-IP-14).
 pub fn pull_secret(name: &str, namespace: &str, source: &Value) -> Value {
     let mut secret = json!({

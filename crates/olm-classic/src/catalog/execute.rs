@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mainstay_apply::{EventKind, Reason, Warnings, WriteError, Writer};
 use mainstay_diagnostics::chain;
-use mainstay_objects::{Expect, ObjectRef, meta};
+use mainstay_objects::{Expect, ObjectRef, Patch, meta};
 use mainstay_olm_classic_core::install_plan::Failure;
 use mainstay_olm_classic_core::install_plan::reference::BundleReference;
 use mainstay_olm_classic_core::install_plan::step::{self, PlannedStep, Scene, StepProblem, Treatment, treatment};
@@ -25,6 +25,9 @@ use super::parts::Parts;
 
 /// The longest time in which the content of a bundle is loaded again; mostly it is on this machine.
 const LOAD: Duration = Duration::from_secs(120);
+
+/// The status code with which kube-apiserver refuses to apply a field that the kind does not declare.
+const UNDECLARED: u16 = 500;
 
 /// The end of an execution.
 pub struct Executed {
@@ -162,8 +165,7 @@ impl<'a> Execution<'a> {
                 match writer.create(&wanted).await {
                     Ok(_) => Ok("Created"),
                     Err(error) if error.reason() == Some(&Reason::AlreadyExists) => {
-                        let applied = writer.apply(&wanted, true, &Expect::default()).await;
-                        applied.map_err(|error| write_failed("updating", step, error))?;
+                        update(writer, &wanted).await.map_err(|error| write_failed("updating", step, error))?;
                         Ok("Present")
                     }
                     Err(error) => Err(write_failed("creating", step, error)),
@@ -198,11 +200,8 @@ impl<'a> Execution<'a> {
         let wanted = step::pull_secret(step.name, &self.namespace, &source);
         match writer.create(&wanted).await {
             Ok(_) => Ok("Created"),
-            Err(error) if error.reason() == Some(&Reason::AlreadyExists) => {
-                let applied = writer.apply(&wanted, true, &Expect::default()).await;
-                applied.map_err(|error| write_failed("updating", step, error))?;
-                Ok("Present")
-            }
+            // It stays as it is, as upstream leaves it.
+            Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok("Present"),
             Err(error) => Err(write_failed("creating", step, error)),
         }
     }
@@ -305,6 +304,20 @@ impl<'a> Execution<'a> {
         if let Err(error) = self.parts.recorder.record(self.plan, EventKind::Warning, "AppliedWithWarnings", "Applying", &note) {
             tracing::warn!(%error, "an event could not be recorded");
         }
+    }
+}
+
+/// Brings an object that exists to the content of a step.
+async fn update(writer: &Writer, wanted: &Value) -> Result<(), WriteError> {
+    match writer.apply(wanted, true, &Expect::default()).await {
+        // Server-side apply refuses a field that the kind does not declare, of which a create says nothing: an object that could be made by
+        // one plan must not fail the next one.
+        Err(refusal) if refusal.reason() == Some(&Reason::Other(UNDECLARED)) => {
+            let place = ObjectRef::of(wanted)?;
+            let Some(live) = writer.get(&place).await? else { return Err(refusal) };
+            writer.patch(&place, "", &Patch::Merge(step::over(wanted, &live))).await.map(drop)
+        }
+        outcome => outcome.map(drop),
     }
 }
 

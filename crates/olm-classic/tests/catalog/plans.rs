@@ -153,6 +153,34 @@ async fn optional_objects_belong_to_the_csv() {
     bench.close().await;
 }
 
+/// OLM0-IP-05, OLM0-BUNDLE-06: an object with a field that its kind does not declare is created without it, and is no obstacle for a later plan
+/// that meets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn undeclared_fields_are_dropped_again() {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "viewer"}, "spec": {"chartPrefix": "a"},
+        "rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}],
+    });
+    let bench = bench_with_widgets(&Content { more: vec![role.clone()], ..Content::default() }).await;
+    bench.group("work", json!({})).await;
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "work"}});
+    let other = bench.apply(other).await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": other["metadata"]["uid"]});
+    let mut live = role;
+    live.as_object_mut().unwrap().remove("spec");
+    live["metadata"] = json!({"name": "viewer", "namespace": "work", "ownerReferences": [reference]});
+    live["rules"] = json!([]);
+    bench.apply(live).await;
+    let subscription = bench.subscribe("work", "widgets", json!({})).await;
+    let plan = bench.plan_of(&subscription, "Complete").await;
+    let steps = plan["status"]["plan"].as_array().unwrap();
+    assert_eq!(steps.iter().find(|step| step["resource"]["name"] == "viewer").unwrap()["status"], "Present");
+    let role = bench.get(&place("rbac.authorization.k8s.io/v1", "Role", "work", "viewer")).await.unwrap();
+    assert_eq!(role["rules"][0]["resources"], json!(["widgets"]));
+    assert_eq!(role["metadata"]["ownerReferences"].as_array().unwrap().len(), 2);
+    bench.close().await;
+}
+
 /// OLM0-RES-28, OLM0-RES-29: a CRD keeps the versions in which objects are stored, also if another CSV owns it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_keeps_stored_versions() {
