@@ -7,6 +7,7 @@
 
 use mainstay_e2e::client;
 mod catalogs;
+mod classic;
 mod extensions;
 mod load;
 mod many;
@@ -56,7 +57,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -112,6 +113,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("install", Bench::installs),
     ("resolve", Bench::resolving),
     ("extensions", Bench::extensions),
+    ("subscriptions", Bench::subscriptions),
+    ("copies", Bench::copies),
 ];
 
 /// The load against a cluster that somebody else runs.

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use mainstay_catalog::{Index, Limits, MemorySource};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, DirectorySource, StoredCatalog};
+use mainstay_olm_classic::catalog::resolver_content;
+use mainstay_olm_classic_core::resolve::{Catalog, OperatorGroup, Snapshot, Subscription, resolve_components};
+use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_resolver::joint::{Problem, Root, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Request, resolve};
 use serde_json::json;
@@ -22,7 +26,8 @@ impl Bench {
     /// OLM1-SEL-06, MS-EXPL-01.
     pub fn resolving(&mut self) -> anyhow::Result<()> {
         self.one_of_many()?;
-        self.together()
+        self.together()?;
+        self.namespace()
     }
 
     fn one_of_many(&mut self) -> anyhow::Result<()> {
@@ -50,6 +55,45 @@ impl Bench {
         whole /= u32::try_from(packages.len())?;
         self.add(time(&format!("resolve one package of a catalog of {bundles} bundles: mean of all packages"), whole, "2 ms", 2));
         self.add(time("the slowest of them", slowest, "20 ms", 20));
+        Ok(())
+    }
+
+    /// OLM0-RES-01, OLM0-RES-32: the Subscriptions of one namespace, each to a package of a large catalog.
+    fn namespace(&mut self) -> anyhow::Result<()> {
+        let Some(recorded) = mainstay_testing::data::path("catalog-60.json.gz") else { return Ok(()) };
+        let folder = tempfile::tempdir()?;
+        catalogs::make(&recorded, folder.path())?;
+        let digest: CatalogDigest = format!("sha256:{}", "0".repeat(64)).parse()?;
+        let store = CatalogStore::open(&folder.path().join("store"))?;
+        let stored: StoredCatalog = store.put(&digest, &DirectorySource::of_user(&folder.path().join("one"))?, &Limits::default())?;
+        let content = resolver_content(&stored)?;
+        let key = SourceKey { name: "all".to_owned(), namespace: "catalogs".to_owned() };
+        let mut snapshot = Snapshot {
+            namespace: "team".to_owned(),
+            global_namespace: key.namespace.clone(),
+            operator_groups: vec![OperatorGroup::default()],
+            catalogs: vec![Catalog { key: key.clone(), priority: 0, content: Ok(Arc::new(content)) }],
+            csvs: Vec::new(),
+            subscriptions: Vec::new(),
+        };
+        let subscription = |name: String| Subscription { package: name.clone(), name, catalog: key.clone(), ..Subscription::default() };
+        // Packages that need what this catalog does not have, or own what another one owns, are no load: they fail at once.
+        for package in stored.index().packages() {
+            if snapshot.subscriptions.len() == PACKAGES {
+                break;
+            }
+            snapshot.subscriptions.push(subscription(package.name().to_owned()));
+            if resolve_components(&snapshot).iter().any(|component| component.outcome.is_err()) {
+                snapshot.subscriptions.pop();
+            }
+        }
+        let count = snapshot.subscriptions.len();
+        let took = median(ROUNDS, || {
+            let begun = Instant::now();
+            std::hint::black_box(resolve_components(&snapshot));
+            Ok(begun.elapsed())
+        })?;
+        self.add(time(&format!("resolve {count} Subscriptions of one namespace, as OLM classic does"), took, "50 ms", 50));
         Ok(())
     }
 
