@@ -29,6 +29,7 @@ mod peer;
 mod plans;
 mod private;
 mod procedure;
+mod processes;
 mod python;
 mod recording;
 mod registry_grpc;
