@@ -26,6 +26,7 @@ mod kubectl;
 mod operators;
 #[path = "../../../crates/apiserver/tests/common/peer.rs"]
 mod peer;
+mod placement;
 mod plans;
 mod private;
 mod procedure;
@@ -37,6 +38,7 @@ mod replay;
 mod rollback;
 mod run;
 mod serve_local;
+mod support_data;
 mod verbs;
 mod walk;
 mod webhooks;

@@ -131,7 +131,8 @@ fn processes_end() {
     cluster.apply(&pod("tells", "printf done > $MAINSTAY_ROOT/dev/termination-log", &json!({}), &never).to_string());
     let told = cluster.until("it succeeds", &["pod", "tells"], |pod| pod["status"]["phase"] == "Succeeded");
     assert_eq!(state(&told)["terminated"]["message"], "done");
-    cluster.apply(&pod("killed", "kill -9 $$", &json!({}), &never).to_string());
+    // Kubernetes makes one dollar sign of two.
+    cluster.apply(&pod("killed", "kill -9 $$$$", &json!({}), &never).to_string());
     let killed = cluster.until("it is killed", &["pod", "killed"], |pod| pod["status"]["phase"] == "Failed");
     assert_eq!(state(&killed)["terminated"]["exitCode"], 137);
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": {"spec": {"restartPolicy": "Never",
@@ -287,39 +288,10 @@ fn mappings_are_refused() {
 #[test]
 fn an_operator_of_olm_acts() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
-    let Some(python) = program("python3") else { return };
-    let mapping = format!("example.com/gadget:*={} -u {} --own-word", python.display(), here("python/gadget_operator.py").display());
+    let Some(mapping) = operator_mapping() else { return };
     for real in [true, false] {
-        let cluster = Cluster::up(if real { &["--run-image", &mapping][..] } else { &["--run-image", "example.com/none=sh"] });
-        let registry = Registry::ours();
-        let mut toy = Toy::new("gadget", "1.0.0");
-        let mut csv = toy.csv();
-        let strategy = &mut csv["spec"]["install"]["spec"];
-        strategy["clusterPermissions"][0]["rules"].as_array_mut().unwrap().extend([
-            json!({"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["create"]}),
-            json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create"]}),
-        ]);
-        let container = &mut strategy["deployments"][0]["spec"]["template"]["spec"]["containers"][0];
-        container["command"] = json!(["/manager"]);
-        container["args"] = json!(["--leader-elect"]);
-        container["env"] = json!([{"name": "OPERATOR_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
-        container["readinessProbe"] = json!({"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1});
-        toy.more.push(("manifests/csv.yaml".to_owned(), csv));
-        let bundles = cluster.folder().join("bundles");
-        toy.write(&bundles);
-        let image = publish(&registry, &bundles, cluster.folder(), "latest");
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        for object in [
-            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"name": "team", "namespace": "openshift-marketplace"}, "spec": {"sourceType": "grpc", "image": image}}),
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gadgets"}}),
-            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "all", "namespace": "gadgets"}, "spec": {}}),
-            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "gadget", "namespace": "gadgets"},
-                "spec": {"name": "gadget", "channel": "stable", "source": "team", "sourceNamespace": "openshift-marketplace",
-                    "config": {"env": [{"name": "PORT_8081", "value": free.to_string()}]}}}),
-        ] {
-            cluster.apply(&object.to_string());
-        }
-        cluster.until("the operator is installed", &["csv", "gadget.v1.0.0", "-n", "gadgets"], |csv| csv["status"]["phase"] == "Succeeded");
+        let cluster = Cluster::up(&["--run-image", if real { &mapping } else { "example.com/none=sh" }]);
+        let _registry = subscribe(&cluster, "gadgets");
         let explained = cluster.mainstay(&["explain", "csv", "gadget.v1.0.0", "-n", "gadgets"]).ok();
         if !real {
             assert!(explained.contains("the operator is simulated") && explained.contains("image example.com/gadget:1.0.0 would act"), "{explained}");
@@ -329,8 +301,7 @@ fn an_operator_of_olm_acts() {
         }
         assert!(!explained.contains("simulated"), "{explained}");
         until_logged(&cluster, &["deployment/gadget", "-n", "gadgets"], "started with --own-word --leader-elect in gadgets");
-        let gadget = json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "first"}, "spec": {"size": 3}});
-        cluster.apply(&gadget.to_string());
+        cluster.apply(&gadget("first", "default"));
         let made = cluster.until("the operator makes a ConfigMap", &["configmap", "first"], |map| map["data"]["size"] == "3");
         assert_eq!(made["metadata"]["ownerReferences"][0]["kind"], "Gadget");
         cluster.until("the operator makes a Service", &["service", "first"], |service| service["spec"]["clusterIP"].is_string());
@@ -338,4 +309,49 @@ fn an_operator_of_olm_acts() {
         cluster.kubectl(&["delete", "gadget", "first"]).ok();
         cluster.until_gone(&["service", "first"]);
     }
+}
+
+/// A custom resource of the operator.
+pub fn gadget(name: &str, namespace: &str) -> String {
+    json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 3}}).to_string()
+}
+
+/// The mapping of the operator's image to a program in Python; none, with a visible skip, without Python.
+pub fn operator_mapping() -> Option<String> {
+    let python = program("python3")?;
+    Some(format!("example.com/gadget:*={} -u {} --own-word", python.display(), here("python/gadget_operator.py").display()))
+}
+
+/// Installs the operator by a Subscription into a namespace, which is made unless it is there, and waits until it has succeeded.
+pub fn subscribe(cluster: &Cluster, namespace: &str) -> Registry {
+    let registry = Registry::ours();
+    let mut toy = Toy::new("gadget", "1.0.0");
+    let mut csv = toy.csv();
+    let strategy = &mut csv["spec"]["install"]["spec"];
+    strategy["clusterPermissions"][0]["rules"].as_array_mut().unwrap().extend([
+        json!({"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["create"]}),
+        json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create"]}),
+    ]);
+    let container = &mut strategy["deployments"][0]["spec"]["template"]["spec"]["containers"][0];
+    container["command"] = json!(["/manager"]);
+    container["args"] = json!(["--leader-elect"]);
+    container["env"] = json!([{"name": "OPERATOR_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
+    container["readinessProbe"] = json!({"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1});
+    toy.more.push(("manifests/csv.yaml".to_owned(), csv));
+    let bundles = cluster.folder().join("bundles");
+    toy.write(&bundles);
+    let image = publish(&registry, &bundles, cluster.folder(), "latest");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for object in [
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"name": "team", "namespace": "openshift-marketplace"}, "spec": {"sourceType": "grpc", "image": image}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "all", "namespace": namespace}, "spec": {}}),
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "gadget", "namespace": namespace},
+            "spec": {"name": "gadget", "channel": "stable", "source": "team", "sourceNamespace": "openshift-marketplace",
+                "config": {"env": [{"name": "PORT_8081", "value": free.to_string()}]}}}),
+    ] {
+        cluster.apply(&object.to_string());
+    }
+    cluster.until("the operator is installed", &["csv", "gadget.v1.0.0", "-n", namespace], |csv| csv["status"]["phase"] == "Succeeded");
+    registry
 }

@@ -135,3 +135,86 @@ impl ServerCertVerifier for Unverified {
         self.0.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+    use tonic::transport::Server;
+    use tonic::transport::server::TcpIncoming;
+    use tonic_health::ServingStatus as Status;
+
+    use super::*;
+
+    async fn listen() -> (TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (listener, port)
+    }
+
+    /// KAPI-WL-07: the gRPC health service is asked for a service, and anything but SERVING is a failure.
+    #[tokio::test]
+    async fn grpc_is_asked() {
+        let (listener, port) = listen().await;
+        let (reporter, service) = tonic_health::server::health_reporter();
+        reporter.set_service_status("up", Status::Serving).await;
+        reporter.set_service_status("down", Status::NotServing).await;
+        let serving = tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener)));
+        assert_eq!((grpc(port, "").await, grpc(port, "up").await), (Ok(()), Ok(())));
+        assert_eq!(grpc(port, "down").await.unwrap_err(), "service unhealthy (responded with \"NOT_SERVING\")");
+        assert!(grpc(port, "unknown").await.unwrap_err().starts_with("rpc error: "));
+        serving.abort();
+        let _ = serving.await;
+        assert!(grpc(port, "").await.unwrap_err().starts_with(&format!("failed to connect service \"127.0.0.1:{port}\"")));
+    }
+
+    /// KAPI-WL-07: HTTP and HTTPS, whoever signed the certificate: 2xx and 3xx are successes; what is no HTTP, and no answer, are failures.
+    #[tokio::test]
+    async fn http_is_asked() {
+        let made = rcgen::generate_simple_self_signed(vec!["elsewhere".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap()));
+        for (tls, answer, expected) in [
+            (false, "HTTP/1.1 200 OK\r\n\r\n", None),
+            (true, "HTTP/1.0 302 Found\r\n\r\n", None),
+            (false, "HTTP/1.1 404 Not Found\r\n\r\n", Some("HTTP probe failed with statuscode: 404")),
+            (true, "HTTP/1.1 500 No\r\n\r\n", Some("HTTP probe failed with statuscode: 500")),
+            (false, "SSH-2.0-x\r\n", Some("the answer is not HTTP/1")),
+            (false, "", Some("the answer is not HTTP/1")),
+        ] {
+            let (listener, port) = listen().await;
+            let acceptor = acceptor.clone();
+            let serving = tokio::spawn(async move {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut request = vec![0; 1_000];
+                if tls {
+                    let mut stream = acceptor.accept(stream).await.unwrap();
+                    let count = stream.read(&mut request).await.unwrap();
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                    let _ = stream.shutdown().await;
+                    request.truncate(count);
+                } else {
+                    let mut stream = stream;
+                    let count = stream.read(&mut request).await.unwrap();
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                    request.truncate(count);
+                }
+                String::from_utf8(request).unwrap()
+            });
+            let headers = [("Host".to_owned(), "named".to_owned()), ("X-A".to_owned(), "1".to_owned())];
+            let outcome = http(tls, port, "/healthz?x=1", &headers).await;
+            match expected {
+                None => assert_eq!(outcome, Ok(()), "{answer}"),
+                Some(why) => assert!(outcome.as_ref().unwrap_err().contains(why), "{outcome:?}"),
+            }
+            let asked = serving.await.unwrap();
+            assert!(asked.starts_with("GET /healthz?x=1 HTTP/1.1\r\n") && asked.contains("Host: named\r\n") && asked.contains("X-A: 1\r\n"), "{asked}");
+            assert_eq!(asked.matches("Host:").count(), 1);
+        }
+        let (listener, port) = listen().await;
+        drop(listener);
+        assert!(http(false, port, "/", &[]).await.unwrap_err().contains("dial tcp 127.0.0.1:"));
+    }
+}

@@ -97,6 +97,8 @@ struct Resident {
     key: Key,
     containers: HashMap<String, Held>,
     tokens: prepare::Kept,
+    /// True if the pod is gone: it is forgotten, with its directory, when its last process has ended.
+    gone: bool,
 }
 
 struct Held {
@@ -246,9 +248,19 @@ impl Machine {
 
     /// Forgets a pod that has gone: its processes are killed, its directory is removed.
     pub(super) fn forget(&self, uid: &str) {
-        // A run that has nobody to ask is at its end.
         self.stop(uid, None, Duration::ZERO);
-        if self.pods().remove(uid).is_some() {
+        if let Some(resident) = self.pods().get_mut(uid) {
+            resident.gone = true;
+        }
+        self.bury(uid);
+    }
+
+    /// Removes what is left of a pod that has gone, when none of its processes runs.
+    fn bury(&self, uid: &str) {
+        let mut pods = self.pods();
+        if pods.get(uid).is_some_and(|resident| resident.gone && !resident.is_alive()) {
+            pods.remove(uid);
+            drop(pods);
             self.directory(uid).remove();
         }
     }
@@ -256,7 +268,7 @@ impl Machine {
     /// Forgets the pods of a name but the one that there is now.
     pub(super) fn keep(&self, key: &Key, present: Option<&str>) {
         let gone: Vec<String> =
-            self.pods().iter().filter(|(uid, pod)| pod.key == *key && Some(uid.as_str()) != present).map(|(uid, _)| uid.clone()).collect();
+            self.pods().iter().filter(|(uid, pod)| pod.key == *key && !pod.gone && Some(uid.as_str()) != present).map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.forget(uid));
     }
 
@@ -287,8 +299,7 @@ impl Machine {
 
     /// Returns the pods that have running processes.
     pub(super) fn residents(&self) -> Vec<(String, Key)> {
-        let alive = |pod: &Resident| pod.containers.values().any(|held| matches!(held.process, Process::Running { .. }));
-        self.pods().iter().filter(|(_, pod)| alive(pod)).map(|(uid, pod)| (uid.clone(), pod.key.clone())).collect()
+        self.pods().iter().filter(|(_, pod)| pod.is_alive()).map(|(uid, pod)| (uid.clone(), pod.key.clone())).collect()
     }
 
     /// Ends all processes: they are asked, and killed when the grace period is over. Nothing is known of them any more afterwards.
@@ -314,7 +325,11 @@ impl Machine {
 
 impl Resident {
     fn of(pod: &DynamicObject) -> Self {
-        Self { key: Key::of(pod), containers: HashMap::new(), tokens: prepare::Kept::default() }
+        Self { key: Key::of(pod), containers: HashMap::new(), tokens: prepare::Kept::default(), gone: false }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.containers.values().any(|held| matches!(held.process, Process::Running { .. }))
     }
 }
 
@@ -343,6 +358,7 @@ impl Attended {
         probing.abort();
         let ended = Process::Ended { run: this.run.clone(), exit };
         this.update(|held| *held = Held { process: ended, stop: None });
+        this.machine.bury(this.pod.uid());
     }
 
     /// Changes what is known of the run, unless another one has taken its place.

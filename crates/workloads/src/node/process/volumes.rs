@@ -6,13 +6,17 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::fields::{self, Addresses};
-use super::sources::{self, Held, TokenSpec};
+use super::sources::{self, Held, Holder, TokenSpec};
 use crate::object::items;
 
 /// The largest content of all volumes of a pod, in bytes.
 const LARGEST: usize = 32 << 20;
 /// The most files of all volumes of a pod.
 const MOST: usize = 10_000;
+
+/// The ConfigMap that admission projects beside every token, as OpenShift's does. A cluster whose service CA does not run has none, and no pod
+/// waits for it.
+const SERVICE_CA: &str = "openshift-service-ca.crt";
 
 /// A file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +92,7 @@ fn content(pod: &DynamicObject, volume: &Value, held: &Held, tokens: &Tokens, ad
 fn add_keys(part: &Value, default: u32, held: &Held, files: &mut BTreeMap<String, File>) -> Result<(), String> {
     let Some((kind, name)) = sources::holder(part) else { return Ok(()) };
     let source = if part["configMap"].is_object() { &part["configMap"] } else { &part["secret"] };
-    let optional = source["optional"] == true;
+    let optional = source["optional"] == true || (kind == Holder::ConfigMap && name == SERVICE_CA);
     let Some(content) = held.get(&(kind, name.to_owned())).and_then(Option::as_ref) else {
         return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.word())) };
     };
@@ -185,7 +189,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
-    use super::super::sources::Holder;
     use super::*;
 
     fn filled(volume: &Value) -> Result<BTreeMap<String, (String, u32)>, String> {
@@ -222,6 +225,7 @@ mod tests {
              files(&[("x/y", "1", 0o755), ("z", "2", 0o400)])),
             (json!({"secret": {"secretName": "s", "defaultMode": 0o600}}), files(&[("k", "secret", 0o600)])),
             (json!({"secret": {"secretName": "none", "optional": true}}), files(&[])),
+            (json!({"projected": {"sources": [{"configMap": {"name": SERVICE_CA, "items": [{"key": "service-ca.crt", "path": "x"}]}}]}}), files(&[])),
             (json!({"configMap": {"name": "m", "optional": true, "items": [{"key": "no", "path": "x"}]}}), files(&[])),
             (json!({"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
                 {"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"}}]}}),
