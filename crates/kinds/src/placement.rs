@@ -75,7 +75,9 @@ impl Placement {
     /// Returns the annotations of a namespace that steer its pods, those that cannot be read included.
     pub fn annotations(namespace: &Value) -> Vec<&'static str> {
         let all = [SELECTOR, PROJECT_SELECTOR, TOLERATIONS];
-        all.into_iter().filter(|name| namespace["metadata"]["annotations"][*name].as_str().is_some_and(|text| !text.trim().is_empty())).collect()
+        all.into_iter()
+            .filter(|name| namespace["metadata"]["annotations"][*name].as_str().is_some_and(|text| !text.trim().is_empty()))
+            .collect()
     }
 
     /// Adds to a new pod what the namespace says.
@@ -251,16 +253,27 @@ mod tests {
             (json!({}), json!({"a": 1}), json!({"a": 1})),
             (json!({PROJECT_SELECTOR: ""}), json!({}), json!({})),
             (json!({PROJECT_SELECTOR: "zone=a"}), json!({}), json!({"nodeSelector": {"zone": "a"}})),
-            (json!({PROJECT_SELECTOR: "node-role.kubernetes.io/infra="}), json!({"nodeSelector": {"x": "y"}}), json!({"nodeSelector": {"node-role.kubernetes.io/infra": "", "x": "y"}})),
+            (
+                json!({PROJECT_SELECTOR: "node-role.kubernetes.io/infra="}),
+                json!({"nodeSelector": {"x": "y"}}),
+                json!({"nodeSelector": {"node-role.kubernetes.io/infra": "", "x": "y"}}),
+            ),
             (json!({PROJECT_SELECTOR: "zone=a"}), json!({"nodeSelector": {"zone": "a"}}), json!({"nodeSelector": {"zone": "a"}})),
             (both, json!({}), json!({"nodeSelector": {"zone": "b", "disk": "fast"}})),
             (tolerate(json!([once])), json!({}), json!({"tolerations": [once]})),
             (tolerate(json!([once])), json!({"tolerations": [exists]}), json!({"tolerations": [exists]})),
             (tolerate(json!([exists])), json!({"tolerations": [once]}), json!({"tolerations": [exists]})),
             (tolerate(json!([once])), json!({"tolerations": [once]}), json!({"tolerations": [once]})),
-            (tolerate(json!([{"operator": "Exists"}])), json!({"tolerations": [{"key": "a", "value": "1"}]}), json!({"tolerations": [{"operator": "Exists"}]})),
-            (tolerate(json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}])), json!({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]}),
-             json!({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]})),
+            (
+                tolerate(json!([{"operator": "Exists"}])),
+                json!({"tolerations": [{"key": "a", "value": "1"}]}),
+                json!({"tolerations": [{"operator": "Exists"}]}),
+            ),
+            (
+                tolerate(json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}])),
+                json!({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]}),
+                json!({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]}),
+            ),
             (json!({TOLERATIONS: "null"}), json!({}), json!({})),
         ] {
             assert_eq!(placed(annotations.clone(), spec.clone()).unwrap(), expected, "{annotations} {spec}");
@@ -281,14 +294,23 @@ mod tests {
             (taint("{"), read(TOLERATIONS, "it is no JSON: EOF while parsing an object at line 1 column 1")),
             (taint("{}"), read(TOLERATIONS, "it is no JSON list")),
             (taint("[1]"), read(TOLERATIONS, "[0]: it is no object")),
-            (taint("[{\"key\":\"a\"},{\"effect\":\"Never\"}]"), read(TOLERATIONS, "[1].effect: \"Never\" is not one of NoSchedule, PreferNoSchedule, NoExecute")),
+            (
+                taint("[{\"key\":\"a\"},{\"effect\":\"Never\"}]"),
+                read(TOLERATIONS, "[1].effect: \"Never\" is not one of NoSchedule, PreferNoSchedule, NoExecute"),
+            ),
             (taint("[{\"operator\":\"In\"}]"), read(TOLERATIONS, "[0].operator: \"In\" is not one of Exists, Equal")),
             (taint("[{\"Key\":\"a\"}]"), read(TOLERATIONS, "[0].Key: tolerations have no such field")),
             (taint("[{\"key\":1}]"), read(TOLERATIONS, "[0].key: it is no text")),
             (taint("[{\"value\":\"x\"}]"), read(TOLERATIONS, "[0].operator: it must be Exists without a key")),
-            (taint("[{\"key\":\"a\",\"operator\":\"Exists\",\"value\":\"x\"}]"), read(TOLERATIONS, "[0].value: it must be empty if the operator is Exists")),
+            (
+                taint("[{\"key\":\"a\",\"operator\":\"Exists\",\"value\":\"x\"}]"),
+                read(TOLERATIONS, "[0].value: it must be empty if the operator is Exists"),
+            ),
             (taint("[{\"key\":\"a\",\"tolerationSeconds\":1.5}]"), read(TOLERATIONS, "[0].tolerationSeconds: it is no whole number")),
-            (taint("[{\"key\":\"a\",\"tolerationSeconds\":1}]"), read(TOLERATIONS, "[0].effect: it must be NoExecute if tolerationSeconds is set")),
+            (
+                taint("[{\"key\":\"a\",\"tolerationSeconds\":1}]"),
+                read(TOLERATIONS, "[0].effect: it must be NoExecute if tolerationSeconds is set"),
+            ),
         ] {
             assert_eq!(placed(annotations, json!({"nodeSelector": {"zone": "a"}})).unwrap_err(), why);
         }

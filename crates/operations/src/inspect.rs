@@ -80,7 +80,8 @@ pub struct Summary {
 /// # Errors
 /// A target is not there, or a file cannot be written. What a target leads to and cannot be read is in the summary.
 pub async fn inspect(session: &Session, targets: &[Target], write: &mut Sink<'_>) -> Result<Summary, Failure> {
-    let mut gathering = Gathering { session, served: Served::default(), write, seen: BTreeSet::new(), objects: 0, summary: Summary::default() };
+    let mut gathering =
+        Gathering { session, served: Served::default(), write, seen: BTreeSet::new(), objects: 0, summary: Summary::default() };
     for target in targets {
         gathering.collect(target.clone(), true).await?;
     }
@@ -92,7 +93,8 @@ pub async fn inspect(session: &Session, targets: &[Target], write: &mut Sink<'_>
 /// # Errors
 /// Nothing can be read, or a file cannot be written.
 pub async fn must_gather(session: &Session, write: &mut Sink<'_>) -> Result<Summary, Failure> {
-    let mut gathering = Gathering { session, served: Served::default(), write, seen: BTreeSet::new(), objects: 0, summary: Summary::default() };
+    let mut gathering =
+        Gathering { session, served: Served::default(), write, seen: BTreeSet::new(), objects: 0, summary: Summary::default() };
     let version = gathering.served.raw(session, "/version").await?;
     gathering.file("version.json", version.to_string().as_bytes())?;
     let mut targets = Vec::new();
@@ -104,7 +106,12 @@ pub async fn must_gather(session: &Session, write: &mut Sink<'_>) -> Result<Summ
             targets.push(Target::cluster(group, resource, &name));
         }
     }
-    for (group, resource) in [("olm.operatorframework.io", "clustercatalogs"), ("olm.operatorframework.io", "clusterextensions"), (OLM, "operators"), (OLM, "olmconfigs")] {
+    for (group, resource) in [
+        ("olm.operatorframework.io", "clustercatalogs"),
+        ("olm.operatorframework.io", "clusterextensions"),
+        (OLM, "operators"),
+        (OLM, "olmconfigs"),
+    ] {
         for name in gathering.names(group, resource).await {
             targets.push(Target::cluster(group, resource, &name));
         }
@@ -151,7 +158,7 @@ impl Gathering<'_, '_> {
 
     async fn all(&mut self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
         match self.served.list(self.session, group, resource, namespace).await {
-            Ok(all) => all.unwrap_or_default(),
+            Ok(all) => all,
             Err(failure) => {
                 self.failed(&failure);
                 Vec::new()
@@ -170,21 +177,15 @@ impl Gathering<'_, '_> {
             if !self.seen.insert(target.clone()) {
                 continue;
             }
-            let found = match self.served.get(self.session, &target).await {
+            let (target, objects) = match self.served.get(self.session, &target).await {
                 Ok(found) => found,
                 Err(failure) if must => return Err(failure),
+                // What an operator relates to need not exist.
+                Err(failure) if failure.kind() == FailureKind::NotFound => continue,
                 Err(failure) => {
                     self.failed(&failure);
                     continue;
                 }
-            };
-            let Some((target, objects)) = found else {
-                let failure = Failure::new(FailureKind::NotFound, target.to_string(), "not found");
-                if must {
-                    return Err(failure);
-                }
-                // What an operator relates to need not exist.
-                continue;
             };
             for object in objects {
                 self.count()?;
@@ -214,7 +215,8 @@ impl Gathering<'_, '_> {
 
     /// Collects what is in a namespace: lists by kind, pods one by one, and their logs.
     async fn namespace(&mut self, name: &str) -> Result<(), Failure> {
-        let mut kinds: Vec<(String, String)> = OF_NAMESPACE.iter().map(|(group, resource)| ((*group).to_owned(), (*resource).to_owned())).collect();
+        let mut kinds: Vec<(String, String)> =
+            OF_NAMESPACE.iter().map(|(group, resource)| ((*group).to_owned(), (*resource).to_owned())).collect();
         match self.served.namespaced(self.session, OLM).await {
             Ok(own) => kinds.extend(own.into_iter().map(|resource| (OLM.to_owned(), resource))),
             Err(failure) => self.failed(&failure),
@@ -249,7 +251,9 @@ impl Gathering<'_, '_> {
         for list in ["initContainers", "containers"] {
             for container in pod["spec"][list].as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()) {
                 for (previous, file) in [(false, "current.log"), (true, "previous.log")] {
-                    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log?container={container}&previous={previous}&limitBytes={LOG}&timestamps=true");
+                    let path = format!(
+                        "/api/v1/namespaces/{namespace}/pods/{name}/log?container={container}&previous={previous}&limitBytes={LOG}&timestamps=true"
+                    );
                     match self.served.text(self.session, &path).await {
                         Ok(log) => self.file(&format!("{folder}/{container}/{container}/logs/{file}"), log.as_bytes())?,
                         // There is none of a run before the first.

@@ -13,7 +13,8 @@ const NODE: &str = "worker-1";
 /// A namespace whose pods belong on the node.
 fn project(name: &str) -> String {
     let tolerations = json!([{"key": "myoperator", "operator": "Exists", "effect": "NoSchedule"}]).to_string();
-    let annotations = json!({"openshift.io/node-selector": "kind=operators", "scheduler.alpha.kubernetes.io/defaultTolerations": tolerations});
+    let annotations =
+        json!({"openshift.io/node-selector": "kind=operators", "scheduler.alpha.kubernetes.io/defaultTolerations": tolerations});
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}}).to_string()
 }
 
@@ -25,7 +26,8 @@ fn reserve(cluster: &Cluster) {
 /// The nodes of the running pods with a label.
 fn nodes(cluster: &Cluster, namespace: &str, label: &str) -> Vec<String> {
     eventually(&format!("pods {label} in {namespace} run"), Duration::from_secs(60), || {
-        let list: Value = serde_json::from_str(&cluster.kubectl(&["get", "pods", "-n", namespace, "-l", label, "-o", "json"]).ok()).unwrap();
+        let list: Value =
+            serde_json::from_str(&cluster.kubectl(&["get", "pods", "-n", namespace, "-l", label, "-o", "json"]).ok()).unwrap();
         let pods = list["items"].as_array().unwrap();
         let names: Vec<String> = pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned)).collect();
         if names.is_empty() || names.len() < pods.len() { Err(list.to_string()) } else { Ok(names) }
@@ -66,14 +68,22 @@ fn operators_follow_their_project() {
     let contradicts = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "no", "namespace": "project"},
         "spec": {"nodeSelector": {"kind": "other"}, "containers": [{"name": "a", "image": "a:1"}]}});
     let refused = cluster.kubectl_with(&["create", "-f", "-"], &contradicts.to_string()).refused();
-    assert!(refused.contains("pods \"no\" is forbidden: pod node label selector conflicts with its project node label selector"), "{refused}");
+    assert!(
+        refused.contains("pods \"no\" is forbidden: pod node label selector conflicts with its project node label selector"),
+        "{refused}"
+    );
     let elsewhere = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "no", "namespace": "project"},
         "spec": {"nodeName": "worker-2", "containers": [{"name": "a", "image": "a:1"}]}});
     let refused = cluster.kubectl_with(&["create", "-f", "-"], &elsewhere.to_string()).refused();
     assert!(refused.contains("pod node name conflicts with project node label selector"), "{refused}");
     cluster.kubectl(&["annotate", "namespace", "project", "--overwrite", "openshift.io/node-selector=kind"]).ok();
     let refused = cluster.kubectl_with(&["create", "-f", "-"], &plain("no", "project")).refused();
-    assert!(refused.contains("annotation openshift.io/node-selector of namespace \"project\" cannot be read: \"kind\" is not of the form KEY=VALUE"), "{refused}");
+    assert!(
+        refused.contains(
+            "annotation openshift.io/node-selector of namespace \"project\" cannot be read: \"kind\" is not of the form KEY=VALUE"
+        ),
+        "{refused}"
+    );
 }
 
 /// OLM0-ADMIN-44, KAPI-ADM-05: without the admission step the annotation changes nothing, and the explanation of the Subscription says so.

@@ -84,7 +84,8 @@ fn a_container_is_a_process() {
         {"name": "pod", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
     ]});
     cluster.apply(&pod("one", script, &container, &volumes).to_string());
-    let running = cluster.until("the pod runs as a process", &["pod", "one"], |pod| state(pod)["running"].is_object() && process(pod).is_some());
+    let running =
+        cluster.until("the pod runs as a process", &["pod", "one"], |pod| state(pod)["running"].is_object() && process(pod).is_some());
     let pid = process(&running).unwrap();
     assert!(is_alive(pid));
     assert!(running["status"]["containerStatuses"][0]["containerID"].as_str().unwrap().starts_with("process://"));
@@ -96,7 +97,12 @@ fn a_container_is_a_process() {
     assert_eq!(cluster.kubectl(&["logs", "one", "--tail=1"]).ok().lines().count(), 1);
     let stamped = cluster.kubectl(&["logs", "one", "--timestamps", "--limit-bytes=12"]).ok();
     assert!(stamped.len() == 12 && stamped.starts_with("20"), "{stamped}");
-    assert!(cluster.kubectl(&["logs", "one", "--previous"]).refused().contains("previous terminated container \"main\" in pod \"one\" not found"));
+    assert!(
+        cluster
+            .kubectl(&["logs", "one", "--previous"])
+            .refused()
+            .contains("previous terminated container \"main\" in pod \"one\" not found")
+    );
 
     let folder = cluster.data_dir().join("pods");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&folder).unwrap().permissions());
@@ -109,7 +115,12 @@ fn a_container_is_a_process() {
     cluster.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "not-mapped"}, "spec": {"containers": [{"name": "a", "image": "other:1"}]}}).to_string());
     cluster.until("it is simulated", &["pod", "not-mapped"], |pod| pod["status"]["phase"] == "Running");
     assert!(cluster.kubectl(&["logs", "not-mapped"]).ok().contains("this cluster simulates its nodes"));
-    assert!(cluster.kubectl(&["exec", "not-mapped", "--", "true"]).refused().contains("nodes of this cluster are simulated and run no containers"));
+    assert!(
+        cluster
+            .kubectl(&["exec", "not-mapped", "--", "true"])
+            .refused()
+            .contains("nodes of this cluster are simulated and run no containers")
+    );
     cluster.kubectl(&["delete", "pod", "one"]).ok();
     until_dead(pid);
     eventually("its directory is gone", Duration::from_secs(20), || {
@@ -123,9 +134,11 @@ fn a_container_is_a_process() {
 #[test]
 fn processes_end() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
-    let cluster = Cluster::up(&["--components", WITHOUT_OLM, "--run-image", "*/shell:*=sh", "--run-image", "*/missing:*=sh /no/such/script"]);
+    let cluster =
+        Cluster::up(&["--components", WITHOUT_OLM, "--run-image", "*/shell:*=sh", "--run-image", "*/missing:*=sh /no/such/script"]);
     let never = json!({"restartPolicy": "Never"});
-    cluster.apply(&pod("fails", "echo gone wrong; exit 7", &json!({"terminationMessagePolicy": "FallbackToLogsOnError"}), &never).to_string());
+    cluster
+        .apply(&pod("fails", "echo gone wrong; exit 7", &json!({"terminationMessagePolicy": "FallbackToLogsOnError"}), &never).to_string());
     let failed = cluster.until("it fails", &["pod", "fails"], |pod| pod["status"]["phase"] == "Failed");
     assert_eq!((&state(&failed)["terminated"]["exitCode"], &state(&failed)["terminated"]["message"]), (&json!(7), &json!("gone wrong\n")));
     cluster.apply(&pod("tells", "printf done > $MAINSTAY_ROOT/dev/termination-log", &json!({}), &never).to_string());
@@ -166,16 +179,36 @@ fn processes_end() {
     assert!(followed.starts_with("up\n"), "{followed}");
 
     for (name, container, spec, reason, message) in [
-        ("host", json!({}), json!({"volumes": [{"name": "etc", "hostPath": {"path": "/etc"}}]}), "CreateContainerConfigError", "hostPath volumes are not available"),
-        ("master", json!({"securityContext": {"privileged": true}}), json!({}), "CreateContainerError", "privileged containers are not run"),
-        ("lacks", json!({"envFrom": [{"secretRef": {"name": "later"}}]}), json!({}), "CreateContainerConfigError", "secret \"later\" not found"),
+        (
+            "host",
+            json!({}),
+            json!({"volumes": [{"name": "etc", "hostPath": {"path": "/etc"}}]}),
+            "CreateContainerConfigError",
+            "hostPath volumes are not available",
+        ),
+        (
+            "master",
+            json!({"securityContext": {"privileged": true}}),
+            json!({}),
+            "CreateContainerError",
+            "privileged containers are not run",
+        ),
+        (
+            "lacks",
+            json!({"envFrom": [{"secretRef": {"name": "later"}}]}),
+            json!({}),
+            "CreateContainerConfigError",
+            "secret \"later\" not found",
+        ),
     ] {
         cluster.apply(&pod(name, "true", &container, &spec).to_string());
         let stuck = cluster.until(name, &["pod", name], |pod| state(pod)["waiting"]["reason"] == reason);
         assert!(state(&stuck)["waiting"]["message"].as_str().unwrap().contains(message), "{stuck:#}");
     }
     cluster.kubectl(&["create", "secret", "generic", "later", "--from-literal=a=b"]).ok();
-    cluster.until("it starts when the Secret is there", &["pod", "lacks"], |pod| !pod["status"]["containerStatuses"][0]["lastState"].is_null() && state(pod)["waiting"]["reason"] != "CreateContainerConfigError");
+    cluster.until("it starts when the Secret is there", &["pod", "lacks"], |pod| {
+        !pod["status"]["containerStatuses"][0]["lastState"].is_null() && state(pod)["waiting"]["reason"] != "CreateContainerConfigError"
+    });
     let init = json!({"initContainers": [{"name": "setup", "image": "setup:1"}], "restartPolicy": "Never"});
     cluster.apply(&pod("init", "true", &json!({}), &init).to_string());
     cluster.until("it runs after the simulated one", &["pod", "init"], |pod| pod["status"]["phase"] == "Succeeded");
@@ -225,7 +258,8 @@ fn processes_are_probed() {
     });
     cluster.apply(&pod("probed", forever, &container, &json!({})).to_string());
     let ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"].clone();
-    let started = cluster.until("it is started and not ready", &["pod", "probed"], |pod| pod["status"]["containerStatuses"][0]["started"] == true);
+    let started =
+        cluster.until("it is started and not ready", &["pod", "probed"], |pod| pod["status"]["containerStatuses"][0]["started"] == true);
     assert_eq!(ready(&started), false);
     eventually("the event", Duration::from_secs(30), || {
         let events = cluster.kubectl(&["get", "events", "--field-selector", "reason=Unhealthy"]).ok();
@@ -252,14 +286,17 @@ fn processes_end_with_the_cluster() {
     let mut cluster = Cluster::up(&["--components", WITHOUT_OLM, "--run-image", "*/shell:*=sh"]);
     let script = "sleep 1000 & echo child=$!; wait";
     cluster.apply(&pod("lasts", script, &json!({}), &json!({})).to_string());
-    let child = |cluster: &Cluster| -> u32 { until_logged(cluster, &["lasts"], "child=").trim().trim_start_matches("child=").parse().unwrap() };
+    let child =
+        |cluster: &Cluster| -> u32 { until_logged(cluster, &["lasts"], "child=").trim().trim_start_matches("child=").parse().unwrap() };
     let first = child(&cluster);
     let pid = process(&cluster.until("it runs", &["pod", "lasts"], |pod| process(pod).is_some())).unwrap();
     cluster.kill();
     until_dead(pid);
     until_dead(first);
     cluster.start_again();
-    let back = cluster.until("it runs again", &["pod", "lasts"], |found| process(found).is_some_and(|now| now != pid) && state(found)["running"].is_object());
+    let back = cluster.until("it runs again", &["pod", "lasts"], |found| {
+        process(found).is_some_and(|now| now != pid) && state(found)["running"].is_object()
+    });
     assert_eq!(back["status"]["containerStatuses"][0]["restartCount"], 1);
     assert_eq!(back["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"], "Unknown");
     let (second, pid) = (child(&cluster), process(&back).unwrap());
@@ -294,7 +331,10 @@ fn an_operator_of_olm_acts() {
         let _registry = subscribe(&cluster, "gadgets");
         let explained = cluster.mainstay(&["explain", "csv", "gadget.v1.0.0", "-n", "gadgets"]).ok();
         if !real {
-            assert!(explained.contains("the operator is simulated") && explained.contains("image example.com/gadget:1.0.0 would act"), "{explained}");
+            assert!(
+                explained.contains("the operator is simulated") && explained.contains("image example.com/gadget:1.0.0 would act"),
+                "{explained}"
+            );
             let by_subscription = cluster.mainstay(&["explain", "subscription", "gadget", "-n", "gadgets"]).ok();
             assert!(by_subscription.contains("image example.com/gadget:1.0.0 would act"), "{by_subscription}");
             continue;
@@ -341,10 +381,13 @@ pub fn subscribe(cluster: &Cluster, namespace: &str) -> Registry {
     let bundles = cluster.folder().join("bundles");
     toy.write(&bundles);
     let image = publish(&registry, &bundles, cluster.folder(), "latest");
+    // Applied again, it would lose what the test has given it.
+    if cluster.get(&["namespace", namespace]).is_none() {
+        cluster.kubectl(&["create", "namespace", namespace]).ok();
+    }
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for object in [
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"name": "team", "namespace": "openshift-marketplace"}, "spec": {"sourceType": "grpc", "image": image}}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "all", "namespace": namespace}, "spec": {}}),
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "gadget", "namespace": namespace},
             "spec": {"name": "gadget", "channel": "stable", "source": "team", "sourceNamespace": "openshift-marketplace",

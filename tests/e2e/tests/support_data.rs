@@ -1,8 +1,31 @@
 //! Troubleshooting as the documents describe it: logs, containers of nodes, support data (OLM0-ADMIN-23, OLM0-ADMIN-45, COP-G-13).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_e2e::{Cluster, need_embedded, need_kubectl};
+use std::time::Duration;
+
+use mainstay_e2e::{Cluster, eventually, need_embedded, need_kubectl};
 use serde_json::json;
+
+/// The kind of ClusterOperators, with the columns of OpenShift's.
+fn operator_kind() -> String {
+    let condition = |name: &str, kind: &str| json!({"name": name, "type": "string", "jsonPath": format!(".status.conditions[?(@.type==\"{kind}\")].status")});
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+        "additionalPrinterColumns": [
+            {"name": "Version", "type": "string", "jsonPath": ".status.versions[?(@.name==\"operator\")].version"},
+            condition("Available", "Available"), condition("Progressing", "Progressing"), condition("Degraded", "Degraded"),
+            {"name": "Since", "type": "date", "jsonPath": ".status.conditions[?(@.type==\"Available\")].lastTransitionTime"},
+        ],
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusteroperators.config.openshift.io"},
+        "spec": {"group": "config.openshift.io", "scope": "Cluster", "versions": [version],
+            "names": {"kind": "ClusterOperator", "plural": "clusteroperators", "singular": "clusteroperator", "listKind": "ClusterOperatorList", "shortNames": ["co"]}},
+    })
+    .to_string()
+}
 
 /// OLM0-ADMIN-45, OLM0-ADMIN-23, COP-G-13: containers of a node are listed, a log of several containers needs a name, `exec` is refused with
 /// its reason, and support data of ClusterOperators and of OLM's namespaces lies in a folder, without secrets.
@@ -25,7 +48,12 @@ fn a_cluster_is_looked_into() {
     assert_eq!(logs("real").ok(), "from the process\n");
     assert!(logs("fake").ok().contains("this cluster simulates its nodes"));
     assert!(logs("none").refused().contains("container none is not valid for pod two"));
-    assert!(cluster.kubectl(&["exec", "two", "-n", "openshift-operators", "-c", "fake", "--", "true"]).refused().contains("exec is not available"));
+    assert!(
+        cluster
+            .kubectl(&["exec", "two", "-n", "openshift-operators", "-c", "fake", "--", "true"])
+            .refused()
+            .contains("exec is not available")
+    );
     assert!(cluster.kubectl(&["describe", "pod", "two", "-n", "openshift-operators"]).ok().contains("mainstay.dev/process"));
 
     let listed = cluster.mainstay(&["adm", "inspect", "node/worker-1"]).ok();
@@ -39,9 +67,15 @@ fn a_cluster_is_looked_into() {
     assert!(named.contains(" real ") && !named.contains(" fake "), "{named}");
     assert!(cluster.mainstay(&["adm", "inspect", "node/none"]).exits(3).contains("node none: not found"));
 
-    let operators = cluster.kubectl(&["get", "clusteroperators"]).ok();
-    let titles: Vec<&str> = operators.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(titles[..6], ["NAME", "VERSION", "AVAILABLE", "PROGRESSING", "DEGRADED", "SINCE"], "{operators}");
+    cluster.apply(&operator_kind());
+    eventually("the operator reports", Duration::from_secs(60), || {
+        let operators = cluster.kubectl(&["get", "clusteroperators"]).stdout;
+        let words = |at: usize| operators.lines().nth(at).unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let titled = words(0) == ["NAME", "VERSION", "AVAILABLE", "PROGRESSING", "DEGRADED", "SINCE"];
+        let row = words(1);
+        // A version, and a word for each condition.
+        if titled && row.len() == 6 && row[0] == "olm" && row[2] == "True" { Ok(()) } else { Err(operators) }
+    });
     let folder = cluster.folder().join("support");
     let said = cluster.mainstay(&["adm", "must-gather", "--dest-dir", &folder.to_string_lossy()]).ok();
     assert!(said.contains("objects in "), "{said}");
@@ -49,7 +83,10 @@ fn a_cluster_is_looked_into() {
     assert!(read("cluster-scoped-resources/config.openshift.io/clusteroperators/olm.yaml").contains("relatedObjects"));
     assert!(read("namespaces/openshift-operators/openshift-operators.yaml").contains("kind: Namespace"));
     assert!(read("namespaces/openshift-operators/operators.coreos.com/operatorgroups.yaml").contains("global-operators"));
-    assert!(read("namespaces/openshift-operators/core/events.yaml").contains("Scheduled") || read("namespaces/openshift-operators/core/events.yaml").contains("Started"));
+    assert!(
+        read("namespaces/openshift-operators/core/events.yaml").contains("Scheduled")
+            || read("namespaces/openshift-operators/core/events.yaml").contains("Started")
+    );
     assert!(read("namespaces/openshift-operators/pods/two/two.yaml").contains("mainstay.dev/process"));
     assert!(read("namespaces/openshift-operators/pods/two/real/real/logs/current.log").contains("from the process"));
     assert!(read("cluster-scoped-resources/core/nodes/worker-1.yaml").contains("kind: Node"));
@@ -72,7 +109,8 @@ fn options_stand_in_a_file() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("up.yaml");
-    std::fs::write(&file, "nodes: 2\ncomponents: [controllers, scheduler, nodes]\nrun-image:\n- '*/shell:*=sh'\nlisten: 0.0.0.0:1\n").unwrap();
+    std::fs::write(&file, "nodes: 2\ncomponents: [controllers, scheduler, nodes]\nrun-image:\n- '*/shell:*=sh'\nlisten: 0.0.0.0:1\n")
+        .unwrap();
     let path = file.to_string_lossy().into_owned();
     let cluster = Cluster::up(&["--config", &path]);
     cluster.until("the second node is there", &["node", "worker-1"], |node| node["status"]["allocatable"].is_object());

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::plugins::{self, Plugins};
 use super::step::{AdmissionStep, Request, Steps};
 use super::{
-    certificates, defaults, lifecycle, limit_ranger, owner_references, pod_security, policy, priority, project_node_env, quota, runtime_class,
-    service_account, storage, webhook,
+    certificates, defaults, lifecycle, limit_ranger, owner_references, pod_security, policy, priority, project_node_env, quota,
+    runtime_class, service_account, storage, webhook,
 };
 use crate::error::Result;
 use crate::remote::Remotes;

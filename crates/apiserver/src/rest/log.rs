@@ -25,9 +25,11 @@ pub async fn log(context: &Context) -> Result<Answer> {
     let mut options = options(&context.request.query, &info.name, Timestamp::now())?;
     let container = container(&pod, &options.container)?;
     text(&container["name"]).clone_into(&mut options.container);
-    let found = context.api.containers.as_ref().map_or(Log::Simulated, |containers| {
-        containers.log(meta(&pod, "uid"), text(&container["image"]), &options)
-    });
+    let found = context
+        .api
+        .containers
+        .as_ref()
+        .map_or(Log::Simulated, |containers| containers.log(meta(&pod, "uid"), text(&container["image"]), &options));
     match found {
         Log::Simulated => Ok(Answer::bytes(StatusCode::OK, "text/plain", simulated(&pod))),
         Log::Missing => Err(ApiError::bad_request(missing(&pod, &options))),
@@ -103,9 +105,9 @@ fn options(query: &Query, pod: &str, now: Timestamp) -> Result<LogOptions> {
         Ok(Some(number))
     };
     let (tail, limit, seconds) = (number("tailLines", 0)?, number("limitBytes", 1)?, number("sinceSeconds", 1)?);
-    let time = query.text("sinceTime").map(|text| {
-        text.parse::<Timestamp>().map_err(|_| ApiError::bad_request(format!("sinceTime: {text:?} is not a time of RFC 3339")))
-    });
+    let time = query
+        .text("sinceTime")
+        .map(|text| text.parse::<Timestamp>().map_err(|_| ApiError::bad_request(format!("sinceTime: {text:?} is not a time of RFC 3339"))));
     let time = time.transpose()?;
     if time.is_some() && seconds.is_some() {
         causes.push(Cause::forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
@@ -129,7 +131,8 @@ fn options(query: &Query, pod: &str, now: Timestamp) -> Result<LogOptions> {
 /// The refusal of `exec`, `attach`, `portforward` and `proxy`, with its reason and, if the pod has processes, what to do in its place.
 pub async fn refusal(context: &Context) -> ApiError {
     let info = &context.request.info;
-    let refuse = |why: &str| ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", format!("{} is not available: {why}", info.subresource));
+    let refuse =
+        |why: &str| ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", format!("{} is not available: {why}", info.subresource));
     let simulated = "nodes of this cluster are simulated and run no containers";
     if info.resource != "pods" {
         return refuse(simulated);
@@ -185,7 +188,10 @@ mod tests {
             "a container name must be specified for pod p, choose one of: [a b] or one of the init containers: [i j]"
         );
         assert_eq!(refused(&pod, "c"), "container c is not valid for pod p");
-        assert_eq!((container(&pod, "b").unwrap()["name"].as_str(), container(&pod, "j").unwrap()["name"].as_str()), (Some("b"), Some("j")));
+        assert_eq!(
+            (container(&pod, "b").unwrap()["name"].as_str(), container(&pod, "j").unwrap()["name"].as_str()),
+            (Some("b"), Some("j"))
+        );
         pod["spec"]["initContainers"] = Value::Null;
         assert_eq!(refused(&pod, ""), "a container name must be specified for pod p, choose one of: [a b]");
         pod["spec"]["containers"].as_array_mut().unwrap().pop();
@@ -199,7 +205,8 @@ mod tests {
         let read = |query: &str| options(&Query::parse(query), "p", now);
         let all = read("container=a&previous=true&follow&timestamps=1&tailLines=3&limitBytes=7&sinceSeconds=60").unwrap();
         let since = Some("2026-01-01T00:00:00Z".parse().unwrap());
-        let expected = LogOptions { container: "a".into(), previous: true, follow: true, timestamps: true, since, tail: Some(3), limit: Some(7) };
+        let expected =
+            LogOptions { container: "a".into(), previous: true, follow: true, timestamps: true, since, tail: Some(3), limit: Some(7) };
         assert_eq!(all, expected);
         assert_eq!(read("sinceTime=2026-01-01T00:00:00Z").unwrap().since, since);
         for (query, why) in [
@@ -213,7 +220,8 @@ mod tests {
             let refused = read(query).unwrap_err().message;
             assert!(refused.contains(why), "{query}: {refused}");
         }
-        let told = |container: &str, previous| missing(&pod(), &LogOptions { container: container.into(), previous, ..LogOptions::default() });
+        let told =
+            |container: &str, previous| missing(&pod(), &LogOptions { container: container.into(), previous, ..LogOptions::default() });
         assert_eq!(told("a", false), "container \"a\" in pod \"p\" is waiting to start: CrashLoopBackOff");
         assert_eq!(told("b", false), "container \"b\" in pod \"p\" is not available");
         assert_eq!(told("a", true), "previous terminated container \"a\" in pod \"p\" not found");

@@ -69,7 +69,11 @@ impl Folder {
             note(format!("not collected: {failed}"));
         }
         let count = summary.gathered.len();
-        output::line(format!("collected {} in {}", if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }, self.0.display()))?;
+        output::line(format!(
+            "collected {} in {}",
+            if count == 1 { "1 object".to_owned() } else { format!("{count} objects") },
+            self.0.display()
+        ))?;
         if summary.failed.is_empty() {
             return Ok(());
         }

@@ -74,14 +74,19 @@ fn words(file: &Value, command: &clap::Command, given: &ArgMatches) -> Result<Ve
         let Some(arg) = command.get_arguments().find(named) else {
             let longs = command.get_arguments().filter_map(clap::Arg::get_long);
             let distance = |long: &&str| long.chars().zip(name.chars()).filter(|(one, other)| one == other).count();
-            let near = longs.filter(|long| long.len().abs_diff(name.len()) <= 3).max_by_key(distance).filter(|long| distance(long) * 2 > name.len());
+            let near = longs
+                .filter(|long| long.len().abs_diff(name.len()) <= 3)
+                .max_by_key(distance)
+                .filter(|long| distance(long) * 2 > name.len());
             return Err(InvalidEntry::Unknown { name: name.clone(), near: near.map(str::to_owned) });
         };
         if matches!(name.as_str(), CONFIG | "help") {
             return Err(InvalidEntry::CommandLineOnly(name.clone()));
         }
         // `--help` and its kin have no value that could be asked for.
-        if given.try_contains_id(arg.get_id().as_str()).unwrap_or(false) && given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
+        if given.try_contains_id(arg.get_id().as_str()).unwrap_or(false)
+            && given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+        {
             continue;
         }
         let invalid = |problem| InvalidEntry::Value { name: name.clone(), problem };
@@ -136,7 +141,16 @@ mod tests {
         let yaml = "listen: 127.0.0.1:0\nnodes: 2\nverify-images: true\ndetach: false\nrun-image:\n- a=sh -c 'x y'\n- b=env\ncomponents: [nodes, scheduler]\ndisable-admission: [LimitRanger, Priority]\nmanifests: ./one\n";
         assert_eq!(
             of(yaml, &["--nodes", "5"]).unwrap(),
-            ["--components=nodes,scheduler", "--disable-admission=LimitRanger", "--disable-admission=Priority", "--listen=127.0.0.1:0", "--manifests=./one", "--run-image=a=sh -c 'x y'", "--run-image=b=env", "--verify-images"]
+            [
+                "--components=nodes,scheduler",
+                "--disable-admission=LimitRanger",
+                "--disable-admission=Priority",
+                "--listen=127.0.0.1:0",
+                "--manifests=./one",
+                "--run-image=a=sh -c 'x y'",
+                "--run-image=b=env",
+                "--verify-images"
+            ]
         );
         assert_eq!(of("", &[]).unwrap(), Vec::<String>::new());
         for (bad, why) in [

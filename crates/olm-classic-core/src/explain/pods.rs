@@ -43,12 +43,16 @@ pub fn placement(namespace: &Value, pods: &[Value]) -> Vec<String> {
     let untolerated = |pod: &&Value| {
         // A wider toleration of the pod's own may have taken the place of one.
         let own = list(pod);
-        placement.tolerations.iter().any(|wanted| !own.iter().any(|one| one == wanted || (one["key"] == wanted["key"] && one["operator"] == "Exists")))
+        placement
+            .tolerations
+            .iter()
+            .any(|wanted| !own.iter().any(|one| one == wanted || (one["key"] == wanted["key"] && one["operator"] == "Exists")))
     };
     let found = [(selector, pods.iter().find(unselected)), (TOLERATIONS, pods.iter().find(untolerated))];
     for (annotation, pod) in found.into_iter().filter_map(|(annotation, pod)| Some((annotation, pod?))) {
         let pod_name = string(pod, "/metadata/name");
-        let older = written(namespace, annotation).zip(timestamp(&pod["metadata"]["creationTimestamp"])).is_some_and(|(at, made)| made <= at);
+        let older =
+            written(namespace, annotation).zip(timestamp(&pod["metadata"]["creationTimestamp"])).is_some_and(|(at, made)| made <= at);
         notes.push(if older {
             format!("annotation {annotation} of namespace {name} does not concern pod {pod_name}, which is older; a new pod gets what it says")
         } else {
@@ -81,7 +85,8 @@ mod tests {
     /// OLM0-USER-13: an operator whose pods are simulated is said to be, with its images; one that runs is not, nor is one that waits.
     #[test]
     fn simulated_operators_are_told() {
-        let note = simulated(&[pod("simulated://1", "b:1"), pod("simulated://2", "a:1"), pod("process://7-1", "real:1")]).unwrap_or_default();
+        let note =
+            simulated(&[pod("simulated://1", "b:1"), pod("simulated://2", "a:1"), pod("process://7-1", "real:1")]).unwrap_or_default();
         assert!(note.contains("images a:1, b:1 would act: mainstay up --run-image 'a:1=PROGRAM'"), "{note}");
         assert_eq!(simulated(&[pod("process://7-1", "real:1"), pod("containerd://8", "real:1")]), None);
         let mut waits = pod("simulated://1", "a:1");
@@ -102,7 +107,10 @@ mod tests {
         let without = placement(&namespace, &[pod("2026-01-01T11:00:00Z", json!({}))]);
         assert_eq!(without.len(), 2);
         for (note, annotation) in without.iter().zip([PROJECT_SELECTOR, TOLERATIONS]) {
-            assert!(note.starts_with(&format!("annotation {annotation} of namespace team has no effect: pod p was created without it")), "{note}");
+            assert!(
+                note.starts_with(&format!("annotation {annotation} of namespace team has no effect: pod p was created without it")),
+                "{note}"
+            );
         }
         let older = placement(&namespace, &[pod("2026-01-01T09:00:00Z", json!({}))]);
         assert!(older.len() == 2 && older.iter().all(|note| note.contains("does not concern pod p, which is older")), "{older:?}");

@@ -34,7 +34,12 @@ impl Target {
         if resource.is_empty() || !plain(resource) || !plain(name) || (text.contains('/') && name.is_empty()) {
             return None;
         }
-        Some(Self { group: group.map(str::to_owned), resource: resource.to_lowercase(), namespace: namespace.to_owned(), name: name.to_owned() })
+        Some(Self {
+            group: group.map(str::to_owned),
+            resource: resource.to_lowercase(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     /// Returns true if it is of a resource of a group.
@@ -69,7 +74,12 @@ impl Target {
         let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
         related
             .filter(|one| !text(one, "resource").is_empty())
-            .map(|one| Self { group: Some(text(one, "group")), resource: text(one, "resource"), namespace: text(one, "namespace"), name: text(one, "name") })
+            .map(|one| Self {
+                group: Some(text(one, "group")),
+                resource: text(one, "resource"),
+                namespace: text(one, "namespace"),
+                name: text(one, "name"),
+            })
             .collect()
     }
 }
@@ -126,9 +136,17 @@ mod tests {
     #[test]
     fn targets_have_places() {
         let target = |text: &str| Target::parse(text, "").unwrap();
-        let of = |group: &str, resource: &str, namespace: &str, name: &str| Target { group: Some(group.into()), resource: resource.into(), namespace: namespace.into(), name: name.into() };
+        let of = |group: &str, resource: &str, namespace: &str, name: &str| Target {
+            group: Some(group.into()),
+            resource: resource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        };
         for (target, path) in [
-            (of("config.openshift.io", "clusteroperators", "", "olm"), "cluster-scoped-resources/config.openshift.io/clusteroperators/olm.yaml"),
+            (
+                of("config.openshift.io", "clusteroperators", "", "olm"),
+                "cluster-scoped-resources/config.openshift.io/clusteroperators/olm.yaml",
+            ),
             (of("", "nodes", "", "worker-1"), "cluster-scoped-resources/core/nodes/worker-1.yaml"),
             (of("", "namespaces", "", "team"), "namespaces/team/team.yaml"),
             (of("", "pods", "team", "p"), "namespaces/team/pods/p/p.yaml"),
@@ -136,7 +154,10 @@ mod tests {
         ] {
             assert_eq!(target.path(), path);
         }
-        assert_eq!(target("ClusterOperator/olm"), Target { group: None, resource: "clusteroperator".into(), namespace: String::new(), name: "olm".into() });
+        assert_eq!(
+            target("ClusterOperator/olm"),
+            Target { group: None, resource: "clusteroperator".into(), namespace: String::new(), name: "olm".into() }
+        );
         assert_eq!(target("deployments.apps").group.as_deref(), Some("apps"));
         for bad in ["", "/x", "pods/", "a/b/c", "a/..", "pods/%2e"] {
             assert_eq!(Target::parse(bad, ""), None, "{bad}");

@@ -115,13 +115,21 @@ mod tests {
                 "containerStatuses": [status("main", "process://7-1", 0, json!({"running": {"startedAt": at}}), json!({})), status("loops", "simulated://3", 4, json!({"waiting": {"reason": "CrashLoopBackOff"}}), ended)],
             }}),
         ];
-        let shown: Vec<_> = of_pods(&pods).into_iter().map(|one| (one.pod, one.name, one.state, one.attempt, one.id, one.process, one.created.is_some())).collect();
-        let row = |pod: &str, name: &str, state, attempt, id: &str, process, created| (pod.to_owned(), name.to_owned(), state, attempt, id.to_owned(), process, created);
-        assert_eq!(shown, [
-            row("a", "setup", "Exited", 0, "1", false, true),
-            row("a", "main", "Running", 0, "7-1", true, true),
-            row("a", "loops", "Exited", 4, "3", false, true),
-            row("b", "waits", "Waiting", 0, "", false, false),
-        ]);
+        let shown: Vec<_> = of_pods(&pods)
+            .into_iter()
+            .map(|one| (one.pod, one.name, one.state, one.attempt, one.id, one.process, one.created.is_some()))
+            .collect();
+        let row = |pod: &str, name: &str, state, attempt, id: &str, process, created| {
+            (pod.to_owned(), name.to_owned(), state, attempt, id.to_owned(), process, created)
+        };
+        assert_eq!(
+            shown,
+            [
+                row("a", "setup", "Exited", 0, "1", false, true),
+                row("a", "main", "Running", 0, "7-1", true, true),
+                row("a", "loops", "Exited", 4, "3", false, true),
+                row("b", "waits", "Waiting", 0, "", false, false),
+            ]
+        );
     }
 }

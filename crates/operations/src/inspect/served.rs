@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use http::Request;
-use mainstay_diagnostics::Failure;
+use mainstay_diagnostics::{Failure, FailureKind};
 use serde_json::Value;
 
 use super::layout::Target;
@@ -18,16 +18,41 @@ const MOST: usize = 20_000;
 /// What the cluster serves, as far as it was asked for.
 #[derive(Default)]
 pub struct Served {
-    groups: HashMap<String, Option<Resources>>,
+    groups: HashMap<String, Vec<Resource>>,
     names: Option<Vec<String>>,
 }
 
-/// The resources of a group in its preferred version.
+/// A resource of a group, in the preferred version that has it.
 #[derive(Clone)]
-struct Resources {
+struct Resource {
+    /// The path of the version.
     root: String,
+    /// `GROUP/VERSION`.
     version: String,
-    all: Vec<Value>,
+    /// What discovery tells of it.
+    told: Value,
+}
+
+impl Resource {
+    fn name(&self) -> &str {
+        self.told["name"].as_str().unwrap_or_default()
+    }
+
+    fn path(&self, namespace: &str) -> String {
+        let (root, name) = (&self.root, self.name());
+        if namespace.is_empty() { format!("{root}/{name}") } else { format!("{root}/namespaces/{namespace}/{name}") }
+    }
+
+    /// Returns true if users call it so: its name, its singular, its kind or a short name.
+    fn is_called(&self, word: &str) -> bool {
+        let matches = |field: &str| self.told[field].as_str().is_some_and(|name| name.eq_ignore_ascii_case(word));
+        let short = self.told["shortNames"].as_array().into_iter().flatten().any(|name| *name == word);
+        matches("name") || matches("singularName") || matches("kind") || short
+    }
+
+    fn is_listed(&self) -> bool {
+        self.told["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"))
+    }
 }
 
 impl Served {
@@ -44,8 +69,8 @@ impl Served {
         session.client.request_text(request).await.map_err(|error| refused(subject, &error))
     }
 
-    /// Returns the resources of a group; `None` if it is not served.
-    async fn group(&mut self, session: &Session, group: &str) -> Result<Option<Resources>, Failure> {
+    /// Returns the resources of a group; none if it is not served.
+    async fn group(&mut self, session: &Session, group: &str) -> Result<Vec<Resource>, Failure> {
         if let Some(known) = self.groups.get(group) {
             return Ok(known.clone());
         }
@@ -54,22 +79,31 @@ impl Served {
         Ok(found)
     }
 
-    async fn read_group(&self, session: &Session, group: &str) -> Result<Option<Resources>, Failure> {
-        let version = if group.is_empty() {
-            "v1".to_owned()
-        } else {
-            match self.raw(session, &format!("/apis/{group}")).await {
-                Ok(told) => told.pointer("/preferredVersion/version").and_then(Value::as_str).unwrap_or("v1").to_owned(),
-                Err(failure) if failure.kind() == mainstay_diagnostics::FailureKind::NotFound => return Ok(None),
+    /// Reads all versions of a group, the preferred one first: a resource need not be in each.
+    async fn read_group(&self, session: &Session, group: &str) -> Result<Vec<Resource>, Failure> {
+        let mut versions = vec![("/api/v1".to_owned(), "v1".to_owned())];
+        if !group.is_empty() {
+            let told = match self.raw(session, &format!("/apis/{group}")).await {
+                Ok(told) => told,
+                Err(failure) if failure.kind() == FailureKind::NotFound => return Ok(Vec::new()),
                 Err(failure) => return Err(failure),
+            };
+            let preferred = told["preferredVersion"]["groupVersion"].as_str();
+            let others = told["versions"].as_array().into_iter().flatten().filter_map(|version| version["groupVersion"].as_str());
+            let others = others.filter(|version| Some(*version) != preferred);
+            versions = preferred.into_iter().chain(others).map(|version| (format!("/apis/{version}"), version.to_owned())).collect();
+        }
+        let mut all: Vec<Resource> = Vec::new();
+        for (root, version) in versions {
+            let told = self.raw(session, &root).await?;
+            for one in told["resources"].as_array().into_iter().flatten() {
+                let name = one["name"].as_str().unwrap_or_default();
+                if !name.contains('/') && !all.iter().any(|known| known.name() == name) {
+                    all.push(Resource { root: root.clone(), version: version.clone(), told: one.clone() });
+                }
             }
-        };
-        let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let told = self.raw(session, &root).await?;
-        let all = told["resources"].as_array().into_iter().flatten();
-        let all = all.filter(|one| one["name"].as_str().is_some_and(|name| !name.contains('/'))).cloned().collect();
-        let version = if group.is_empty() { version } else { format!("{group}/{version}") };
-        Ok(Some(Resources { root, version, all }))
+        }
+        Ok(all)
     }
 
     async fn group_names(&mut self, session: &Session) -> Result<Vec<String>, Failure> {
@@ -85,64 +119,72 @@ impl Served {
 
     /// Returns the namespaced resources of a group that can be listed.
     pub async fn namespaced(&mut self, session: &Session, group: &str) -> Result<Vec<String>, Failure> {
-        let found = self.group(session, group).await?;
-        let all = found.map(|found| found.all).unwrap_or_default();
-        let lists = |one: &&Value| one["namespaced"] == true && one["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"));
-        Ok(all.iter().filter(lists).filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
+        let all = self.group(session, group).await?;
+        Ok(all.iter().filter(|one| one.told["namespaced"] == true && one.is_listed()).map(|one| one.name().to_owned()).collect())
     }
 
-    /// Lists the objects of a resource, in a namespace or everywhere; `None` if it is not served.
-    pub async fn list(&mut self, session: &Session, group: &str, resource: &str, namespace: &str) -> Result<Option<Vec<Value>>, Failure> {
-        let Some(found) = self.group(session, group).await? else { return Ok(None) };
-        let Some(told) = found.all.iter().find(|one| one["name"] == resource) else { return Ok(None) };
-        let root = &found.root;
-        let base = if namespace.is_empty() { format!("{root}/{resource}") } else { format!("{root}/namespaces/{namespace}/{resource}") };
+    /// Lists the objects of a resource, in a namespace or everywhere; none if it is not served.
+    pub async fn list(&mut self, session: &Session, group: &str, resource: &str, namespace: &str) -> Result<Vec<Value>, Failure> {
+        let found = self.group(session, group).await?;
+        match found.iter().find(|one| one.name() == resource) {
+            Some(resource) => self.pages(session, resource, namespace).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn pages(&self, session: &Session, resource: &Resource, namespace: &str) -> Result<Vec<Value>, Failure> {
+        let base = resource.path(namespace);
         let (mut all, mut token) = (Vec::new(), String::new());
         loop {
             let page = self.raw(session, &format!("{base}?limit={PAGE}{token}")).await?;
             for item in page["items"].as_array().into_iter().flatten() {
                 let mut item = item.clone();
                 // The items of a list do not say what they are.
-                item["apiVersion"] = Value::String(found.version.clone());
-                item["kind"] = told["kind"].clone();
+                item["apiVersion"] = Value::String(resource.version.clone());
+                item["kind"] = resource.told["kind"].clone();
                 all.push(item);
             }
             match page.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
-                Some(next) if all.len() < MOST => token = format!("&continue={}", next.replace('%', "%25").replace('+', "%2B").replace('=', "%3D")),
-                _ => return Ok(Some(all)),
+                Some(next) if all.len() < MOST => {
+                    token = format!("&continue={}", next.replace('%', "%25").replace('+', "%2B").replace('=', "%3D"))
+                }
+                _ => return Ok(all),
             }
         }
     }
 
-    /// Reads the objects of a target, with its resource as the cluster names it. `None` if there is none.
-    pub async fn get(&mut self, session: &Session, target: &Target) -> Result<Option<(Target, Vec<Value>)>, Failure> {
+    /// Reads the objects of a target, with its resource as the cluster names it.
+    ///
+    /// # Errors
+    /// The cluster has no such resource or object, or does not hand it out.
+    pub async fn get(&mut self, session: &Session, target: &Target) -> Result<(Target, Vec<Value>), Failure> {
         let groups = match &target.group {
             Some(group) => vec![group.clone()],
             None => self.group_names(session).await?,
         };
         for group in groups {
-            let Some(found) = self.group(session, &group).await? else { continue };
-            let is = |one: &&Value| {
-                let matches = |field: &str| one[field].as_str().is_some_and(|name| name.eq_ignore_ascii_case(&target.resource));
-                let short = one["shortNames"].as_array().into_iter().flatten().any(|name| *name == target.resource.as_str());
-                matches("name") || matches("singularName") || matches("kind") || short
+            let found = self.group(session, &group).await?;
+            let Some(resource) = found.iter().find(|one| one.is_called(&target.resource)) else { continue };
+            let namespace = if resource.told["namespaced"] == true { target.namespace.clone() } else { String::new() };
+            let exact = Target {
+                group: Some(group),
+                resource: resource.name().to_owned(),
+                namespace: namespace.clone(),
+                name: target.name.clone(),
             };
-            let Some(told) = found.all.iter().find(is) else { continue };
-            let resource = told["name"].as_str().unwrap_or_default().to_owned();
-            let namespace = if told["namespaced"] == true { target.namespace.clone() } else { String::new() };
-            let exact = Target { group: Some(group.clone()), resource: resource.clone(), namespace: namespace.clone(), name: target.name.clone() };
             if target.name.is_empty() {
-                let all = self.list(session, &group, &resource, &namespace).await?.unwrap_or_default();
-                return Ok(Some((exact, all)));
+                let all = self.pages(session, resource, &namespace).await?;
+                return Ok((exact, all));
             }
-            let root = &found.root;
-            let base = if namespace.is_empty() { format!("{root}/{resource}") } else { format!("{root}/namespaces/{namespace}/{resource}") };
-            return match self.raw(session, &format!("{base}/{}", target.name)).await {
-                Ok(object) => Ok(Some((exact, vec![object]))),
-                Err(failure) if failure.kind() == mainstay_diagnostics::FailureKind::NotFound => Ok(None),
+            return match self.raw(session, &format!("{}/{}", resource.path(&namespace), target.name)).await {
+                Ok(object) => Ok((exact, vec![object])),
+                Err(failure) if failure.kind() == FailureKind::NotFound => {
+                    Err(Failure::new(FailureKind::NotFound, exact.to_string(), "not found"))
+                }
                 Err(failure) => Err(failure),
             };
         }
-        Ok(None)
+        Err(Failure::new(FailureKind::NotFound, format!("resource {}", target.resource), "the cluster has no such resource")
+            .hint("kubectl api-resources lists them"))
     }
 }

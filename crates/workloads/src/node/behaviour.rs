@@ -133,19 +133,19 @@ impl ImageFault {
 
 /// Returns true if a pattern, in which `*` stands for anything, matches an image.
 pub(super) fn matches(pattern: &str, image: &str) -> bool {
-        let mut parts = pattern.split('*');
-        // A split always has a first part.
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = image.strip_prefix(first) else { return false };
-        let parts: Vec<&str> = parts.collect();
-        let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-        for part in middle {
-            match rest.find(part) {
-                Some(at) => rest = &rest[at + part.len()..],
-                None => return false,
-            }
+    let mut parts = pattern.split('*');
+    // A split always has a first part.
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = image.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
         }
-        rest.ends_with(last)
+    }
+    rest.ends_with(last)
 }
 
 impl FromStr for ImageFault {

@@ -252,7 +252,8 @@ async fn refresh(kubelets: Kubelets) {
     loop {
         tokio::time::sleep(REFRESH).await;
         for (uid, key) in machine.residents() {
-            if let Some((pod, place)) = kubelets.resident(&key).filter(|(pod, place)| pod.uid() == uid && place.kubelet == Kubelet::Working) {
+            if let Some((pod, place)) = kubelets.resident(&key).filter(|(pod, place)| pod.uid() == uid && place.kubelet == Kubelet::Working)
+            {
                 machine.refresh(links, &pod, &addresses_of(&place)).await;
             }
         }

@@ -75,16 +75,31 @@ fn node(arguments: &Arguments, name: &str) -> Result<(), Failure> {
         let session = arguments.cluster.open().await?;
         let found = containers(&session, name).await?;
         if found.simulated {
-            output::line(format!("node {name} is simulated: no container runs on it but those with a process ID, which are processes of this machine"))?;
+            output::line(format!(
+                "node {name} is simulated: no container runs on it but those with a process ID, which are processes of this machine"
+            ))?;
         } else {
             output::line(format!("node {name} is real: this is what its kubelet reports; crictl on the node shows more"))?;
         }
         let mut table = Table::new(&["CONTAINER", "IMAGE", "CREATED", "STATE", "NAME", "ATTEMPT", "POD", "NAMESPACE"]);
         let wanted = |one: &&Container| (arguments.all || one.state == "Running") && one.name.contains(&arguments.name);
         for one in found.containers.iter().filter(wanted) {
-            let id: String = if one.process { format!("process {}", one.id.split('-').next().unwrap_or_default()) } else { one.id.chars().take(SHORT).collect() };
+            let id: String = if one.process {
+                format!("process {}", one.id.split('-').next().unwrap_or_default())
+            } else {
+                one.id.chars().take(SHORT).collect()
+            };
             let created = one.created.map_or_else(|| "-".to_owned(), |at| format!("{} ago", age(Some(&Time(at)))));
-            table.row([id, one.image.clone(), created, one.state.to_owned(), one.name.clone(), one.attempt.to_string(), one.pod.clone(), one.namespace.clone()]);
+            table.row([
+                id,
+                one.image.clone(),
+                created,
+                one.state.to_owned(),
+                one.name.clone(),
+                one.attempt.to_string(),
+                one.pod.clone(),
+                one.namespace.clone(),
+            ]);
         }
         table.print()
     })

@@ -83,7 +83,8 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> 
 /// It is not serving, or does not answer.
 pub async fn grpc(port: u16, service: &str) -> Result<(), String> {
     let failed = |why: String| format!("failed to connect service \"127.0.0.1:{port}\": {why}");
-    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|error| failed(error.to_string()))?;
+    let endpoint =
+        tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|error| failed(error.to_string()))?;
     let channel = endpoint.connect().await.map_err(|error| failed(error.to_string()))?;
     let asked = HealthClient::new(channel).check(HealthCheckRequest { service: service.to_owned() }).await;
     let status = asked.map_err(|status| format!("rpc error: {}", status.message()))?.into_inner().status();
@@ -174,8 +175,10 @@ mod tests {
     async fn http_is_asked() {
         let made = rcgen::generate_simple_self_signed(vec!["elsewhere".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap()));
+        let config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
+        let acceptor =
+            TlsAcceptor::from(Arc::new(config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap()));
         for (tls, answer, expected) in [
             (false, "HTTP/1.1 200 OK\r\n\r\n", None),
             (true, "HTTP/1.0 302 Found\r\n\r\n", None),
@@ -210,7 +213,10 @@ mod tests {
                 Some(why) => assert!(outcome.as_ref().unwrap_err().contains(why), "{outcome:?}"),
             }
             let asked = serving.await.unwrap();
-            assert!(asked.starts_with("GET /healthz?x=1 HTTP/1.1\r\n") && asked.contains("Host: named\r\n") && asked.contains("X-A: 1\r\n"), "{asked}");
+            assert!(
+                asked.starts_with("GET /healthz?x=1 HTTP/1.1\r\n") && asked.contains("Host: named\r\n") && asked.contains("X-A: 1\r\n"),
+                "{asked}"
+            );
             assert_eq!(asked.matches("Host:").count(), 1);
         }
         let (listener, port) = listen().await;

@@ -200,7 +200,8 @@ mod tests {
             let files = files.iter().map(|(path, text, mode)| ((*path).to_owned(), file(text, *mode))).collect();
             [("v".to_owned(), Volume::Files(files)), ("e".to_owned(), Volume::Empty)].into()
         };
-        let mount = |path: &str, volume: &str, below: &str| Mount { path: path.to_owned(), volume: volume.to_owned(), below: below.to_owned() };
+        let mount =
+            |path: &str, volume: &str, below: &str| Mount { path: path.to_owned(), volume: volume.to_owned(), below: below.to_owned() };
         let first = volumes(&[("a", "1", 0o440), ("deep/b", "2", 0o755)]);
         directory.fill(&first).unwrap();
         let mounts = [mount("etc/v", "v", ""), mount("tmp/x", "e", "sub"), mount("etc/one", "v", "a")];
@@ -208,7 +209,10 @@ mod tests {
         let root = directory.root("c");
         let read = |path: &str| fs::read_to_string(root.join(path)).ok();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((read("etc/v/a").as_deref(), read("etc/v/deep/b").as_deref(), read("etc/one").as_deref()), (Some("1"), Some("2"), Some("1")));
+        assert_eq!(
+            (read("etc/v/a").as_deref(), read("etc/v/deep/b").as_deref(), read("etc/one").as_deref()),
+            (Some("1"), Some("2"), Some("1"))
+        );
         assert_eq!((mode(&root.join("etc/v/a")), mode(&root.join("etc/v/deep/b"))), (0o440, 0o755));
         for private in [base.path().join("uid"), root.clone(), directory.volume("v"), directory.volume("e")] {
             assert_eq!(mode(&private), 0o700, "{}", private.display());

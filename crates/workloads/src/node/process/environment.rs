@@ -84,7 +84,8 @@ pub fn environment(
             match content(held, kind, name) {
                 Some(content) => {
                     for (key, value) in content {
-                        let value = String::from_utf8(value.clone()).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word()))?;
+                        let value =
+                            String::from_utf8(value.clone()).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word()))?;
                         all.set(&format!("{prefix}{key}"), value);
                     }
                 }
@@ -117,13 +118,7 @@ fn content<'a>(held: &'a Held, kind: Holder, name: &str) -> Option<&'a std::coll
 }
 
 /// Returns the value of a variable; `None` if it may be missing and is.
-fn from_source(
-    pod: &DynamicObject,
-    container: &Value,
-    from: &Value,
-    held: &Held,
-    addresses: &Addresses,
-) -> Result<Option<String>, String> {
+fn from_source(pod: &DynamicObject, container: &Value, from: &Value, held: &Held, addresses: &Addresses) -> Result<Option<String>, String> {
     if let Some(path) = from.pointer("/fieldRef/fieldPath").and_then(Value::as_str) {
         return fields::field(pod, addresses, path).map(Some);
     }
@@ -137,7 +132,9 @@ fn from_source(
         let (key, optional) = (reference["key"].as_str().unwrap_or_default(), reference["optional"] == true);
         return match content(held, kind, name) {
             Some(content) => match content.get(key) {
-                Some(value) => String::from_utf8(value.clone()).map(Some).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word())),
+                Some(value) => {
+                    String::from_utf8(value.clone()).map(Some).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word()))
+                }
                 None if optional => Ok(None),
                 None => {
                     let kind = if kind == Holder::Secret { "Secret" } else { "ConfigMap" };
@@ -169,7 +166,9 @@ mod tests {
     use super::*;
 
     fn held() -> Held {
-        let content = |pairs: &[(&str, &[u8])]| Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), value.to_vec())).collect::<BTreeMap<_, _>>());
+        let content = |pairs: &[(&str, &[u8])]| {
+            Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), value.to_vec())).collect::<BTreeMap<_, _>>())
+        };
         [
             ((Holder::ConfigMap, "settings".to_owned()), content(&[("mode", b"fast"), ("size", b"3")])),
             ((Holder::Secret, "login".to_owned()), content(&[("password", b"s3"), ("raw", &[0xff])])),
@@ -223,9 +222,19 @@ mod tests {
         }
         let all = filled(&json!({"envFrom": [{"prefix": "cm_", "configMapRef": {"name": "settings"}}, {"secretRef": {"name": "no", "optional": true}}], "env": env})).unwrap();
         for (name, value) in [
-            ("NODE", Some("worker-1")), ("LABEL", Some("web")), ("NONE", Some("")), ("IP", Some("10.244.0.9")), ("CPU", Some("2")),
-            ("CPU_MILLI", Some("250")), ("MEM", Some("64")), ("REQUEST", Some("67108864")), ("PASSWORD", Some("s3")), ("MAYBE", None),
-            ("cm_mode", Some("slow")), ("cm_size", Some("3")), ("URL", Some("worker-1:3$(UNKNOWN)$(NODE)$$x$")),
+            ("NODE", Some("worker-1")),
+            ("LABEL", Some("web")),
+            ("NONE", Some("")),
+            ("IP", Some("10.244.0.9")),
+            ("CPU", Some("2")),
+            ("CPU_MILLI", Some("250")),
+            ("MEM", Some("64")),
+            ("REQUEST", Some("67108864")),
+            ("PASSWORD", Some("s3")),
+            ("MAYBE", None),
+            ("cm_mode", Some("slow")),
+            ("cm_size", Some("3")),
+            ("URL", Some("worker-1:3$(UNKNOWN)$(NODE)$$x$")),
         ] {
             assert_eq!(all.get(name), value, "{name}");
         }

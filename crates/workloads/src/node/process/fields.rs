@@ -90,7 +90,6 @@ pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Resu
     Ok(((whole + divisor - 1) / divisor).to_string())
 }
 
-
 fn amount(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -276,7 +276,8 @@ mod tests {
     }
 
     fn all(directory: &Path, previous: bool, query: Query) -> String {
-        Reader::open(directory, previous, query).map_or_else(|| "none".to_owned(), |mut reader| String::from_utf8(reader.first().unwrap()).unwrap())
+        Reader::open(directory, previous, query)
+            .map_or_else(|| "none".to_owned(), |mut reader| String::from_utf8(reader.first().unwrap()).unwrap())
     }
 
     /// KAPI-WL-07: a log is read by its end, its times, its streams and its size; of two runs, each by itself.
@@ -298,13 +299,19 @@ mod tests {
             (Query { since: Some(at(1)), ..Query::default() }, "two\n\n"),
             (Query { limit: Some(5), ..Query::default() }, "one\nt"),
             (Query { stream: Some(Stream::Stderr), ..Query::default() }, "two\n"),
-            (Query { timestamps: true, tail: Some(2), ..Query::default() }, "2026-01-01T00:00:01.000000000Z two\n2026-01-01T00:00:02.000000000Z \n"),
+            (
+                Query { timestamps: true, tail: Some(2), ..Query::default() },
+                "2026-01-01T00:00:01.000000000Z two\n2026-01-01T00:00:02.000000000Z \n",
+            ),
         ] {
             assert_eq!(all(&directory, false, query.clone()), expected, "{query:?}");
         }
         assert_eq!(all(&directory, true, Query::default()), "none");
         Writer::begin(&directory, 1).unwrap().line(at(3), Stream::Stdout, true, b"again").unwrap();
-        assert_eq!((all(&directory, false, Query::default()).as_str(), all(&directory, true, Query::default()).as_str()), ("again\n", "one\ntwo\n\n"));
+        assert_eq!(
+            (all(&directory, false, Query::default()).as_str(), all(&directory, true, Query::default()).as_str()),
+            ("again\n", "one\ntwo\n\n")
+        );
         Writer::begin(&directory, 2).unwrap();
         assert_eq!((all(&directory, false, Query::default()).as_str(), all(&directory, true, Query::default()).as_str()), ("", "again\n"));
         assert_eq!(runs(&directory).len(), 2, "older ones are gone");

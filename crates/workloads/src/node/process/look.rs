@@ -141,9 +141,7 @@ impl Container<'_> {
     /// Shows the end of a process whose pod stops; one that still runs is shown as it is.
     pub(in crate::node) fn stopped(&self, process: &Process) -> Value {
         match process {
-            Process::Ended { run, exit } => {
-                self.status(json!({"terminated": ended(run, exit)}), last_state(&run.last), run.attempt, false)
-            }
+            Process::Ended { run, exit } => self.status(json!({"terminated": ended(run, exit)}), last_state(&run.last), run.attempt, false),
             Process::Absent if self.before.pointer("/state/running").is_some() => {
                 let restarts = self.before["restartCount"].as_i64().unwrap_or_default();
                 self.status(json!({"terminated": self.unseen()}), self.before["lastState"].clone(), restarts, false)

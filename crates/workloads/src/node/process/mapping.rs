@@ -159,12 +159,21 @@ mod tests {
         let cases = [
             ("app:1=./app", ("app:1", "./app", words(&[]))),
             ("*/app:*=python3 -u op.py --mode=fast", ("*/app:*", "python3", words(&["-u", "op.py", "--mode=fast"]))),
-            (r#"a=sh -c 'echo "$HOME"' "two words" a\ b "" "\"q\" \n""#, ("a", "sh", words(&["-c", "echo \"$HOME\"", "two words", "a b", "", "\"q\" \\n"]))),
+            (
+                r#"a=sh -c 'echo "$HOME"' "two words" a\ b "" "\"q\" \n""#,
+                ("a", "sh", words(&["-c", "echo \"$HOME\"", "two words", "a b", "", "\"q\" \\n"])),
+            ),
         ];
         for (text, (image, program, arguments)) in cases {
             assert_eq!(read(text).unwrap(), (image.to_owned(), program.to_owned(), arguments), "{text}");
         }
-        for (bad, why) in [("app", "is not IMAGE=PROGRAM"), ("=x", "is not IMAGE=PROGRAM"), ("a= ", "is not IMAGE=PROGRAM"), ("a b=x", "is not IMAGE=PROGRAM"), ("a='x", "quotation mark")] {
+        for (bad, why) in [
+            ("app", "is not IMAGE=PROGRAM"),
+            ("=x", "is not IMAGE=PROGRAM"),
+            ("a= ", "is not IMAGE=PROGRAM"),
+            ("a b=x", "is not IMAGE=PROGRAM"),
+            ("a='x", "quotation mark"),
+        ] {
             assert!(read(bad).unwrap_err().to_string().contains(why), "{bad}");
         }
         assert!(read(&format!("a={}", "x".repeat(LONGEST))).is_err());

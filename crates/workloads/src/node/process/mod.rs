@@ -267,8 +267,12 @@ impl Machine {
 
     /// Forgets the pods of a name but the one that there is now.
     pub(super) fn keep(&self, key: &Key, present: Option<&str>) {
-        let gone: Vec<String> =
-            self.pods().iter().filter(|(uid, pod)| pod.key == *key && !pod.gone && Some(uid.as_str()) != present).map(|(uid, _)| uid.clone()).collect();
+        let gone: Vec<String> = self
+            .pods()
+            .iter()
+            .filter(|(uid, pod)| pod.key == *key && !pod.gone && Some(uid.as_str()) != present)
+            .map(|(uid, _)| uid.clone())
+            .collect();
         gone.iter().for_each(|uid| self.forget(uid));
     }
 
@@ -387,7 +391,9 @@ impl Told for Attended {
     }
 
     fn stop(&self, grace: Option<Duration>) {
-        let pods = || self.pod.int("/spec/terminationGracePeriodSeconds").map_or(GRACE, |seconds| Duration::from_secs(seconds.max(0).unsigned_abs()));
+        let pods = || {
+            self.pod.int("/spec/terminationGracePeriodSeconds").map_or(GRACE, |seconds| Duration::from_secs(seconds.max(0).unsigned_abs()))
+        };
         self.machine.stop(self.pod.uid(), Some(&self.container), grace.unwrap_or_else(pods));
     }
 }
@@ -395,4 +401,3 @@ impl Told for Attended {
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
-

@@ -132,8 +132,7 @@ impl Machine {
             None => None,
         };
         let probe = |kind: &str| Probe::of(container, kind, &environment).map_err(config);
-        let probes =
-            Probes { startup: probe("startupProbe")?, readiness: probe("readinessProbe")?, liveness: probe("livenessProbe")? };
+        let probes = Probes { startup: probe("startupProbe")?, readiness: probe("readinessProbe")?, liveness: probe("livenessProbe")? };
         let words = command_line(mapping, container, &environment);
         let launch = Launch { supervisor: self.0.settings.supervisor.clone(), words, environment, directory: working };
         Ok(Ready { launch, probes, message })

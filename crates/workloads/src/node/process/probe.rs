@@ -160,7 +160,8 @@ mod tests {
         environment.set("PORT_9090", "19090".to_owned());
         environment.set("PORT_7", "x".to_owned());
         let container = |probe: Value| json!({"ports": [{"name": "web", "containerPort": 8080}], "livenessProbe": probe});
-        let read = |probe: Value| Probe::of(&container(probe), "livenessProbe", &environment).map(|probe| probe.map(|probe| probe.question));
+        let read =
+            |probe: Value| Probe::of(&container(probe), "livenessProbe", &environment).map(|probe| probe.map(|probe| probe.question));
         let http = |tls, port, path: &str, headers: &[(&str, &str)]| Question::Http {
             tls,
             port,
@@ -169,7 +170,10 @@ mod tests {
         };
         for (probe, expected) in [
             (json!({"httpGet": {"port": "web", "path": "healthz"}}), http(false, 8080, "/healthz", &[])),
-            (json!({"httpGet": {"port": 9090, "scheme": "HTTPS", "host": "a.b", "httpHeaders": [{"name": "X", "value": "1"}]}}), http(true, 19090, "/", &[("X", "1"), ("Host", "a.b")])),
+            (
+                json!({"httpGet": {"port": 9090, "scheme": "HTTPS", "host": "a.b", "httpHeaders": [{"name": "X", "value": "1"}]}}),
+                http(true, 19090, "/", &[("X", "1"), ("Host", "a.b")]),
+            ),
             (json!({"tcpSocket": {"port": "81"}}), Question::Tcp { port: 81 }),
             (json!({"grpc": {"port": 9090, "service": "s"}}), Question::Grpc { port: 19090, service: "s".to_owned() }),
             (json!({"exec": {"command": ["test", "-f", "x"]}}), Question::Exec(["test", "-f", "x"].map(str::to_owned).to_vec())),
@@ -185,9 +189,16 @@ mod tests {
         ] {
             assert_eq!(read(probe).unwrap_err(), why);
         }
-        let times = Probe::of(&container(json!({"exec": {"command": ["a"]}, "periodSeconds": 0, "failureThreshold": 5, "terminationGracePeriodSeconds": 4})), "livenessProbe", &environment);
+        let times = Probe::of(
+            &container(json!({"exec": {"command": ["a"]}, "periodSeconds": 0, "failureThreshold": 5, "terminationGracePeriodSeconds": 4})),
+            "livenessProbe",
+            &environment,
+        );
         let times = times.unwrap().unwrap();
-        assert_eq!((times.period, times.timeout, times.failures, times.grace), (Duration::from_secs(10), Duration::from_secs(1), 5, Some(4)));
+        assert_eq!(
+            (times.period, times.timeout, times.failures, times.grace),
+            (Duration::from_secs(10), Duration::from_secs(1), 5, Some(4))
+        );
     }
 
     /// KAPI-WL-07: a verdict needs as many outcomes in a row as the thresholds say.

@@ -79,7 +79,10 @@ fn content(pod: &DynamicObject, volume: &Value, held: &Held, tokens: &Tokens, ad
             let path = safe(part["serviceAccountToken"]["path"].as_str().unwrap_or_default())?;
             let content = tokens.get(&token).ok_or("the token of the service account is not there")?.clone().into_bytes();
             // Tokens are their owner's, as the kubelet writes them.
-            files.insert(path, File { content, mode: if volume["projected"]["defaultMode"].is_null() { 0o600 } else { default & 0o700 | 0o400 } });
+            files.insert(
+                path,
+                File { content, mode: if volume["projected"]["defaultMode"].is_null() { 0o600 } else { default & 0o700 | 0o400 } },
+            );
         }
         let known = ["configMap", "secret", "downwardAPI", "serviceAccountToken"];
         if volume["projected"].is_object() && !known.iter().any(|known| part[*known].is_object()) {
@@ -177,7 +180,8 @@ pub fn mounts(container: &Value, expand: &dyn Fn(&str) -> String) -> Result<Vec<
             None => mount["subPath"].as_str().unwrap_or_default().to_owned(),
         };
         let below = below.trim_end_matches('/');
-        let below = if below.is_empty() { String::new() } else { safe(below).map_err(|why| format!("subPath of volume {volume:?}: {why}"))? };
+        let below =
+            if below.is_empty() { String::new() } else { safe(below).map_err(|why| format!("subPath of volume {volume:?}: {why}"))? };
         all.push(Mount { path, volume, below });
     }
     all.sort_by(|one, other| one.path.len().cmp(&other.path.len()).then(one.path.cmp(&other.path)));
@@ -199,7 +203,8 @@ mod tests {
             "spec": {"volumes": [volume], "containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
         }))
         .unwrap();
-        let content = |pairs: &[(&str, &str)]| Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect());
+        let content =
+            |pairs: &[(&str, &str)]| Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect());
         let held: Held = [
             ((Holder::ConfigMap, "m".to_owned()), content(&[("a", "1"), ("b", "2")])),
             ((Holder::Secret, "s".to_owned()), content(&[("k", "secret")])),
@@ -217,23 +222,40 @@ mod tests {
     /// KAPI-WL-07: volumes hold ConfigMaps, Secrets, fields of the pod and tokens, by items, with modes; optional ones may be missing.
     #[test]
     fn volumes_are_filled() {
-        let files = |all: &[(&str, &str, u32)]| all.iter().map(|(path, text, mode)| ((*path).to_owned(), ((*text).to_owned(), *mode))).collect::<BTreeMap<_, _>>();
+        let files = |all: &[(&str, &str, u32)]| {
+            all.iter().map(|(path, text, mode)| ((*path).to_owned(), ((*text).to_owned(), *mode))).collect::<BTreeMap<_, _>>()
+        };
         for (volume, expected) in [
             (json!({"emptyDir": {}}), files(&[])),
             (json!({"configMap": {"name": "m"}}), files(&[("a", "1", 0o644), ("b", "2", 0o644)])),
-            (json!({"configMap": {"name": "m", "defaultMode": 0o400, "items": [{"key": "a", "path": "x/y", "mode": 0o755}, {"key": "b", "path": "z"}]}}),
-             files(&[("x/y", "1", 0o755), ("z", "2", 0o400)])),
+            (
+                json!({"configMap": {"name": "m", "defaultMode": 0o400, "items": [{"key": "a", "path": "x/y", "mode": 0o755}, {"key": "b", "path": "z"}]}}),
+                files(&[("x/y", "1", 0o755), ("z", "2", 0o400)]),
+            ),
             (json!({"secret": {"secretName": "s", "defaultMode": 0o600}}), files(&[("k", "secret", 0o600)])),
             (json!({"secret": {"secretName": "none", "optional": true}}), files(&[])),
-            (json!({"projected": {"sources": [{"configMap": {"name": SERVICE_CA, "items": [{"key": "service-ca.crt", "path": "x"}]}}]}}), files(&[])),
+            (
+                json!({"projected": {"sources": [{"configMap": {"name": SERVICE_CA, "items": [{"key": "service-ca.crt", "path": "x"}]}}]}}),
+                files(&[]),
+            ),
             (json!({"configMap": {"name": "m", "optional": true, "items": [{"key": "no", "path": "x"}]}}), files(&[])),
-            (json!({"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+            (
+                json!({"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
                 {"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"}}]}}),
-             files(&[("labels", "a=\"1\"\nb=\"2\"", 0o644), ("cpu", "2", 0o644)])),
-            (json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}},
+                files(&[("labels", "a=\"1\"\nb=\"2\"", 0o644), ("cpu", "2", 0o644)]),
+            ),
+            (
+                json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}},
                 {"secret": {"name": "s"}}, {"downwardAPI": {"items": [{"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
                 {"serviceAccountToken": {"path": "vault", "audience": "vault", "expirationSeconds": 600}}]}}),
-             files(&[("token", "token", 0o600), ("a", "1", 0o644), ("k", "secret", 0o644), ("ns", "n", 0o644), ("vault", "other", 0o600)])),
+                files(&[
+                    ("token", "token", 0o600),
+                    ("a", "1", 0o644),
+                    ("k", "secret", 0o644),
+                    ("ns", "n", 0o644),
+                    ("vault", "other", 0o600),
+                ]),
+            ),
         ] {
             assert_eq!(filled(&volume).unwrap(), expected, "{volume}");
         }
@@ -246,11 +268,17 @@ mod tests {
         for (volume, why) in [
             (json!({"hostPath": {"path": "/"}}), "volume \"v\": hostPath volumes are not available to processes of this machine"),
             (json!({"configMap": {"name": "none"}}), "volume \"v\": configmap \"none\" not found"),
-            (json!({"secret": {"secretName": "s", "items": [{"key": "no", "path": "x"}]}}), "volume \"v\": references non-existent secret key: no"),
+            (
+                json!({"secret": {"secretName": "s", "items": [{"key": "no", "path": "x"}]}}),
+                "volume \"v\": references non-existent secret key: no",
+            ),
             (item("../x"), "volume \"v\": path \"../x\" cannot be used: it is to be relative, without \"..\""),
             (item("/x"), "volume \"v\": path \"/x\" cannot be used: it is to be relative, without \"..\""),
             (item("..data/x"), "volume \"v\": path \"..data/x\" cannot be used: it is to be relative, without \"..\""),
-            (json!({"projected": {"sources": [{"clusterTrustBundle": {}}]}}), "volume \"v\": a source of a projected volume is not available to processes of this machine"),
+            (
+                json!({"projected": {"sources": [{"clusterTrustBundle": {}}]}}),
+                "volume \"v\": a source of a projected volume is not available to processes of this machine",
+            ),
         ] {
             assert_eq!(filled(&volume).unwrap_err(), why);
         }
@@ -260,10 +288,17 @@ mod tests {
     #[test]
     fn mounts_are_read() {
         let read = |list: Value| mounts(&json!({"volumeMounts": list}), &|text| text.replace("$(N)", "7"));
-        let all = read(json!([{"name": "b", "mountPath": "/x/y/", "subPathExpr": "d$(N)"}, {"name": "a", "mountPath": "/x", "subPath": "s/t"}])).unwrap();
+        let all =
+            read(json!([{"name": "b", "mountPath": "/x/y/", "subPathExpr": "d$(N)"}, {"name": "a", "mountPath": "/x", "subPath": "s/t"}]))
+                .unwrap();
         let shown: Vec<_> = all.iter().map(|one| (one.path.as_str(), one.volume.as_str(), one.below.as_str())).collect();
         assert_eq!(shown, [("x", "a", "s/t"), ("x/y", "b", "d7")]);
-        for bad in [json!({"name": "a", "mountPath": "/../x"}), json!({"name": "a", "mountPath": "/"}), json!({"name": "a", "mountPath": "/x", "subPath": "../y"}), json!({"name": "a", "mountPath": "/x", "subPath": "/y"})] {
+        for bad in [
+            json!({"name": "a", "mountPath": "/../x"}),
+            json!({"name": "a", "mountPath": "/"}),
+            json!({"name": "a", "mountPath": "/x", "subPath": "../y"}),
+            json!({"name": "a", "mountPath": "/x", "subPath": "/y"}),
+        ] {
             assert!(read(json!([bad])).is_err(), "{bad}");
         }
     }

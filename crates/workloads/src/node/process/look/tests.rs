@@ -31,7 +31,11 @@ impl Imagined {
 
     fn names(&self) -> Vec<String> {
         let lists = ["initContainers", "containers"];
-        lists.iter().flat_map(|list| self.pod["spec"][*list].as_array().into_iter().flatten()).map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        lists
+            .iter()
+            .flat_map(|list| self.pod["spec"][*list].as_array().into_iter().flatten())
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     fn planned(&self) -> Plan {
@@ -129,12 +133,16 @@ fn processes_restart() {
 /// KAPI-WL-07: restart policies, init containers and sidecars hold for processes; a finished pod has none left.
 #[test]
 fn pods_of_processes_finish() {
-    for (policy, code, phase, runs) in [("Never", 0, "Succeeded", 1), ("Never", 5, "Failed", 1), ("OnFailure", 0, "Succeeded", 1), ("OnFailure", 5, "Running", 2)] {
+    for (policy, code, phase, runs) in
+        [("Never", 0, "Succeeded", 1), ("Never", 5, "Failed", 1), ("OnFailure", 0, "Succeeded", 1), ("OnFailure", 5, "Running", 2)]
+    {
         let mut pod = Imagined::of(json!({"restartPolicy": policy}));
         pod.settle().ends("main", code).settle();
         assert_eq!((pod.phase(), pod.started.len()), (phase, runs), "{policy} {code}");
     }
-    let mut pod = Imagined::of(json!({"restartPolicy": "Never", "initContainers": [{"name": "first", "image": "i:1"}, {"name": "side", "image": "s:1", "restartPolicy": "Always"}]}));
+    let mut pod = Imagined::of(
+        json!({"restartPolicy": "Never", "initContainers": [{"name": "first", "image": "i:1"}, {"name": "side", "image": "s:1", "restartPolicy": "Always"}]}),
+    );
     pod.settle();
     assert_eq!(pod.started, ["first#0"]);
     pod.ends("first", 0).settle();
