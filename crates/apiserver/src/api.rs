@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Gate;
 use crate::admission::{Chain, Lookup};
 use crate::aggregation::Aggregation;
+use crate::containers::Containers;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
 use crate::object_store::ObjectStore;
@@ -29,6 +30,8 @@ pub struct Api {
     pub remotes: Arc<Remotes>,
     /// Requests in flight.
     pub inflight: Arc<InFlight>,
+    /// Containers that are processes of this machine.
+    pub(crate) containers: Option<Arc<dyn Containers>>,
     /// Metrics for `/metrics`.
     pub metrics: Metrics,
     /// Cancelled when the server ends.
@@ -56,6 +59,7 @@ impl Api {
             remotes,
             aggregation: Arc::default(),
             inflight: Arc::default(),
+            containers: None,
             metrics: Metrics::default(),
             closing: CancellationToken::new(),
             documents: discovery::Documents::default(),

@@ -39,6 +39,7 @@ pub mod cache;
 mod cache_lag;
 mod caller;
 mod clock;
+pub mod containers;
 mod context;
 pub mod crd;
 mod decode;

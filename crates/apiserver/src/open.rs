@@ -22,6 +22,7 @@ use crate::aggregation::Availability;
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::Cache;
+use crate::containers::Containers;
 use crate::crd::Establisher;
 use crate::error::ApiError;
 use crate::members;
@@ -57,6 +58,8 @@ pub struct Config {
     pub local_services: Vec<LocalService>,
     /// Passes over admission webhooks whose pods are simulated, with a warning in each answer.
     pub skip_simulated_webhooks: bool,
+    /// Containers that are processes of this machine (KAPI-WL-07).
+    pub containers: Option<Arc<dyn Containers>>,
     /// Further pages of this process below `/mainstay/`: guarded by RBAC, and asked with the [`crate::TrustedIdentity`] of the user who
     /// asks among the request's extensions.
     pub pages: axum::Router,
@@ -78,6 +81,7 @@ impl Config {
             limits: crate::inflight::Limits::default(),
             local_services: Vec::new(),
             skip_simulated_webhooks: false,
+            containers: None,
             pages: axum::Router::new(),
         }
     }
@@ -199,6 +203,7 @@ impl Server {
         let mut api = Api::new(objects, gate.clone(), chain, remotes);
         api.inflight = Arc::new(crate::inflight::InFlight::new(config.limits));
         api.pages = config.pages;
+        api.containers = config.containers;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
         let mut server = Self {

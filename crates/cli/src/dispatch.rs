@@ -29,7 +29,20 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
     };
     let argv = cluster_flags_behind(argv, &Cli::command());
     let is_plugin = argv.get(1).is_some_and(|word| word == "operator");
-    let parsed = args::command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = args::command().try_get_matches_from(&argv);
+    // Options of `mainstay up` may stand in a file.
+    let parsed = match parsed {
+        Ok(matches) => match more_words(&matches) {
+            Ok(words) if words.is_empty() => Ok(matches),
+            Ok(words) => args::command().try_get_matches_from(argv.iter().chain(&words)),
+            Err(failure) => {
+                failure.report();
+                return ExitCode::from(failure.exit as u8);
+            }
+        },
+        Err(error) => Err(error),
+    };
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) if upstream.is_some() && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -91,6 +104,13 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
             }
         },
     }
+}
+
+/// The words that a file of options stands for.
+fn more_words(matches: &clap::ArgMatches) -> Result<Vec<OsString>, Failure> {
+    let Some(("up", given)) = matches.subcommand() else { return Ok(Vec::new()) };
+    let root = Cli::command();
+    root.find_subcommand("up").map_or_else(|| Ok(Vec::new()), |up| crate::up::config::words_of(up, given))
 }
 
 /// The tools whose command line is read as upstream reads it.
@@ -251,6 +271,7 @@ fn is_private(command: &Command) -> bool {
     matches!(
         command,
         Command::Up(_)
+            | Command::Adm(_)
             | Command::Down(_)
             | Command::Status(_)
             | Command::Run(_)
@@ -303,9 +324,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Complete(arguments) => commands::complete::run(&arguments, Cli::command()),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(arguments) => commands::operator::run(&arguments),
-        Command::Adm(tool) => {
-            Err(not_there("adm", &tool.words, "operators are installed and upgraded with mainstay install and mainstay upgrade"))
-        }
+        Command::Adm(command) => commands::adm::run(&command),
     }
 }
 

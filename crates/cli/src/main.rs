@@ -28,6 +28,11 @@ use mainstay_terminal::runtime;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: this is a small process beside each real process of a simulated node (KAPI-WL-07).
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == mainstay_workloads::process::SUPERVISE) {
+        return mainstay_workloads::process::supervise::supervise(words.collect());
+    }
     runtime::decline_huge_pages();
     // It fails only when called a second time.
     let _installed = rustls::crypto::ring::default_provider().install_default();

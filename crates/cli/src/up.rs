@@ -11,7 +11,9 @@ mod api;
 mod catalog_names;
 pub mod classic;
 pub mod components;
+pub mod config;
 pub mod kubeconfig;
+pub mod processes;
 pub mod simulation;
 pub mod storage;
 
@@ -50,6 +52,8 @@ pub struct Options {
     pub nodes: u32,
     /// The behaviour of the simulated nodes.
     pub simulation: simulation::Arguments,
+    /// The images that are programs of this machine.
+    pub processes: processes::Arguments,
     /// The store of objects, and the settings of servers that share one store.
     pub sharing: storage::Sharing,
     /// The enabled admission plugins.

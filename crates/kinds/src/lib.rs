@@ -18,6 +18,7 @@ mod fields;
 mod gvk;
 pub mod limit_range;
 pub mod openapi;
+pub mod placement;
 pub mod pod_security;
 mod prepare;
 pub mod quota;

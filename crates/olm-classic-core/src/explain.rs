@@ -13,6 +13,7 @@ mod catalog_source;
 mod csv;
 mod install_plan;
 mod operator_group;
+mod pods;
 mod requirements;
 mod subscription;
 mod told;

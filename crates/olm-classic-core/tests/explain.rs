@@ -187,6 +187,7 @@ fn subscriptions() -> Vec<Explanation> {
                plan: Option<&Value>,
                csv: Option<&Value>| {
         subscription(&SubscriptionFacts {
+            namespace: None,
             subscription: object,
             siblings: &[],
             groups,
@@ -369,6 +370,7 @@ fn blame_lands_on_one_object() {
     let ask = |object: &Value| {
         let facts = CsvFacts { csv: &csv, groups: &one, csvs: &[], conditions: &[], deployments: &[], pods: &[] };
         subscription(&SubscriptionFacts {
+            namespace: None,
             subscription: object,
             siblings: &[],
             groups: &one,

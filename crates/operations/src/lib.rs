@@ -33,6 +33,7 @@ pub mod extensions;
 mod facts;
 mod failure;
 pub mod images;
+pub mod inspect;
 mod ownership;
 pub mod permissions;
 mod placement;

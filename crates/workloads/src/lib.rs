@@ -53,6 +53,7 @@ use crate::discovery::Discovery;
 pub use crate::node::behaviour::{ImageFault, Script, duration};
 use crate::node::images::Images;
 pub use crate::node::images::{PullError, Registries};
+pub use crate::node::process;
 use crate::replicaset::Flavour;
 use crate::scheduler::Followed;
 use crate::volumes::Storage;
@@ -73,6 +74,8 @@ pub struct Options {
     pub script: Script,
     /// The registries that are asked if images exist; without them every image exists.
     pub registries: Option<Arc<dyn Registries>>,
+    /// The programs of this machine that stand for images; without them every container is simulated.
+    pub machine: Option<process::Machine>,
     /// The CA's certificate (PEM), which every namespace receives.
     pub ca_pem: Vec<u8>,
     /// The CA that signs CertificateSigningRequests; without it none is signed.
@@ -88,6 +91,7 @@ impl Default for Options {
             node_count: 3,
             script: Script::default(),
             registries: None,
+            machine: None,
             ca_pem: Vec::new(),
             authority: None,
         }
@@ -96,12 +100,15 @@ impl Default for Options {
 
 /// The time that components have to finish their current work after `stop`.
 const END_WITHIN: Duration = Duration::from_millis(500);
+/// The same, if processes of this machine are to end, too.
+const PROCESSES_END_WITHIN: Duration = Duration::from_millis(1_700);
 
 /// Runs the selected components until `stop` is cancelled.
 pub async fn run(cluster: Cluster, options: Options, env: Env, stop: CancellationToken) -> Result<()> {
     if !options.controllers && !options.scheduler && !options.nodes {
         return Ok(());
     }
+    let end_within = if options.machine.is_some() { PROCESSES_END_WITHIN } else { END_WITHIN };
     let world = World::start(cluster.client()?, env, stop.clone());
     let mut components = JoinSet::new();
     if options.controllers || options.scheduler {
@@ -118,12 +125,12 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
         }
     }
     if options.nodes && options.node_count > 0 {
-        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries)));
+        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries), options.machine));
     }
     // A component that still waits for its first list at the stop would wait for ever. Cutting it off is the same as a crash.
     let patience = async {
         stop.cancelled().await;
-        tokio::time::sleep(END_WITHIN).await;
+        tokio::time::sleep(end_within).await;
     };
     tokio::select! {
         () = all_of(&mut components) => {}

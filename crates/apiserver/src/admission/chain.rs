@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::plugins::{self, Plugins};
 use super::step::{AdmissionStep, Request, Steps};
 use super::{
-    certificates, defaults, lifecycle, limit_ranger, owner_references, pod_security, policy, priority, quota, runtime_class,
-    service_account, storage, webhook,
+    certificates, defaults, lifecycle, limit_ranger, owner_references, pod_security, policy, priority, project_node_env, quota,
+    runtime_class, service_account, storage, webhook,
 };
 use crate::error::Result;
 use crate::remote::Remotes;
@@ -29,6 +29,7 @@ impl Chain {
         chain.plug("TaintNodesByCondition", Box::new(defaults::TaintNodesByCondition));
         chain.plug("AlwaysPullImages", Box::new(defaults::AlwaysPullImages));
         chain.plug("PodSecurity", Box::new(pod_security::PodSecurity));
+        chain.plug("ProjectNodeEnv", Box::new(project_node_env::ProjectNodeEnv));
         chain.plug("Priority", Box::new(priority::Priority));
         chain.plug("DefaultTolerationSeconds", Box::new(defaults::DefaultTolerationSeconds));
         chain.plug("DefaultStorageClass", Box::new(storage::DefaultStorageClass));

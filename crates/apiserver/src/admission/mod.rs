@@ -25,6 +25,7 @@ mod plugins;
 mod pod_security;
 mod policy;
 mod priority;
+mod project_node_env;
 mod quota;
 mod reinvocation;
 mod review;

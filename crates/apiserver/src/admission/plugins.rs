@@ -14,8 +14,8 @@ enum State {
     Missing,
 }
 
-/// Every plugin that kube-apiserver knows, in the order in which they run.
-const ORDER: [(&str, State); 36] = [
+/// Every plugin that kube-apiserver knows, and the one of OpenShift's API server that this server has, in the order in which they run.
+const ORDER: [(&str, State); 37] = [
     ("AlwaysAdmit", State::Missing),
     ("NamespaceAutoProvision", State::Missing),
     ("NamespaceLifecycle", State::On),
@@ -29,6 +29,7 @@ const ORDER: [(&str, State); 36] = [
     ("ImagePolicyWebhook", State::Missing),
     ("PodSecurity", State::On),
     ("PodNodeSelector", State::Missing),
+    ("ProjectNodeEnv", State::On),
     ("Priority", State::On),
     ("DefaultTolerationSeconds", State::On),
     ("PodTolerationRestriction", State::Missing),

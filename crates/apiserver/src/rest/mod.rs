@@ -5,6 +5,7 @@ mod allocate;
 mod checks;
 mod create;
 mod delete;
+mod log;
 mod patch;
 pub mod read;
 mod scale;

@@ -47,24 +47,12 @@ pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -
             bind(context, &info.name, decoded.value).await.map(Some)
         }
         ("pods", "eviction", "create") => crate::eviction::evict(context, body).await.map(Some),
-        ("pods", "log", "get") => {
-            let pods = context.api.objects.built_in("", "pods")?;
-            let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?;
-            Ok(Some(Answer::bytes(StatusCode::OK, "text/plain", simulated_log(&pod.value))))
+        ("pods", "log", "get") => super::log::log(context).await.map(Some),
+        ("pods", "exec" | "attach" | "portforward" | "proxy", _) | ("services" | "nodes", "proxy", _) => {
+            Err(super::log::refusal(context).await)
         }
-        ("pods", "exec" | "attach" | "portforward" | "proxy", _) | ("services" | "nodes", "proxy", _) => Err(ApiError::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "NotImplemented",
-            format!("{} is not available: nodes of this cluster are simulated and run no containers", info.subresource),
-        )),
         _ => context.api.access.subresource(&context.request, served, body),
     }
-}
-
-fn simulated_log(pod: &Value) -> String {
-    let name = meta(pod, "name");
-    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
-    format!("this cluster simulates its nodes: pod {name} is {phase}, no container runs\n")
 }
 
 /// `namespaces/NAME/finalize`: the one way to change `spec.finalizers`; the last one gone, the namespace goes.

@@ -56,6 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             components: Components::all(),
             nodes: arguments.nodes,
             simulation: up::simulation::Arguments::default(),
+            processes: up::processes::Arguments::default(),
             sharing: up::storage::Sharing::default(),
             plugins: Plugins::default(),
             local_services: Vec::new(),

@@ -27,6 +27,9 @@ Examples:
   mainstay up --components controllers --nodes 0      an API with controllers, without nodes
   mainstay up --fault '*/app:2=crash-loop' --fault 'db:*=slow-start=30s,never-ready'
                                                       what goes wrong with pods of these images
+  mainstay up --config up.yaml                        options from a file, such as `listen: 127.0.0.1:0` and `nodes: 5`
+  mainstay up --run-image '*/my-operator:*=python3 operator.py'
+                                                      pods of this image are real processes of this machine, not isolated
   mainstay up --serve-local ops/webhook=127.0.0.1:9443
                                                       calls of Service webhook in namespace ops (webhooks, conversion
                                                       webhooks, aggregated APIs) go to the process on port 9443 of this machine
@@ -38,8 +41,8 @@ Examples:
 Components: controllers, scheduler, nodes, olm-v1, olm-classic.
 
 Admission plugins, in the order in which they run:
-  NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, Priority,
-  DefaultTolerationSeconds, DefaultStorageClass, StorageObjectInUseProtection, OwnerReferencesPermissionEnforcement (off),
+  NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,
+  Priority, DefaultTolerationSeconds, DefaultStorageClass, StorageObjectInUseProtection, OwnerReferencesPermissionEnforcement (off),
   PersistentVolumeClaimResize, RuntimeClass, CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
   DefaultIngressClass, DenyServiceExternalIPs (off), MutatingAdmissionWebhook, ValidatingAdmissionPolicy,
   ValidatingAdmissionWebhook, ResourceQuota.
@@ -47,6 +50,9 @@ Admission plugins, in the order in which they run:
 The line `mainstay: ready kubeconfig=PATH server=URL console=URL` on standard output is for scripts.")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Arguments {
+    /// A YAML file with options under their names (`nodes: 5`, `fault: [...]`); those of the command line win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where everything that lasts is kept [default: $XDG_DATA_HOME/mainstay]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -69,6 +75,8 @@ pub struct Arguments {
     nodes: u32,
     #[command(flatten)]
     simulation: up::simulation::Arguments,
+    #[command(flatten)]
+    processes: up::processes::Arguments,
     /// Serve a Service by a process of this machine; may be repeated
     #[arg(long, value_name = "NAMESPACE/SERVICE=HOST:PORT")]
     serve_local: Vec<LocalService>,
@@ -82,7 +90,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins to switch off: NAME,...
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, visible_alias = "disable-admission", value_name = "LIST", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
     /// Gates of OLM v1: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
@@ -118,6 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         components: arguments.components.clone(),
         nodes: arguments.nodes,
         simulation: arguments.simulation.clone(),
+        processes: arguments.processes.clone(),
         sharing: arguments.storage.read()?,
         plugins: plugins(arguments)?,
         local_services: local_services(&arguments.serve_local)?,
@@ -128,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();
     private::own_data(&data_dir)?;
-    if arguments.detach {
+    if arguments.detach && std::env::var_os(DETACHED).is_none() {
         return detach(&data_dir);
     }
     runtime::block_on(async {
@@ -216,6 +225,9 @@ fn manifests(directories: &[PathBuf]) -> Result<Vec<Value>, Failure> {
     Ok(objects)
 }
 
+/// Set for the program in the background.
+const DETACHED: &str = "MAINSTAY_DETACHED";
+
 /// Starts this program again in the background and waits until it is ready.
 fn detach(data_dir: &Path) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt as _;
@@ -224,6 +236,8 @@ fn detach(data_dir: &Path) -> Result<(), Failure> {
     let log = private::append(&log_path).map_err(failed)?;
     let program = std::env::current_exe().map_err(|error| Failure::failed("mainstay", &error))?;
     let mut command = Command::new(program);
+    // A file of options may say --detach, too.
+    command.env(DETACHED, "1");
     command.args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"));
     // Ctrl-C in this terminal is not meant for it.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

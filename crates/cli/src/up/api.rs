@@ -13,6 +13,7 @@ use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Limits, Tls};
 use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_workloads::process::Machine;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -32,6 +33,10 @@ pub struct Apis {
     pub server: Server,
     /// `https://ADDRESS:PORT`.
     pub url: String,
+    /// The same as an address.
+    pub address: SocketAddr,
+    /// The processes of this machine that stand for images.
+    pub machine: Option<Machine>,
     /// `https://ADDRESS:PORT` of the listener of catalogs.
     pub catalogs_url: String,
     catalogs: Catalogs,
@@ -57,6 +62,7 @@ impl Apis {
             ),
             None => None,
         };
+        let machine = options.processes.machine(options)?;
         let listener = mainstay_serve::Server::bind(options.listen).await.map_err(listening)?;
         let address = listener.address();
         let (host, url) = reached(address);
@@ -73,6 +79,7 @@ impl Apis {
             limits: options.sharing.limits,
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
+            containers: super::processes::containers(machine.as_ref()),
             pages: admin::of_up(metrics.clone()),
             ..Config::local(&options.data_dir, address.port())
         };
@@ -94,7 +101,8 @@ impl Apis {
             let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Ignored).map_err(listening)?);
             listeners.push(tokio::spawn(listener.run(both(Router::new(), catalogs.clone()), shutdown.clone())));
         }
-        Ok(Self { server, url, catalogs_url, catalogs, metrics, shutdown, listeners })
+        let address = SocketAddr::new(host, address.port());
+        Ok(Self { server, url, address, machine, catalogs_url, catalogs, metrics, shutdown, listeners })
     }
 
     /// Serves these routes below `/catalogs`.

@@ -163,6 +163,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
 
     let authority = mainstay_workloads::Authority::from_pem(apis.server.ca_certificate(), apis.server.ca_key())
         .map_err(|error| Failure::failed("CA", &error))?;
+    if let Some(machine) = &apis.machine {
+        machine.reach(super::processes::reached(apis));
+    }
     let workloads = mainstay_workloads::Options {
         controllers: chosen.has(Component::Controllers),
         scheduler: chosen.has(Component::Scheduler),
@@ -170,6 +173,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         node_count: options.nodes,
         script: options.simulation.script(),
         registries: options.simulation.registries()?,
+        machine: apis.machine.clone(),
         ca_pem: apis.server.ca_certificate().as_bytes().to_vec(),
         authority: Some(Arc::new(authority)),
     };
@@ -183,6 +187,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         if chosen.has(component) {
             let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
             tell(name, &detail, Duration::ZERO);
+            if component == Component::Nodes && options.processes.any() {
+                tell("processes", &options.processes.shown(), Duration::ZERO);
+            }
         }
     }
 

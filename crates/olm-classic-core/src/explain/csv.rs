@@ -4,7 +4,7 @@ use mainstay_lifecycle::explanation::{Evidence, State};
 use mainstay_objects::{Health, health};
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, groups_finding, requirements, string, subject, timestamp};
+use super::{Action, Explanation, answer, groups_finding, pods, requirements, string, subject, timestamp};
 use crate::csv::{COPIED_FROM, Phase, Reason};
 use crate::install_modes::InstallModes;
 use crate::overview::is_copy;
@@ -51,6 +51,7 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
         found.evidence.push(Evidence { what: format!("deployment {}", string(deployment, "/metadata/name")), says, at: None });
     }
     found.evidence.extend(facts.pods.iter().filter_map(pod));
+    found.notes.extend(pods::simulated(facts.pods));
     found
 }
 

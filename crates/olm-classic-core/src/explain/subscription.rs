@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::csv::{CsvFacts, csv};
 use super::install_plan::{self, InstallPlanFacts, install_plan, unpack_failed};
-use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, string, subject, timestamp};
+use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, pods, string, subject, timestamp};
 use crate::catalog_source::is_ready;
 use crate::overview::{condition, place, text};
 use crate::package::Package;
@@ -16,6 +16,8 @@ use crate::subscription::GENERATED_BY;
 pub struct SubscriptionFacts<'a> {
     /// The Subscription.
     pub subscription: &'a Value,
+    /// Its namespace, if that can be read.
+    pub namespace: Option<&'a Value>,
     /// The other Subscriptions of its namespace.
     pub siblings: &'a [Value],
     /// The OperatorGroups of its namespace.
@@ -54,6 +56,12 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     if !facts.siblings.is_empty() {
         let names: Vec<String> = facts.siblings.iter().map(|other| text(&other["metadata"]["name"])).collect();
         found.notes.push(format!("its InstallPlans are also those of subscription {} of the namespace", names.join(", ")));
+    }
+    if let Some(csv) = facts.csv {
+        if !found.notes.iter().any(|note| note.contains("is simulated")) {
+            found.notes.extend(pods::simulated(csv.pods));
+        }
+        found.notes.extend(facts.namespace.into_iter().flat_map(|namespace| pods::placement(namespace, csv.pods)));
     }
     found.evidence.extend(status["conditions"].as_array().into_iter().flatten().map(|condition| evidence("condition", condition)));
     found

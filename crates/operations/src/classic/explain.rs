@@ -1,6 +1,7 @@
 //! Facts of explanations of OLM classic's objects (MS-EXPL-02). The decisions are `olm-classic-core`'s.
 
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_classic_core::explain::{
     self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorGroupFacts, SubscriptionFacts,
@@ -159,8 +160,11 @@ async fn subscription(session: &Session, namespace: &str, object: Value) -> Resu
         Some(csv) => Some(CsvObjects::read(session, csv).await?),
         None => None,
     };
+    // A user who may not read the namespace learns the rest all the same.
+    let place = Api::<Namespace>::all(session.client.clone()).get(namespace).await.ok().and_then(|found| serde_json::to_value(found).ok());
     Ok(explain::subscription(&SubscriptionFacts {
         subscription: &object,
+        namespace: place.as_ref(),
         siblings: &siblings,
         groups: &groups,
         catalog: catalog.as_ref(),

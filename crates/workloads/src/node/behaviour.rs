@@ -12,6 +12,7 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use super::process::Process;
 use crate::object::{Read as _, items};
 
 /// Why a text is no fault of an image.
@@ -126,20 +127,25 @@ pub struct ImageFault {
 
 impl ImageFault {
     fn matches(&self, image: &str) -> bool {
-        let mut parts = self.image.split('*');
-        // A split always has a first part.
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = image.strip_prefix(first) else { return false };
-        let parts: Vec<&str> = parts.collect();
-        let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-        for part in middle {
-            match rest.find(part) {
-                Some(at) => rest = &rest[at + part.len()..],
-                None => return false,
-            }
-        }
-        rest.ends_with(last)
+        matches(&self.image, image)
     }
+}
+
+/// Returns true if a pattern, in which `*` stands for anything, matches an image.
+pub(super) fn matches(pattern: &str, image: &str) -> bool {
+    let mut parts = pattern.split('*');
+    // A split always has a first part.
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = image.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }
 
 impl FromStr for ImageFault {
@@ -171,6 +177,8 @@ pub struct Conduct {
     pub ready: bool,
     /// Its own exit, if it exits by itself.
     pub end: Option<End>,
+    /// Its process, if the container is real.
+    pub process: Option<Process>,
 }
 
 /// The exit of a container.
@@ -203,6 +211,13 @@ pub struct Behaviour {
     pub problem: Option<UnknownFault>,
 }
 
+impl Behaviour {
+    /// Returns true if a real process of the pod runs.
+    pub fn alive(&self) -> bool {
+        self.containers.values().any(|conduct| matches!(conduct.process, Some(Process::Running { .. })))
+    }
+}
+
 /// The settings for all pods.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
@@ -230,7 +245,7 @@ impl Behaviour {
                 let name = container["name"].as_str().unwrap_or_default();
                 let image = container["image"].as_str().unwrap_or_default();
                 let end = (!runs_on && container["restartPolicy"] != "Always").then(|| End::code(0));
-                let mut conduct = Conduct { stuck: None, ready: true, end };
+                let mut conduct = Conduct { stuck: None, ready: true, end, process: None };
                 if let Some(why) = absent(image) {
                     conduct.stuck = Some(("ErrImagePull", why));
                 }

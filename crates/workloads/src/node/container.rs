@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::behaviour::{Conduct, End};
+use super::process::{Process, Start};
 use crate::object::{Read as _, condition, parse_time, time};
 
 /// Seconds before the second restart; doubled with each further one.
@@ -16,7 +17,7 @@ const MOST_BACKOFF: i64 = 300;
 /// The time for which a failed pull shows before the back-off begins.
 const FAILED_PULL: SignedDuration = SignedDuration::from_secs(2);
 /// The interval at which the requirements of a waiting container are checked again.
-const LOOK: Duration = Duration::from_secs(10);
+pub(super) const LOOK: Duration = Duration::from_secs(10);
 
 /// The restart policy of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Restarts {
         }
     }
 
-    fn again(self, code: i64) -> bool {
+    pub(super) fn again(self, code: i64) -> bool {
         match self {
             Self::Always => true,
             Self::OnFailure => code != 0,
@@ -71,9 +72,16 @@ pub struct Look {
     pub status: Value,
     /// The time until the next look.
     pub again: Option<Duration>,
+    /// The start of a real process that is due.
+    pub start: Option<Start>,
 }
 
 impl Look {
+    /// Returns a look after which nothing is started.
+    pub fn rest(status: Value, again: Option<Duration>) -> Self {
+        Self { status, again, start: None }
+    }
+
     /// Returns the exit code of a container that has ended and will not restart.
     pub fn ended(&self, restarts: Restarts) -> Option<i64> {
         let code = self.status.pointer("/state/terminated/exitCode")?.as_i64()?;
@@ -90,13 +98,16 @@ impl Container<'_> {
     /// Keeps the container waiting, for this reason.
     pub fn waits(&self, reason: &str) -> Look {
         if self.before.pointer("/state/running").is_some() || self.before.pointer("/state/terminated").is_some() {
-            return Look { status: self.before.clone(), again: None };
+            return Look::rest(self.before.clone(), None);
         }
-        Look { status: self.status(json!({"waiting": {"reason": reason}}), json!({}), 0, false), again: None }
+        Look::rest(self.status(json!({"waiting": {"reason": reason}}), json!({}), 0, false), None)
     }
 
     /// Lets the container start, go on, end or restart.
     pub fn runs(&self) -> Look {
+        if let Some(process) = &self.conduct.process {
+            return self.lives(process);
+        }
         let state = &self.before["state"];
         let restarts = self.before["restartCount"].as_i64().unwrap_or_default();
         let last = self.before.get("lastState").cloned().unwrap_or_else(|| json!({}));
@@ -114,6 +125,9 @@ impl Container<'_> {
 
     /// Stops the container, because its pod is being deleted.
     pub fn stops(&self) -> Value {
+        if let Some(process) = &self.conduct.process {
+            return self.stopped(process);
+        }
         if self.before.pointer("/state/running").is_none() {
             return self.before.clone();
         }
@@ -130,7 +144,7 @@ impl Container<'_> {
         self.goes_on(self.now, restarts, last)
     }
 
-    fn stuck(&self, reason: &str, message: &str, restarts: i64, last: Value) -> Look {
+    pub(super) fn stuck(&self, reason: &str, message: &str, restarts: i64, last: Value) -> Look {
         let image = self.spec["image"].as_str().unwrap_or_default();
         let waited = self.before.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default();
         // The pod's own conditions show since when it tries.
@@ -146,7 +160,7 @@ impl Container<'_> {
             _ => (reason, message.to_owned(), LOOK),
         };
         let state = json!({"waiting": {"reason": shown, "message": text}});
-        Look { status: self.status(state, last, restarts, false), again: Some(again) }
+        Look::rest(self.status(state, last, restarts, false), Some(again))
     }
 
     fn goes_on(&self, since: Timestamp, restarts: i64, last: Value) -> Look {
@@ -163,10 +177,10 @@ impl Container<'_> {
             }
             let left = Duration::try_from(at.duration_since(self.now)).unwrap_or_default();
             let status = self.status(json!({"running": {"startedAt": time(since)}}), last, restarts, self.conduct.ready);
-            return Look { status, again: Some(left) };
+            return Look::rest(status, Some(left));
         }
         let status = self.status(json!({"running": {"startedAt": time(since)}}), last, restarts, self.conduct.ready);
-        Look { status, again: None }
+        Look::rest(status, None)
     }
 
     fn ends(&self, state: Value, restarts: i64, last: Value) -> Look {
@@ -174,14 +188,14 @@ impl Container<'_> {
         if self.restarts.again(code) {
             return self.backs_off(&state["terminated"], restarts);
         }
-        Look { status: self.status(state, last, restarts, false), again: None }
+        Look::rest(self.status(state, last, restarts, false), None)
     }
 
     /// Restarts a container that has ended, when its back-off is over.
     fn comes_back(&self, terminated: &Value, restarts: i64) -> Look {
         let code = terminated["exitCode"].as_i64().unwrap_or_default();
         if !self.restarts.again(code) {
-            return Look { status: self.before.clone(), again: None };
+            return Look::rest(self.before.clone(), None);
         }
         if restarts > 0 && self.left(terminated, restarts).is_some() {
             return self.backs_off(terminated, restarts);
@@ -189,7 +203,7 @@ impl Container<'_> {
         self.starts(restarts + 1, json!({"terminated": terminated}))
     }
 
-    fn backs_off(&self, terminated: &Value, restarts: i64) -> Look {
+    pub(super) fn backs_off(&self, terminated: &Value, restarts: i64) -> Look {
         let seconds = backoff(restarts);
         let name = self.spec["name"].as_str().unwrap_or_default();
         let pod = format!("{}_{}({})", self.pod.name(), self.pod.namespace(), self.pod.uid());
@@ -197,10 +211,10 @@ impl Container<'_> {
         let message = format!("back-off {pretty} restarting failed container={name} pod={pod}");
         let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
         let status = self.status(state, json!({"terminated": terminated}), restarts, false);
-        Look { status, again: Some(self.left(terminated, restarts).unwrap_or_default()) }
+        Look::rest(status, Some(self.left(terminated, restarts).unwrap_or_default()))
     }
 
-    fn left(&self, terminated: &Value, restarts: i64) -> Option<Duration> {
+    pub(super) fn left(&self, terminated: &Value, restarts: i64) -> Option<Duration> {
         let ended = parse_time(&terminated["finishedAt"]).unwrap_or(self.now);
         let until = ended.saturating_add(SignedDuration::from_secs(backoff(restarts))).ok()?;
         Duration::try_from(until.duration_since(self.now)).ok().filter(|left| !left.is_zero())
@@ -217,7 +231,7 @@ impl Container<'_> {
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "both become part of the status")]
-    fn status(&self, state: Value, last: Value, restarts: i64, ready: bool) -> Value {
+    pub(super) fn status(&self, state: Value, last: Value, restarts: i64, ready: bool) -> Value {
         let image = self.spec["image"].as_str().unwrap_or_default();
         let waits = state["waiting"].is_object();
         let runs = state["running"].is_object();
@@ -243,8 +257,13 @@ impl Container<'_> {
         self.pod.at("/spec/initContainers").as_array().is_some_and(|all| all.iter().any(|one| one["name"] == self.spec["name"]))
     }
 
-    /// Returns the ID that the container would have, since no container exists.
+    /// Returns the ID of the container's process, or the ID that the container would have, since no container exists.
     fn identity(&self) -> String {
+        match &self.conduct.process {
+            Some(Process::Running { run, .. } | Process::Ended { run, .. }) => return run.id.clone(),
+            Some(_) => return self.before["containerID"].as_str().unwrap_or_default().to_owned(),
+            None => {}
+        }
         let name = self.spec["name"].as_str().unwrap_or_default();
         format!("simulated://{:x}", Sha256::digest(format!("{}/{name}", self.pod.uid())))
     }

@@ -6,6 +6,7 @@ mod container;
 pub mod images;
 pub mod object;
 pub mod plan;
+pub mod process;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,8 @@ use self::behaviour::{Behaviour, FAULT, SILENT, Script};
 use self::images::Images;
 use self::object::{SIMULATED, Simulated};
 use self::plan::{Kubelet, Place, Step, plan, told};
+use self::process::fields;
+use self::process::{Links, Machine, PROCESS};
 use crate::Result;
 use crate::api::{Api, Delete, Patch, builtin};
 use crate::live::Live;
@@ -50,7 +53,13 @@ struct Kubelets {
     addresses: Arc<Mutex<Addresses>>,
     script: Arc<Script>,
     images: Images,
+    processes: Option<(Machine, Links)>,
 }
+
+/// The interval at which the volumes of processes are brought up to date.
+const REFRESH: Duration = Duration::from_secs(15);
+/// The time that processes have to end when the nodes end.
+const PROCESSES_END: Duration = Duration::from_millis(1_200);
 
 /// Pods that are reconciled concurrently.
 const WORKERS: usize = 16;
@@ -59,7 +68,7 @@ const WORKERS: usize = 16;
 const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
 /// Runs the simulated nodes.
-pub async fn run(world: World, count: u32, script: Script, images: Images) {
+pub async fn run(world: World, count: u32, script: Script, images: Images, machine: Option<Machine>) {
     let all = object::nodes(count);
     world.nodes.ready().await;
     world.pods.ready().await;
@@ -67,7 +76,13 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
     let heartbeats = tokio::spawn(beat(world.clone(), api.clone(), all.clone()));
     let queue: Queue<Key> = Queue::default();
     let nodes: Arc<HashMap<String, Simulated>> = Arc::new(all.into_iter().map(|node| (node.name.clone(), node)).collect());
+    let links = |machine: Machine| {
+        machine.sweep(&world.pods.all());
+        let (served, events, env) = (world.pods.served().clone(), world.events.clone(), world.env.clone());
+        (machine, Links { api: api.clone(), events, served, queue: queue.clone(), env })
+    };
     let kubelets = Kubelets {
+        processes: machine.map(links),
         pods: world.pods.written_by(&api),
         world: world.clone(),
         nodes: nodes.clone(),
@@ -81,10 +96,12 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
             lock(&kubelets.addresses).of(&pod, node);
         }
     }
+    let real = kubelets.processes.is_some();
     let (wake, addresses) = (queue.clone(), kubelets.addresses.clone());
     world.pods.on_change(move |change| {
         lock(&addresses).changed(change.before.as_deref(), change.now.as_deref());
-        if let Some(pod) = change.now.as_ref().filter(|pod| nodes.contains_key(pod.text("/spec/nodeName"))) {
+        let on_node = |pod: &&Object| nodes.contains_key(pod.text("/spec/nodeName"));
+        if let Some(pod) = change.now.as_ref().or(change.before.as_ref().filter(|_| real)).filter(on_node) {
             wake.add(Key::of(pod));
         }
     });
@@ -95,11 +112,17 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
             pods.all().iter().filter(|pod| pod.text("/spec/nodeName") == node.name()).for_each(|pod| wake.add(Key::of(pod)));
         }
     });
+    let refreshing = tokio::spawn(refresh(kubelets.clone()));
+    let processes = kubelets.processes.clone();
     mainstay_runtime::run("kubelet", queue, WORKERS, world.env.clone(), world.stop.clone(), move |key| {
         let kubelets = kubelets.clone();
         async move { settle(kubelets.reconcile(&key).await) }
     })
     .await;
+    refreshing.abort();
+    if let Some((machine, _)) = processes {
+        machine.end(PROCESSES_END).await;
+    }
     if let Err(error) = heartbeats.await {
         tracing::error!(%error, "the heartbeats ended abnormally");
     }
@@ -128,6 +151,9 @@ impl Kubelets {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
+        if let Some((machine, _)) = &self.processes {
+            machine.keep(key, self.pods.get(key).as_ref().map(|pod| pod.uid()));
+        }
         let Some((pod, place)) = self.resident(key) else { return Ok(Outcome::Done) };
         if place.kubelet == Kubelet::Silent {
             return Ok(Outcome::Done);
@@ -138,20 +164,38 @@ impl Kubelets {
         }
         if pod.text("/status/phase") != "Running" {
             for container in items(&pod, "/spec/initContainers").chain(items(&pod, "/spec/containers")) {
-                self.images.look(container["image"].as_str().unwrap_or_default(), now).await;
+                let image = container["image"].as_str().unwrap_or_default();
+                if self.processes.as_ref().is_none_or(|(machine, _)| machine.program(image).is_none()) {
+                    self.images.look(image, now).await;
+                }
             }
         }
-        let behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
+        let mut behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
+        self.observe(&pod, &mut behaviour);
         if let Some(problem) = &behaviour.problem {
             self.world.events.record(KUBELET, "Warning", self.pods.served(), &pod, "InvalidFault", problem.to_string());
         }
-        match plan(&pod, &place, &behaviour, now) {
+        let mut planned = plan(&pod, &place, &behaviour, now);
+        if let Some((machine, links)) = &self.processes {
+            if !planned.orders.start.is_empty() {
+                self.tell_skipped(machine, &pod);
+            }
+            if machine.carry_out(links, &pod, &planned.orders, &addresses_of(&place)).await {
+                self.observe(&pod, &mut behaviour);
+                planned = plan(&pod, &place, &behaviour, self.world.env.now());
+            }
+            self.show_processes(machine, &pod).await?;
+        }
+        match planned.step {
             Step::Rest(again) => Ok(again.map_or(Outcome::Done, Outcome::After)),
             Step::Remove => {
                 // A finalizer may hold the pod, which for the kubelet is deleted already.
                 let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
                 if pod.metadata.deletion_grace_period_seconds != Some(0) || !held {
                     self.pods.delete(key, &Delete { grace_seconds: Some(0), ..Delete::uid(pod.uid()) }).await?;
+                }
+                if let Some((machine, _)) = &self.processes {
+                    machine.forget(pod.uid());
                 }
                 Ok(Outcome::Done)
             }
@@ -161,6 +205,56 @@ impl Kubelets {
                     self.world.events.tell(KUBELET, self.pods.served(), &pod, event);
                 }
                 Ok(again.map_or(Outcome::Done, Outcome::After))
+            }
+        }
+    }
+}
+
+impl Kubelets {
+    fn observe(&self, pod: &DynamicObject, behaviour: &mut Behaviour) {
+        if let Some((machine, _)) = &self.processes {
+            machine.observe(pod, behaviour);
+        }
+    }
+
+    /// Tells of init containers for which no program stands: they are simulated beside real processes.
+    fn tell_skipped(&self, machine: &Machine, pod: &DynamicObject) {
+        for container in items(pod, "/spec/initContainers") {
+            let text = |field: &str| container[field].as_str().unwrap_or_default();
+            if machine.program(text("image")).is_none() {
+                let message = format!("init container {} is simulated: no program stands for image {:?}", text("name"), text("image"));
+                self.world.events.record(KUBELET, "Warning", self.pods.served(), pod, "SkippedInitContainer", message);
+            }
+        }
+    }
+
+    /// Shows in the pod's annotation which processes it has.
+    async fn show_processes(&self, machine: &Machine, pod: &DynamicObject) -> Result<()> {
+        let shown = machine.shown(pod.uid());
+        if shown.as_deref() == pod.annotation(PROCESS) {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid(), "annotations": {PROCESS: shown}}}));
+        match self.pods.patch(&Key::of(pod), "", &patch).await {
+            Err(error) if error.is_stale() => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+}
+
+fn addresses_of(place: &Place) -> fields::Addresses {
+    fields::Addresses { host: place.host_ip.clone(), pod: place.pod_ip.clone().unwrap_or_else(|| place.host_ip.clone()) }
+}
+
+/// Brings the volumes of processes up to date, again and again.
+async fn refresh(kubelets: Kubelets) {
+    let Some((machine, links)) = &kubelets.processes else { return };
+    loop {
+        tokio::time::sleep(REFRESH).await;
+        for (uid, key) in machine.residents() {
+            if let Some((pod, place)) = kubelets.resident(&key).filter(|(pod, place)| pod.uid() == uid && place.kubelet == Kubelet::Working)
+            {
+                machine.refresh(links, &pod, &addresses_of(&place)).await;
             }
         }
     }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::addresses::on_host;
 use super::behaviour::{Behaviour, Conduct};
 use super::container::{Container, Look, Restarts};
+use super::process::{Orders, Process};
 use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 use crate::pod;
@@ -55,19 +56,45 @@ pub enum Step {
     Report(Value, Option<Duration>),
 }
 
+/// The next step for a pod, and what its real processes are to do.
+#[derive(Debug, PartialEq)]
+pub struct Plan {
+    /// The next step.
+    pub step: Step,
+    /// The work for the runner of processes.
+    pub orders: Orders,
+}
+
 /// Decides the next step.
-pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Step {
+pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Plan {
+    let all = Orders { stop_all: true, ..Orders::default() };
     if place.kubelet == Kubelet::Silent {
-        return Step::Rest(None);
+        return Plan { step: Step::Rest(None), orders: Orders::default() };
+    }
+    // The runner wakes the pod when its processes have ended.
+    let ends = pod.deleting() || pod::finished(pod) || expires(pod, now).is_some_and(|end| end <= now);
+    if ends && behaviour.alive() {
+        return Plan { step: Step::Rest(None), orders: all };
     }
     if pod.deleting() {
-        return stop(pod, place, behaviour, now);
+        return Plan { step: stop(pod, place, behaviour, now), orders: all };
     }
     if pod::finished(pod) {
-        return Step::Rest(None);
+        return Plan { step: Step::Rest(None), orders: all };
     }
+    go_on(pod, place, behaviour, now)
+}
+
+/// Returns the end of the time that a pod may be active.
+fn expires(pod: &DynamicObject, now: Timestamp) -> Option<Timestamp> {
+    let seconds = pod.int("/spec/activeDeadlineSeconds")?;
     let begin = parse_time(pod.at("/status/startTime")).unwrap_or(now);
-    let mut life = Life { pod, behaviour, now, again: None, init: Vec::new(), main: Vec::new(), initialized: false, failed: false };
+    Some(later(begin, Duration::from_secs(seconds.unsigned_abs())))
+}
+
+fn go_on(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Plan {
+    let begin = parse_time(pod.at("/status/startTime")).unwrap_or(now);
+    let mut life = Life::new(pod, behaviour, now);
     let due = later(begin, behaviour.start_delay);
     if now < due {
         life.waits(due.duration_since(now).try_into().unwrap_or_default());
@@ -77,10 +104,10 @@ pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Time
         life.runs();
     }
     let mut status = life.status(place, begin);
-    if let Some(seconds) = pod.int("/spec/activeDeadlineSeconds") {
-        let end = later(begin, Duration::from_secs(seconds.unsigned_abs()));
+    if let Some(end) = expires(pod, now) {
         if end <= now && status["phase"] != "Succeeded" && status["phase"] != "Failed" {
             life.stops();
+            life.orders = Orders::default();
             status = life.status(place, begin);
             status["phase"] = json!("Failed");
             status["reason"] = json!("DeadlineExceeded");
@@ -89,7 +116,8 @@ pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Time
             life.look_after(end.duration_since(now).try_into().unwrap_or_default());
         }
     }
-    if *pod.at("/status") == status { Step::Rest(life.again) } else { Step::Report(status, life.again) }
+    let step = if *pod.at("/status") == status { Step::Rest(life.again) } else { Step::Report(status, life.again) };
+    Plan { step, orders: life.orders }
 }
 
 fn later(at: Timestamp, by: Duration) -> Timestamp {
@@ -110,7 +138,7 @@ fn stop(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestam
         return Step::Remove;
     }
     let begin = parse_time(pod.at("/status/startTime")).unwrap_or(now);
-    let mut life = Life { pod, behaviour, now, again: None, init: Vec::new(), main: Vec::new(), initialized: true, failed: false };
+    let mut life = Life { initialized: true, ..Life::new(pod, behaviour, now) };
     life.stops();
     let mut status = life.status(place, begin);
     status["phase"] = json!("Failed");
@@ -128,12 +156,37 @@ struct Life<'a> {
     initialized: bool,
     /// True if an init container has failed for good.
     failed: bool,
+    /// True if the process of a sidecar still runs that is to stop.
+    lingers: bool,
+    orders: Orders,
 }
 
 /// The conduct of a container without a script: it keeps running.
-const PLAIN: Conduct = Conduct { stuck: None, ready: true, end: None };
+const PLAIN: Conduct = Conduct { stuck: None, ready: true, end: None, process: None };
 
 impl<'a> Life<'a> {
+    fn new(pod: &'a DynamicObject, behaviour: &'a Behaviour, now: Timestamp) -> Self {
+        Self {
+            pod,
+            behaviour,
+            now,
+            again: None,
+            init: Vec::new(),
+            main: Vec::new(),
+            initialized: false,
+            failed: false,
+            lingers: false,
+            orders: Orders::default(),
+        }
+    }
+
+    /// Takes the start of a process that a look asks for.
+    fn order(&mut self, container: &Container<'_>, look: &mut Look) {
+        if let Some(start) = look.start.take() {
+            self.orders.start.push((container.spec["name"].as_str().unwrap_or_default().to_owned(), start));
+        }
+    }
+
     fn look_after(&mut self, wait: Duration) {
         self.again = Some(self.again.map_or(wait, |again| again.min(wait)));
     }
@@ -184,7 +237,8 @@ impl<'a> Life<'a> {
                 self.init.push(container.waits("PodInitializing"));
                 continue;
             }
-            let look = container.runs();
+            let mut look = container.runs();
+            self.order(&container, &mut look);
             let ended = look.ended(container.restarts);
             open = if sidecar { look.running() } else { ended == Some(0) };
             self.failed |= !sidecar && ended.is_some_and(|code| code != 0);
@@ -195,7 +249,8 @@ impl<'a> Life<'a> {
         }
         self.initialized = open;
         for container in self.containers() {
-            let look = if open { container.runs() } else { container.waits("PodInitializing") };
+            let mut look = if open { container.runs() } else { container.waits("PodInitializing") };
+            self.order(&container, &mut look);
             if let Some(again) = look.again {
                 self.look_after(again);
             }
@@ -203,17 +258,23 @@ impl<'a> Life<'a> {
         }
         // Sidecars stop once an init container has failed for good, or the main containers have ended.
         if self.failed || self.ended() {
-            for (position, (container, _)) in self.init_containers().into_iter().enumerate() {
-                if self.init[position].running() {
+            let init = self.init_containers();
+            for (position, (container, _)) in init.into_iter().enumerate() {
+                let name = container.spec["name"].as_str().unwrap_or_default();
+                self.orders.start.retain(|(started, _)| started != name);
+                if matches!(container.conduct.process, Some(Process::Running { .. })) {
+                    self.orders.stop.push(name.to_owned());
+                    self.lingers = true;
+                } else if self.init[position].running() {
                     let status = Container { before: &self.init[position].status.clone(), ..container }.stops();
-                    self.init[position] = Look { status, again: None };
+                    self.init[position] = Look::rest(status, None);
                 }
             }
         }
     }
 
     fn stops(&mut self) {
-        let stopped = |container: &Container<'_>| Look { status: container.stops(), again: None };
+        let stopped = |container: &Container<'_>| Look::rest(container.stops(), None);
         self.init = self.init_containers().iter().map(|(container, _)| stopped(container)).collect();
         self.main = self.containers().iter().map(stopped).collect();
         self.again = None;
@@ -224,6 +285,9 @@ impl<'a> Life<'a> {
     }
 
     fn phase(&self) -> &'static str {
+        if self.lingers {
+            return "Running";
+        }
         if self.failed {
             return "Failed";
         }
@@ -376,7 +440,8 @@ fn tell_container(pod: &DynamicObject, before: &Value, after: &Value, events: &m
         events.push(Event::normal("Started", format!("Started container {name}")));
     }
     let running = |status: &Value| status.pointer("/state/running").is_some();
-    if running(after) && after["ready"] == false && !running(before) {
+    let simulated = after["containerID"].as_str().is_some_and(|id| id.starts_with("simulated:"));
+    if simulated && running(after) && after["ready"] == false && !running(before) {
         events.push(Event::warning("Unhealthy", "Readiness probe failed: simulated"));
     }
     let reason = |status: &Value| status.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default().to_owned();

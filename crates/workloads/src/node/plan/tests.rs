@@ -34,7 +34,7 @@ impl Simulation {
         loop {
             let pod: DynamicObject = serde_json::from_value(self.pod.clone()).unwrap();
             let behaviour = Behaviour::of(&pod, &self.script, &|_| None);
-            let again = match plan(&pod, &self.place, &behaviour, self.now) {
+            let again = match plan(&pod, &self.place, &behaviour, self.now).step {
                 Step::Report(status, again) => {
                     self.events.extend(told(&pod, &status));
                     self.pod["status"] = status;
