@@ -2,5 +2,6 @@
 
 mod bench;
 mod plans;
+mod scopes;
 mod sources;
 mod subscriptions;
