@@ -4,6 +4,7 @@
 mod components;
 mod csv;
 mod explain;
+mod gitops;
 mod hub;
 mod publishing;
 mod recorded;

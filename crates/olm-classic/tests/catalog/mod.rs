@@ -1,6 +1,6 @@
 //! The catalog operator on the embedded API, with a registry.
 
-mod bench;
+pub mod bench;
 mod plans;
 mod scopes;
 mod sources;

@@ -224,6 +224,9 @@ async fn users() {
         api.until(&place(RBAC, "ClusterRole", "", role), |role| names(role, "lonely") && names(role, "shared")).await;
     }
     let view = api.until(&place(RBAC, "ClusterRole", "", "view"), |role| names(role, "shared")).await;
+    api.apply(given("nodeinfo", "cluster-reader")).await;
+    let reads = |role: &Value| names(role, "nodeinfo") && names(role, "shared") && !names(role, "lonely");
+    api.until(&place(RBAC, "ClusterRole", "", "cluster-reader"), reads).await;
     assert!(!names(&view, "lonely"), "{view:#}");
     api.close().await;
 }

@@ -10,6 +10,7 @@ mod members;
 mod operators;
 mod phases;
 mod removal;
+mod reports;
 mod scale;
 mod upgrades;
 mod webhooks;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub const CSV: &str = "ClusterServiceVersion";
 pub const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
 
-fn administrator(extensions: &mut Extensions) {
+pub fn administrator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
 }
 
@@ -95,6 +95,16 @@ impl Api {
         self.olm.cancel();
         tokio::time::sleep(Duration::from_millis(500)).await;
         self.run();
+    }
+
+    /// The way to the API without any identity.
+    pub fn router(&self) -> axum::Router {
+        self.server.router()
+    }
+
+    /// The cluster as the OLM operator reaches it.
+    pub fn cluster(&self) -> Cluster {
+        Cluster::Embedded { router: self.server.router(), identity: olm_operator }
     }
 
     /// A client of a user without any role.
