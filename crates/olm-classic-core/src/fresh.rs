@@ -14,6 +14,8 @@ pub const SHARED: &str = "openshift";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const VIEWER: &str = "copied-csv-viewer";
+/// The role of those who read the whole cluster.
+const CLUSTER_READER: &str = "cluster-reader";
 
 /// Returns the steps that make the objects. Settings (OLMConfig, OperatorHub, OperatorGroups) are made once and belong to the administrator
 /// from then on. `disable_catalogs` is the OperatorHub with which the cluster starts (OLM0-HUB-12).
@@ -28,6 +30,7 @@ pub fn steps(disable_catalogs: bool) -> Vec<Step> {
         Step::CreateOnce(json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": metadata, "spec": spec}))
     };
     let version = format!("{RBAC}/v1");
+    let readers = ["cluster-reader", "view"].map(|to| json!({"matchLabels": {format!("{RBAC}/aggregate-to-{to}"): "true"}}));
     let mut steps = Vec::from(namespaces);
     steps.extend([
         group("global-operators", GLOBAL_OPERATORS, json!({})),
@@ -37,6 +40,11 @@ pub fn steps(disable_catalogs: bool) -> Vec<Step> {
         kept(json!({
             "apiVersion": version, "kind": "Role", "metadata": {"name": VIEWER, "namespace": SHARED},
             "rules": [{"apiGroups": ["operators.coreos.com"], "resources": ["clusterserviceversions"], "verbs": ["get", "list", "watch"]}],
+        })),
+        // What those who may read the whole cluster have; a platform's own stays as it is (OLM0-USER-11).
+        Step::CreateOnce(json!({
+            "apiVersion": version, "kind": "ClusterRole", "metadata": {"name": CLUSTER_READER}, "rules": [],
+            "aggregationRule": {"clusterRoleSelectors": readers},
         })),
         kept(json!({
             "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": format!("{VIEWER}s"), "namespace": SHARED},

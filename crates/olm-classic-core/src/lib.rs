@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod api;
 pub mod cases;
 pub mod catalog_source;
+pub mod cluster_operators;
 pub mod condition;
 pub mod copies;
 pub mod csv;

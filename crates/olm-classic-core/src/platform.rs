@@ -5,8 +5,8 @@ use mainstay_versions::Version;
 
 use crate::properties;
 
-/// The property.
-const PROPERTY: &str = "olm.maxOpenShiftVersion";
+/// The property of a bundle that names it.
+pub const PROPERTY: &str = "olm.maxOpenShiftVersion";
 
 /// Why the version cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

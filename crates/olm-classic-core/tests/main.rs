@@ -4,7 +4,9 @@
 mod components;
 mod csv;
 mod explain;
+mod gitops;
 mod hub;
+mod publishing;
 mod recorded;
 mod scenarios;
 mod subscription;

@@ -154,7 +154,7 @@ fn properties(line: &Line<'_>, package: &str, version: &str) -> Vec<Value> {
 }
 
 /// The world in the form of the records.
-fn input(world: &str) -> Value {
+pub fn input(world: &str) -> Value {
     let mut group = json!({"name": "og"});
     let (mut catalogs, mut csvs, mut subscriptions): (Vec<Value>, Vec<Value>, Vec<Value>) = Default::default();
     for text in world.lines().filter(|line| !line.is_empty()) {

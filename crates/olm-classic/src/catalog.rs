@@ -23,6 +23,7 @@ mod plans;
 mod remote;
 mod snapshot;
 mod sources;
+mod versions;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,3 +10,4 @@
 
 pub mod catalog;
 pub mod olm;
+pub mod report;

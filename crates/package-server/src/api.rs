@@ -21,12 +21,13 @@ use mainstay_apiserver::error::Details;
 use mainstay_apiserver::request::negotiate::{Agreed, Format, agree};
 use mainstay_apiserver::request::options::ListOptions;
 use mainstay_apiserver::request::{Query, RequestInfo, decode_path};
+use mainstay_kinds::Gvk;
 use mainstay_runtime::Env;
 use mainstay_serve::Connection;
 use serde_json::Value;
 
 use crate::front::Front;
-use crate::manifest::{GROUP, Manifest, RESOURCE};
+use crate::manifest::{GROUP, KIND, Manifest, RESOURCE};
 use crate::permissions::Permissions;
 use crate::view::View;
 use crate::{answers, documents, icon};
@@ -123,7 +124,7 @@ impl PackageApi {
     fn list(&self, asked: &Asked) -> Result<Response<Body>, ApiError> {
         let options = ListOptions::parse(&asked.query, false)?;
         if let Some(other) = options.fields.fields().find(|field| !["metadata.name", "metadata.namespace"].contains(field)) {
-            return Err(ApiError::bad_request(format!("field label not supported: {other}")));
+            return Err(ApiError::bad_request(mainstay_kinds::unsupported_field(&Gvk::new(GROUP, "v1", KIND), other)));
         }
         let namespace = Some(asked.info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let snapshot = self.view.now();

@@ -6,3 +6,4 @@ mod kubectl;
 mod real;
 mod serving;
 mod support;
+mod upstream;

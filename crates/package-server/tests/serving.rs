@@ -240,7 +240,13 @@ async fn answers() {
 
     for (user, method, path, code, message) in [
         ("ann", "GET", format!("{team}/absent"), 404, "packagemanifests.packages.operators.coreos.com \"absent\" not found"),
-        ("ann", "GET", format!("{team}?fieldSelector=spec.x%3D1"), 400, "field label not supported: spec.x"),
+        (
+            "ann",
+            "GET",
+            format!("{team}?fieldSelector=spec.x%3D1"),
+            400,
+            "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
         (
             "ann",
             "GET",
@@ -273,6 +279,14 @@ async fn answers() {
             "{method} {path}"
         );
     }
+
+    // As upstream's, the list is whole whatever part is asked for, and says that nothing follows.
+    let (lamps, _b) = catalog('b', "lamps", "one");
+    world.source(MARKET, "second", 0).await;
+    world.contents.set(MARKET, "second", Some(lamps));
+    world.listed(&team, 2).await;
+    let part = world.api.json("ann", &format!("{team}?limit=1")).await;
+    assert_eq!((part["items"].as_array().unwrap().len(), &part["metadata"]), (2, &json!({})));
 
     let icon = world.api.send("ann", "GET", &format!("{team}/web/icon"), &[]).await;
     assert_eq!((icon.status, icon.body.as_slice()), (StatusCode::OK, b"<svg/>".as_slice()));

@@ -10,7 +10,8 @@ use mainstay_apiserver::remote::{Address, LocalService};
 use mainstay_apply::Writer;
 use mainstay_catalog_store::SourceContents;
 use mainstay_objects::{ObjectRef, Until};
-use mainstay_olm_classic::{catalog, olm};
+use mainstay_olm_classic::{catalog, olm, report};
+use mainstay_olm_classic_core::cluster_operators::Part;
 use mainstay_olm_classic_core::{fresh, hub};
 use mainstay_package_server::Listener;
 use mainstay_rbac::UserInfo;
@@ -73,6 +74,7 @@ impl Classic<'_> {
         tell("olm-classic", "catalogs, subscriptions and operators", begun.elapsed());
         self.package_server(contents, tasks, tell).await?;
         self.marketplace(tasks, tell);
+        self.reports(tasks);
         Ok(())
     }
 
@@ -119,6 +121,20 @@ impl Classic<'_> {
         tasks.spawn(async move { ended("package server", mainstay_package_server::run(cluster, env, setup, stop).await) });
         tell("package-server", "packages of the catalogs", begun.elapsed());
         Ok(())
+    }
+
+    /// Reports to ClusterOperators, once the cluster has their kind.
+    fn reports(&self, tasks: &mut JoinSet<()>) {
+        let (_, release) = watch::channel(self.options.classic.release_version.clone());
+        let setup = report::Setup {
+            cluster: self.apis.in_process(olm_operator),
+            env: self.env.clone(),
+            namespace: olm::NAMESPACE.to_owned(),
+            parts: [Part::Olm, Part::Catalog, Part::Packages].map(|part| (part, part.name().to_owned())).into(),
+            release,
+        };
+        let stop = self.stop.clone();
+        tasks.spawn(async move { ended("reports", report::run(setup, stop).await) });
     }
 
     fn marketplace(&self, tasks: &mut JoinSet<()>, tell: &mut impl FnMut(&str, &str, Duration)) {

@@ -45,6 +45,8 @@ pub enum Unpacked {
         reason: &'static str,
         /// The sentence.
         message: String,
+        /// The time until it is tried again; none for never.
+        again: Option<Duration>,
     },
 }
 
@@ -108,12 +110,13 @@ impl Bundles {
         let mut tries = self.tries();
         let tried = tries.get_mut(key)?;
         let (at, reason, message) = tried.failed.clone()?;
-        let again = terms.retry.is_some_and(|retry| SignedDuration::try_from(retry).is_ok_and(|retry| now.duration_since(at) >= retry));
-        if again {
+        let passed = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        let again = terms.retry.map(|retry| retry.saturating_sub(passed));
+        if again == Some(Duration::ZERO) {
             tries.remove(key);
             return None;
         }
-        Some(Unpacked::Failed { reason, message })
+        Some(Unpacked::Failed { reason, message, again })
     }
 
     fn failed(&self, key: (String, String), terms: UnpackTerms, failure: &ImageFailure, image: &str, now: Timestamp) -> Unpacked {
@@ -136,7 +139,7 @@ impl Bundles {
         };
         let message = format!("bundle {image}: {}", failure.message);
         tried.failed = Some((now, reason, message.clone()));
-        Unpacked::Failed { reason, message }
+        Unpacked::Failed { reason, message, again: terms.retry }
     }
 
     fn tries(&self) -> MutexGuard<'_, HashMap<(String, String), Tries>> {

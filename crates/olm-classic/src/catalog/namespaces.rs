@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use mainstay_apply::{EventKind, WriteError};
 use mainstay_golang::parse_duration;
-use mainstay_objects::{Expect, ObjectRef, Propagation, meta};
+use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_olm_classic_core::install_plan;
 use mainstay_olm_classic_core::resolve::{self, Outcome as Verdict, ResolveError, UnhealthyCatalogs};
 use mainstay_olm_classic_core::subscription::{
@@ -31,6 +31,7 @@ use super::caches::GROUP;
 use super::metrics::SubscriptionLabels;
 use super::parts::Parts;
 use super::snapshot::{self, Facts};
+use super::versions::Versions;
 
 /// Namespaces that are reconciled at a time.
 const WORKERS: usize = 4;
@@ -69,7 +70,7 @@ pub struct Controller {
     /// The last verdict of each namespace, and the facts that it rests on.
     verdicts: Mutex<HashMap<String, (String, Arc<Verdict>)>>,
     /// Versions of Subscriptions that were written and that the copies may not show yet.
-    written: Mutex<HashMap<Key, u64>>,
+    written: Versions,
     /// InstallPlans that were made and that the copies may not show yet, with the time.
     made: Mutex<HashMap<Key, Instant>>,
 }
@@ -80,7 +81,7 @@ impl Controller {
         let queue: Queue<Key> = Queue::default();
         let woken = queue.clone();
         let bundles = Bundles::new(move |namespace| woken.add(Key::new("", namespace)));
-        Arc::new(Self { parts, queue, bundles, verdicts: Mutex::default(), written: Mutex::default(), made: Mutex::default() })
+        Arc::new(Self { parts, queue, bundles, verdicts: Mutex::default(), written: Versions::default(), made: Mutex::default() })
     }
 
     /// Wakes a namespace.
@@ -122,6 +123,7 @@ impl Controller {
             }
             if change.now.is_none() {
                 controller.parts.metrics.subscription_gone(&key);
+                controller.written.forget(&key);
             }
             controller.wake(&key.namespace);
         });
@@ -141,7 +143,7 @@ impl Controller {
 
     async fn reconcile(&self, namespace: &str) -> Result<Outcome, NamespaceError> {
         let subscriptions = Self::values(namespace, &self.parts.caches.subscriptions)?;
-        if self.lags(&subscriptions) {
+        if self.written.lag(&subscriptions) {
             return Ok(Outcome::After(LAG));
         }
         let plans = Self::values(namespace, &self.parts.caches.plans)?;
@@ -317,7 +319,10 @@ impl Controller {
     async fn collect(&self, namespace: &str, plans: &[Value]) -> Result<(), NamespaceError> {
         for name in install_plan::collect(plans) {
             let place = plan_at(namespace, name);
-            self.parts.writer.delete(&place, &Expect::default(), Propagation::Background).await?;
+            match self.parts.writer.delete(&place, &Expect::default(), Propagation::Background).await {
+                Err(error) if error.is_not_found() => {}
+                deleted => drop(deleted?),
+            }
         }
         Ok(())
     }
@@ -327,19 +332,11 @@ impl Controller {
         match self.parts.writer.update_status(live, status).await {
             Ok(None) => Ok(false),
             Ok(Some(object)) => {
-                self.note(&object);
+                self.written.note(&object);
                 Ok(true)
             }
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(true),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Notes the version of an object that was written.
-    fn note(&self, object: &Value) {
-        let version = meta(object, "resourceVersion").and_then(|version| version.parse().ok());
-        if let (Some(version), Ok(place)) = (version, ObjectRef::of(object)) {
-            self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::new(place.namespace, place.name), version);
         }
     }
 
@@ -356,25 +353,6 @@ impl Controller {
         let shown = |name: &str| plans.iter().any(|plan| plan["metadata"]["name"] == *name);
         made.retain(|key, at| at.elapsed() < LONGEST_LAG && (key.namespace != namespace || !shown(&key.name)));
         made.keys().any(|key| key.namespace == namespace)
-    }
-
-    /// Returns whether a copy is older than what was written: a decision on it would be made twice.
-    fn lags(&self, objects: &[Value]) -> bool {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lags = false;
-        for object in objects {
-            let Ok(place) = ObjectRef::of(object) else { continue };
-            let key = Key::new(place.namespace, place.name);
-            let version: Option<u64> = meta(object, "resourceVersion").and_then(|version| version.parse().ok());
-            match (written.get(&key), version) {
-                (Some(written), Some(version)) if version < *written => lags = true,
-                (Some(_), _) => {
-                    written.remove(&key);
-                }
-                (None, _) => {}
-            }
-        }
-        lags
     }
 
     fn values(namespace: &str, cache: &mainstay_runtime::Cache) -> Result<Vec<Value>, NamespaceError> {

@@ -14,11 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::execute::{Executed, Execution};
 use super::namespaces::Controller as Namespaces;
 use super::parts::Parts;
+use super::versions::Versions;
 
 /// InstallPlans that are executed at a time.
 const WORKERS: usize = 4;
 /// The interval at which a failing plan is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// The time after which a copy that lags is looked at again.
+const LAG: Duration = Duration::from_millis(20);
 /// The interval at which a plan looks for the APIs that it made.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -46,10 +49,10 @@ pub async fn run(parts: Arc<Parts>, namespaces: Arc<Namespaces>, stop: Cancellat
     for cache in [&parts.caches.roles, &parts.caches.role_bindings] {
         wake_by_group(cache, &parts.caches.plans, &queue);
     }
-    let (env, worker) = (parts.env.clone(), parts.clone());
+    let (env, worker, written) = (parts.env.clone(), parts.clone(), Arc::new(Versions::default()));
     let reconcile = move |key: Key| {
-        let (parts, namespaces) = (worker.clone(), namespaces.clone());
-        async move { reconcile(&parts, &namespaces, &key).await }
+        let (parts, namespaces, written) = (worker.clone(), namespaces.clone(), written.clone());
+        async move { reconcile(&parts, &namespaces, &written, &key).await }
     };
     mainstay_runtime::run("installplan", queue, WORKERS, env, stop, reconcile).await;
 }
@@ -72,27 +75,32 @@ fn wake_by_group(cache: &Cache, plans: &Cache, queue: &Queue<Key>) {
     });
 }
 
-async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, key: &Key) -> Result<Outcome, PlanError> {
+async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, written: &Versions, key: &Key) -> Result<Outcome, PlanError> {
     let Some(object) = parts.caches.plans.get(key) else {
         namespaces.wake(&key.namespace);
+        written.forget(key);
         return Ok(Outcome::Done);
     };
     let object = serde_json::to_value(&*object).map_err(|error| PlanError::Form(key.clone(), error))?;
     if !object["metadata"]["deletionTimestamp"].is_null() {
         return Ok(Outcome::Done);
     }
+    if written.lag(std::slice::from_ref(&object)) {
+        // Its steps would be done twice.
+        return Ok(Outcome::After(LAG));
+    }
     let groups = parts.caches.groups.in_namespace(&key.namespace);
     let groups: Result<Vec<Value>, _> = groups.iter().map(|group| serde_json::to_value(&**group)).collect();
     let groups = groups.map_err(|error| PlanError::Form(key.clone(), error))?;
     let now = parts.env.now_seconds();
     if let Some(status) = retry_as_account(parts, &object, now) {
-        write(parts, &object, &status).await?;
+        write(parts, written, &object, &status).await?;
         return Ok(Outcome::Done);
     }
     match plan(&object, &groups, now) {
         Plan::Wait => Ok(Outcome::Done),
         Plan::Report { status, again } => {
-            write(parts, &object, &status).await?;
+            write(parts, written, &object, &status).await?;
             Ok(if again { Outcome::After(RETRY) } else { Outcome::Done })
         }
         Plan::Execute(status) => {
@@ -109,7 +117,7 @@ async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, key: &Key) -> Re
             let Executed { status, failure } = Execution::of(parts, &live).run().await;
             let status = executed(status, failure.as_ref(), parts.retry_for, parts.env.now_seconds());
             let done = install_plan::is_done(&serde_json::json!({"status": status}));
-            write(parts, &live, &status).await?;
+            write(parts, written, &live, &status).await?;
             if done {
                 release(parts, &live).await;
             }
@@ -152,9 +160,13 @@ fn retry_as_account(parts: &Parts, object: &Value, now: jiff::Timestamp) -> Opti
 }
 
 /// Writes a status; a newer version of the plan wakes it again.
-async fn write(parts: &Parts, live: &Value, status: &Value) -> Result<(), PlanError> {
+async fn write(parts: &Parts, written: &Versions, live: &Value, status: &Value) -> Result<(), PlanError> {
     match parts.writer.update_status(live, status).await {
         Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        written => Ok(written.map(|_| ())?),
+        Err(error) => Err(error.into()),
+        Ok(now) => {
+            now.iter().for_each(|now| written.note(now));
+            Ok(())
+        }
     }
 }

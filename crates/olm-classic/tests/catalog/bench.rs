@@ -23,6 +23,8 @@ fn administrator(extensions: &mut Extensions) {
 pub struct Bench {
     pub admin: Writer,
     pub registry: String,
+    /// Clock, randomness and metrics of the operator.
+    pub env: Env,
     server: Server,
     folder: tempfile::TempDir,
     stop: CancellationToken,
@@ -49,7 +51,7 @@ impl Bench {
         let address = listener.local_addr().unwrap().to_string();
         let stopped = registry_stop.clone();
         tokio::spawn(registry.serve(listener, async move { stopped.cancelled().await }));
-        let mut bench = Self { admin, registry: address, server, folder, stop: CancellationToken::new(), registry_stop, running: None };
+        let mut bench = Self { admin, registry: address, env: Env::system(), server, folder, stop: CancellationToken::new(), registry_stop, running: None };
         for manifest in mainstay_api::classic_manifests().unwrap() {
             bench.apply(manifest.definition.clone()).await;
         }
@@ -66,7 +68,7 @@ impl Bench {
 
     fn run(&mut self, change: impl FnOnce(&mut Setup)) {
         let cluster = Cluster::Embedded { router: self.server.router(), identity: administrator };
-        let mut setup = Setup::new(cluster, Env::system(), self.folder.path().join("cache"), ClientConfig::default());
+        let mut setup = Setup::new(cluster, self.env.clone(), self.folder.path().join("cache"), ClientConfig::default());
         change(&mut setup);
         self.stop = CancellationToken::new();
         let stop = self.stop.clone();

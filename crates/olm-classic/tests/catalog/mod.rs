@@ -1,6 +1,7 @@
 //! The catalog operator on the embedded API, with a registry.
 
-mod bench;
+pub mod bench;
 mod plans;
+mod scopes;
 mod sources;
 mod subscriptions;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub const CSV: &str = "ClusterServiceVersion";
 pub const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
 
-fn administrator(extensions: &mut Extensions) {
+pub fn administrator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
 }
 
@@ -97,9 +97,35 @@ impl Api {
         self.run();
     }
 
+    /// The way to the API without any identity.
+    pub fn router(&self) -> axum::Router {
+        self.server.router()
+    }
+
+    /// The cluster as the OLM operator reaches it.
+    pub fn cluster(&self) -> Cluster {
+        Cluster::Embedded { router: self.server.router(), identity: olm_operator }
+    }
+
     /// A client of a user without any role.
     pub fn user(&self) -> kube::Client {
         Cluster::Embedded { router: self.server.router(), identity: anyone }.client().unwrap()
+    }
+
+    /// Sends a request as a user (or as a ServiceAccount, by its user name), and returns the code and the answer.
+    pub async fn send(&self, user: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let info = match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+            Some((namespace, name)) => UserInfo::service_account(namespace, name),
+            None => UserInfo::new(user, &["system:authenticated"]),
+        };
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = axum::http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let text = body.map(|body| body.to_string()).unwrap_or_default();
+        let request = request.body(axum::body::Body::from(text)).unwrap();
+        let response = tower::ServiceExt::oneshot(self.server.in_process(info), request).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), 1 << 24).await.unwrap();
+        (code, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
     pub async fn established(&self, crd: &str) {

@@ -16,7 +16,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use mainstay_catalog_store::SourceContents;
 use mainstay_objects::Labels;
-use mainstay_olm_classic::{catalog, olm};
+use mainstay_olm_classic::{catalog, olm, report};
+use mainstay_olm_classic_core::cluster_operators::Part;
 use mainstay_olm_classic_core::hub;
 use mainstay_package_server::Listener;
 use mainstay_runtime::{Accounts, Cluster, Env, Key};
@@ -68,6 +69,12 @@ pub struct ClassicArguments {
     /// The platform's release, which the images of the default catalogs follow [default: $RELEASE_VERSION, or 4.19.0]
     #[arg(long, value_name = "VERSION")]
     release_version: Option<String>,
+    /// The ClusterOperator of the operator, where the cluster has the kind; of both, the catalog operator's has `-catalog` behind it; empty for none [default: operator-lifecycle-manager]
+    #[arg(long = "writeStatusName", alias = "write-status-name", value_name = "NAME")]
+    write_status_name: Option<String>,
+    /// The ClusterOperator of the package server; empty for none [default: operator-lifecycle-manager-packageserver]
+    #[arg(long = "writePackageServerStatusName", alias = "write-package-server-status-name", value_name = "NAME")]
+    write_package_server_status_name: Option<String>,
     /// Where the package server listens, by HTTPS, for the API server
     #[arg(long, value_name = "ADDR", default_value = ADDRESS)]
     package_server_address: String,
@@ -103,12 +110,6 @@ struct Unused {
     /// No pods serve catalogs
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     set_workload_user_id: bool,
-    /// No ClusterOperator is written by the two operators
-    #[arg(long = "writeStatusName", value_name = "NAME")]
-    write_status_name: Option<String>,
-    /// No ClusterOperator is written for the package server
-    #[arg(long = "writePackageServerStatusName", value_name = "NAME")]
-    write_package_server_status_name: Option<String>,
     /// Metrics are read with tokens, not with client certificates
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
@@ -128,6 +129,8 @@ pub struct ClassicPlan {
     pub resolution: Resolution,
     pub unhealthy: UnhealthyCatalogs,
     pub release: String,
+    /// The parts that report, with the names of their ClusterOperators.
+    pub reports: Vec<(Part, String)>,
     /// Where the package server listens.
     pub packages: Option<SocketAddr>,
     /// Certificate and key of the package server.
@@ -190,6 +193,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
         resolution: given.resolution.unwrap_or_default(),
         unhealthy: given.unhealthy_catalogs.unwrap_or_default(),
         release,
+        reports: reports(given, components)?,
         packages,
         packages_tls: pair(
             "--package-server-tls-cert, --package-server-tls-key",
@@ -200,20 +204,38 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
     })
 }
 
+/// The parts among the components that report, with the names of their ClusterOperators.
+fn reports(given: &ClassicArguments, components: &BTreeSet<Component>) -> Result<Vec<(Part, String)>, Failure> {
+    let has = |component| components.contains(&component);
+    let both = has(Component::OlmOperator) && has(Component::CatalogOperator);
+    let own = given.write_status_name.as_deref();
+    let mut all = Vec::new();
+    for (part, component, flag, name) in [
+        (Part::Olm, Component::OlmOperator, "--writeStatusName", own.map(str::to_owned)),
+        (Part::Catalog, Component::CatalogOperator, "--writeStatusName", own.map(|name| if both && !name.is_empty() { format!("{name}-catalog") } else { name.to_owned() })),
+        (Part::Packages, Component::PackageServer, "--writePackageServerStatusName", given.write_package_server_status_name.clone()),
+    ] {
+        let name = name.unwrap_or_else(|| part.name().to_owned());
+        if !has(component) || name.is_empty() {
+            continue;
+        }
+        if crate::named::namespace(&name).is_err() {
+            return Err(usage(flag, format!("{name:?} is no name of an object")));
+        }
+        all.push((part, name));
+    }
+    Ok(all)
+}
+
 /// The flags that are given and have no effect, each with the reason.
 fn unused(given: &Unused) -> Vec<String> {
     let catalogs = "no pods serve catalogs or unpack bundles, this process does";
-    let status = "no ClusterOperator is written by the two operators and the package server";
-    // An empty name asks for none.
-    let is_named = |name: Option<&String>| name.is_some_and(|name| !name.is_empty());
     let flags = [
         ("--interval", given.interval.is_some(), "changes are watched, and looked for in intervals that cannot be set"),
         ("--configmapServerImage", given.configmap_server_image.is_some(), catalogs),
         ("--opmImage", given.opm_image.is_some(), catalogs),
         ("--util-image", given.util_image.is_some(), catalogs),
         ("--set-workload-user-id", given.set_workload_user_id, catalogs),
-        ("--writeStatusName", is_named(given.write_status_name.as_ref()), status),
-        ("--writePackageServerStatusName", is_named(given.write_package_server_status_name.as_ref()), status),
         ("--client-ca", given.client_ca.is_some(), "metrics are read with tokens"),
         ("--debug", given.debug, "mainstay log-level changes what is logged"),
     ];
@@ -278,6 +300,21 @@ impl Classic {
             tasks.spawn(async move {
                 mainstay_marketplace::run_as(client, env, config, until).await;
                 Ok(Component::Marketplace.name())
+            });
+        }
+        if !plan.classic.reports.is_empty() {
+            let (_, release) = watch::channel(plan.classic.release.clone());
+            let setup = report::Setup {
+                cluster: self.cluster.clone(),
+                env: self.env.clone(),
+                namespace: olm::NAMESPACE.to_owned(),
+                parts: plan.classic.reports.clone(),
+                release,
+            };
+            let until = stop.clone();
+            tasks.spawn(async move {
+                let reported = report::run(setup, until).await;
+                reported.map(|()| "reports").map_err(|error| Failure::failed("reports to ClusterOperators", &error))
             });
         }
         if plan.components.contains(&Component::OlmOperator) {

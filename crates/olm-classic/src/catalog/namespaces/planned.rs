@@ -40,8 +40,8 @@ enum Wait {
     Pulling,
     /// A pull failed and is tried again.
     Failing(String),
-    /// A bundle is given up: the reason of the condition, and its message.
-    Failed(&'static str, String),
+    /// A bundle is given up: the reason of the condition, its message, and the time until it is tried again.
+    Failed(&'static str, String, Option<Duration>),
 }
 
 /// Why the content of a bundle is no plan.
@@ -76,7 +76,12 @@ impl Controller {
                     again = Outcome::Retry;
                     Resolution::Unpacking { message: problem }
                 }
-                Wait::Failed(reason, message) => Resolution::UnpackFailed { reason, message },
+                Wait::Failed(reason, message, retry) => {
+                    if let (Some(retry), Outcome::After(wait)) = (retry, &again) {
+                        again = Outcome::After(*wait.min(retry));
+                    }
+                    Resolution::UnpackFailed { reason, message }
+                }
             };
             for one in named(names) {
                 self.write_status(one, &resolved(one, &resolution, now)).await?;
@@ -122,13 +127,13 @@ impl Controller {
                 match self.bundles.unpack(&self.parts, namespace, lookup, terms).await {
                     Unpacked::Ready(loaded) => match Self::steps_of(namespace, lookup, &loaded) {
                         Ok(steps) => found.extend(steps),
-                        Err(error) => wait = Some(Wait::Failed("ErrorPreventedUnpacking", error.to_string())),
+                        Err(error) => wait = Some(Wait::Failed("ErrorPreventedUnpacking", error.to_string(), None)),
                     },
                     Unpacked::Pulling => wait = wait.or(Some(Wait::Pulling)),
                     Unpacked::Failing(problem) => wait = Some(Wait::Failing(problem)),
-                    Unpacked::Failed { reason, message } => {
+                    Unpacked::Failed { reason, message, again } => {
                         let message = format!("bundle unpacking failed. Reason: {reason}, and Message: {message}");
-                        wait = Some(Wait::Failed("BundleUnpackFailed", message));
+                        wait = Some(Wait::Failed("BundleUnpackFailed", message, again));
                     }
                 }
             }
@@ -182,7 +187,7 @@ impl Controller {
             match self.parts.writer.update_status(&live, &status(&live)).await {
                 Ok(written) => {
                     if let Some(written) = written.filter(|written| written["kind"] == "Subscription") {
-                        self.note(&written);
+                        self.written.note(&written);
                     }
                     return Ok(());
                 }
