@@ -12,6 +12,7 @@ mod catalog_names;
 pub mod classic;
 pub mod components;
 pub mod kubeconfig;
+pub mod platform;
 pub mod simulation;
 pub mod storage;
 
@@ -62,6 +63,8 @@ pub struct Options {
     pub gates: FeatureGates,
     /// Settings of OLM classic.
     pub classic: classic::Arguments,
+    /// The platform and its networks.
+    pub platform: platform::Arguments,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
 }

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Extensions, Request};
 use mainstay_apiserver::access::pki::ServingNames;
+use mainstay_apiserver::access::AnonymousAccess;
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Limits, Tls};
@@ -74,6 +75,9 @@ impl Apis {
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
             pages: admin::of_up(metrics.clone()),
+            // Clouds look the keys up there.
+            anonymous: if options.platform.platform.is_some() { AnonymousAccess::IssuerKeys } else { AnonymousAccess::default() },
+            issuer: options.platform.platform.is_some().then(|| url.clone()),
             ..Config::local(&options.data_dir, address.port())
         };
         let server = Server::open(config).await.map_err(|error| match &error {

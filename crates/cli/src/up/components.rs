@@ -45,14 +45,20 @@ pub enum Component {
     OlmV1,
     /// CatalogSource, Subscription, ClusterServiceVersion and their kin.
     OlmClassic,
+    /// Secrets for CredentialsRequests.
+    CloudCredential,
+    /// The status of the Proxy, and trusted CA certificates.
+    NetworkExtras,
 }
 
-const ALL: [(&str, Component); 5] = [
+const ALL: [(&str, Component); 7] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
     ("olm-v1", Component::OlmV1),
     ("olm-classic", Component::OlmClassic),
+    ("cloud-credential", Component::CloudCredential),
+    ("network-extras", Component::NetworkExtras),
 ];
 const LATER: [&str; 4] = ["cluster-version", "machine-api", "machine-config", "console"];
 
@@ -64,6 +70,11 @@ impl Components {
     /// Everything that this version has.
     pub fn all() -> Self {
         Self(ALL.iter().map(|(_, component)| *component).collect())
+    }
+
+    /// What runs unless the user says otherwise. Credentials are for a platform that has a cloud.
+    pub fn usual(has_cloud: bool) -> Self {
+        Self(ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect())
     }
 
     /// Returns true if the component is to run.
@@ -179,7 +190,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
         }
     });
-    for (name, component) in ALL.into_iter().filter(|(_, component)| !matches!(component, Component::OlmV1 | Component::OlmClassic)) {
+    for (name, component) in ALL.into_iter().filter(|(_, component)| matches!(component, Component::Controllers | Component::Scheduler | Component::Nodes)) {
         if chosen.has(component) {
             let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
             tell(name, &detail, Duration::ZERO);
@@ -245,6 +256,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             .delete(&place, &Expect::default(), Propagation::Background)
             .await
             .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
+    }
+    if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
+        super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop };

@@ -1,0 +1,1 @@
+//! What `ccoctl` writes without a call to a cloud (COP-CRED-08).
