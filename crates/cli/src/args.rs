@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph, history,
+    adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph, history,
     image, install, list, log_level, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run, status,
     uninstall, up, upgrade, version, versions, wait,
 };
@@ -181,9 +181,8 @@ pub enum Command {
     OperatorSdk(OtherTool),
     /// The verbs of the plugin kubectl operator, for OLM classic
     Operator(operator::Arguments),
-    /// What oc adm does; not there yet
-    #[command(hide = true, disable_help_flag = true)]
-    Adm(OtherTool),
+    /// What oc adm does: credentials; the rest is not there yet
+    Adm(adm::Arguments),
 }
 
 /// Whatever is said to a tool that is not there yet.

@@ -1,5 +1,6 @@
 //! The commands, one file each: parse, call, print.
 
+pub mod adm;
 pub mod apply_plan;
 pub mod approve;
 pub mod backup;

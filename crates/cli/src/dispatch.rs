@@ -303,9 +303,10 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Complete(arguments) => commands::complete::run(&arguments, Cli::command()),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(arguments) => commands::operator::run(&arguments),
-        Command::Adm(tool) => {
-            Err(not_there("adm", &tool.words, "operators are installed and upgraded with mainstay install and mainstay upgrade"))
-        }
+        Command::Adm(arguments) => match commands::adm::run(&arguments) {
+            Err(words) => Err(not_there("adm", &words, "operators are installed and upgraded with mainstay install and mainstay upgrade")),
+            Ok(outcome) => outcome,
+        },
     }
 }
 

@@ -14,6 +14,7 @@ pub mod alerts;
 mod cloud;
 pub mod conditions;
 mod contents;
+pub mod explain;
 pub mod fresh;
 pub mod plan;
 pub mod provider;
@@ -22,6 +23,7 @@ pub mod report;
 mod request;
 mod settings;
 pub mod token;
+pub mod verify;
 
 pub use cloud::Cloud;
 pub use contents::Contents;

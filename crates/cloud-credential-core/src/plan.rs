@@ -167,6 +167,9 @@ fn by_root(snapshot: &Snapshot<'_>, cloud: Cloud, mut status: Value) -> Plan {
         let problem = format!("no provider of platform {} mints credentials here; set credentialsMode to Passthrough or Manual", cloud.platform());
         return failed(snapshot, status, Provisioned::Failed(problem));
     }
+    if let Some(problem) = foreign(snapshot) {
+        return failed(snapshot, status, Provisioned::Failed(problem));
+    }
     match snapshot.answer {
         None if is_minted(&status, snapshot) && !is_due(snapshot, &status, root) => settled(snapshot, None, status),
         Some(Answer::Minted(Ok(minted))) => {
@@ -273,14 +276,19 @@ fn granted(snapshot: &Snapshot<'_>, contents: &Contents, status: Value) -> Plan 
     let wanted = secret(snapshot.request, contents);
     match snapshot.secret {
         None => settled(snapshot, Some(Write::Create(wanted)), status),
-        Some(live) if !snapshot.request.owns(live) => {
-            let owner = live.pointer("/metadata/annotations").and_then(|all| all.get(REQUEST_MARK)).and_then(Value::as_str);
-            let owner = owner.map(|owner| format!(" for CredentialsRequest {owner}")).unwrap_or_default();
-            let problem = format!("error processing secret: secrets {:?} already exists{owner}", snapshot.request.secret_name);
-            failed(snapshot, status, Provisioned::Failed(problem))
-        }
-        Some(live) => settled(snapshot, difference(live, &wanted).map(Write::Patch), status),
+        Some(live) => match foreign(snapshot) {
+            Some(problem) => failed(snapshot, status, Provisioned::Failed(problem)),
+            None => settled(snapshot, difference(live, &wanted).map(Write::Patch), status),
+        },
     }
+}
+
+/// The problem with a Secret that was not written for the request.
+fn foreign(snapshot: &Snapshot<'_>) -> Option<String> {
+    let live = snapshot.secret.filter(|live| !snapshot.request.owns(live))?;
+    let owner = live.pointer("/metadata/annotations").and_then(|all| all.get(REQUEST_MARK)).and_then(Value::as_str);
+    let owner = owner.map(|owner| format!(" for CredentialsRequest {owner}")).unwrap_or_default();
+    Some(format!("error processing secret: secrets {:?} already exists{owner}", snapshot.request.secret_name))
 }
 
 fn secret(request: &Request, contents: &Contents) -> Value {

@@ -1,1 +1,5 @@
-//! Tests.
+//! Tests of proxy and trusted certificates.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod embedded;
+mod pure;
