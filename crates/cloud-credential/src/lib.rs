@@ -15,6 +15,7 @@ mod controller;
 mod error;
 mod manifests;
 mod metrics;
+pub mod operator;
 mod provider;
 
 pub use controller::run;

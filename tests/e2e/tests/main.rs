@@ -36,6 +36,7 @@ mod replay;
 mod rollback;
 mod run;
 mod serve_local;
+mod token_auth;
 mod verbs;
 mod walk;
 mod webhooks;
