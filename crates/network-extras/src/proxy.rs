@@ -136,11 +136,15 @@ fn scheme(text: &str) -> Result<String, String> {
         let problem = if scheme.is_empty() { "missing protocol scheme" } else { "first path segment in URL cannot contain colon" };
         return Err(invalid(problem));
     }
-    let Some(rest) = rest.strip_prefix("//") else { return Err(invalid("invalid URI for request")) };
+    // What follows a scheme without slashes is opaque, and no authority.
+    let Some(rest) = rest.strip_prefix("//") else { return Ok(scheme.to_ascii_lowercase()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}']) {
         return Err(invalid("invalid character in host name"));
+    }
+    if let Some(escape) = bad_escape(host) {
+        return Err(invalid(&format!("invalid URL escape {escape:?}")));
     }
     let port = match host.strip_prefix('[') {
         Some(address) => match address.split_once(']') {
@@ -160,6 +164,15 @@ fn scheme(text: &str) -> Result<String, String> {
         return Err(invalid(&format!("invalid port {port:?} after host")));
     }
     Ok(scheme.to_ascii_lowercase())
+}
+
+/// The first escape of a host that is none: only other bytes than ASCII may be escaped, and the percent sign before a zone.
+fn bad_escape(host: &str) -> Option<String> {
+    host.match_indices('%').find_map(|(at, _)| {
+        let escape: String = host[at..].chars().take(3).collect();
+        let value = escape.get(1..).filter(|digits| digits.len() == 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        (value.is_none_or(|value| value < 0x80) && escape != "%25").then_some(escape)
+    })
 }
 
 /// Returns true for a DNS subdomain, with one dot before or behind it or not.

@@ -67,7 +67,9 @@ fn refusals() {
     assert_eq!(refused(json!({"noProxy": "a"})), "httpProxy or httpsProxy must be set when using proxy");
     assert_eq!(refused(json!({"httpProxy": "https://p"})), "httpProxy requires a 'http' URI scheme");
     assert_eq!(refused(json!({"httpsProxy": "ftp://p"})), "httpsProxy requires a 'http' or 'https' URI scheme");
-    assert!(refused(json!({"httpProxy": "p:3128"})).starts_with("invalid httpProxy URI: "));
+    assert_eq!(refused(json!({"httpProxy": "p:3128"})), "httpProxy requires a 'http' URI scheme");
+    assert_eq!(refused(json!({"httpProxy": "http://%zz"})), "invalid httpProxy URI: parse \"http://%zz\": invalid URL escape \"%zz\"");
+    assert!(refused(json!({"httpProxy": "p"})).starts_with("invalid httpProxy URI: "));
     assert!(refused(json!({"httpsProxy": "http://p:0"})).starts_with("invalid httpsProxy URI: "));
     for entry in ["a,*", "*.example.com", "a b", "10.0.0.0/33", "A", "-a", "", "a,,b", "1.2.3.4/"] {
         if !entry.is_empty() {

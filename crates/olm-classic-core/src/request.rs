@@ -5,6 +5,8 @@
 //! ```
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Value, json};
 

@@ -41,8 +41,9 @@ fn operator(cluster: &Cluster) -> Client {
         let with_token = json!({"token": token.trim()});
         user.auth_info = Some(serde_json::from_value(with_token).unwrap());
     }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default());
-    Client::try_from(futures::executor::block_on(config).unwrap()).unwrap()
+    let options = kube::config::KubeConfigOptions::default();
+    let config = run(kube::Config::from_custom_kubeconfig(kubeconfig, &options)).unwrap();
+    run(async { Client::try_from(config).unwrap() })
 }
 
 fn wanted(identity: Identity, permissions: Value) -> Wanted {

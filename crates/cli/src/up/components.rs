@@ -304,4 +304,14 @@ mod tests {
         assert_eq!("console".parse::<Components>().unwrap_err().to_string(), "console is not part of this version of mainstay");
         assert!("kubelet".parse::<Components>().unwrap_err().to_string().contains("is no component"));
     }
+
+    /// MS-CLI-11: components of the platform have names, and credentials are for a platform that has a cloud.
+    #[test]
+    fn components_of_the_platform() {
+        let named: Components = "cloud-credential,network-extras".parse().unwrap();
+        assert_eq!(named.names(), ["cloud-credential", "network-extras"]);
+        assert!(Components::usual(true).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
+        let usual = Components::usual(false);
+        assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));
+    }
 }
