@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph, history,
-    image, install, list, log_level, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run, status,
-    uninstall, up, upgrade, version, versions, wait,
+    adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
+    history, image, install, list, log_level, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run,
+    status, uninstall, up, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.

@@ -18,8 +18,12 @@ pub enum Condition {
 
 impl Condition {
     /// The conditions that count as failures.
-    pub const FAILURES: [Self; 4] =
-        [Self::InsufficientCloudCreds, Self::MissingTargetNamespace, Self::CredentialsProvisionFailure, Self::CredentialsDeprovisionFailure];
+    pub const FAILURES: [Self; 4] = [
+        Self::InsufficientCloudCreds,
+        Self::MissingTargetNamespace,
+        Self::CredentialsProvisionFailure,
+        Self::CredentialsDeprovisionFailure,
+    ];
 
     /// The name.
     pub const fn name(self) -> &'static str {

@@ -55,7 +55,10 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
                 claims["iss"],
                 claims["aud"],
                 claims["sub"],
-                claims["exp"].as_i64().and_then(|seconds| Timestamp::from_second(seconds).ok()).map_or_else(|| "never".to_owned(), |at| at.to_string())
+                claims["exp"]
+                    .as_i64()
+                    .and_then(|seconds| Timestamp::from_second(seconds).ok())
+                    .map_or_else(|| "never".to_owned(), |at| at.to_string())
             ),
         };
         found.evidence.push(Evidence { what: format!("token of serviceaccount {account}"), says, at: None });
@@ -96,7 +99,11 @@ fn find(subject: &str, facts: &Facts<'_>) -> Explanation {
         let found = answer("manual", state, format!("is not reconciled in mode Manual: {place} is made by hand"));
         let found = found.because("Authentication cluster has no spec.serviceAccountIssuer, so that tokens open no cloud".to_owned());
         let render = "mainstay adm credentials render --help".to_owned();
-        return if facts.secret.is_some() { found } else { found.then(Action::new("Make the Secret, for instance from a rendered one").command(render)) };
+        return if facts.secret.is_some() {
+            found
+        } else {
+            found.then(Action::new("Make the Secret, for instance from a rendered one").command(render))
+        };
     }
     if !facts.has_namespace {
         let create = format!("kubectl create namespace {namespace}");
@@ -111,7 +118,8 @@ fn find(subject: &str, facts: &Facts<'_>) -> Explanation {
             }
             Asked::Nothing => {
                 let state = if facts.secret.is_some() { State::Healthy } else { State::NotInstalled };
-                let found = answer("not-asked", state, format!("has no token fields in spec.providerSpec, so that {place} is made by hand"));
+                let found =
+                    answer("not-asked", state, format!("has no token fields in spec.providerSpec, so that {place} is made by hand"));
                 return found.then(Action::new("Give spec.providerSpec the role or identity of the operator").command(edit));
             }
             Asked::For(_) => {}
@@ -127,12 +135,18 @@ fn find(subject: &str, facts: &Facts<'_>) -> Explanation {
         None => {
             let found = answer("waiting", State::NotInstalled, format!("{place} was not written yet"));
             let found = Explanation { waits_for: Some("the cloud credential operator".to_owned()), ..found };
-            found.then(Action::new("See that the operator runs: the component cloud-credential of mainstay up, or mainstay run cloud-credential"))
+            found.then(Action::new(
+                "See that the operator runs: the component cloud-credential of mainstay up, or mainstay run cloud-credential",
+            ))
         }
         Some(secret) if !request.owns(secret) => answer("foreign-secret", State::Degraded, format!("{place} is not this request's")),
         Some(_) => match facts.tokens.iter().find_map(|(account, token)| Some((account, token.as_ref().ok()?.as_ref().err()?))) {
             Some((account, problem)) => {
-                let found = answer("token-refused", State::Degraded, format!("{place} is written, and a cloud would refuse the token of {account}"));
+                let found = answer(
+                    "token-refused",
+                    State::Degraded,
+                    format!("{place} is written, and a cloud would refuse the token of {account}"),
+                );
                 found.because(problem.to_string())
             }
             None => answer("healthy", State::Healthy, format!("is granted: {place} is written")),

@@ -44,7 +44,9 @@ pub fn infrastructure_status(live: &Value, platform: Option<Platform>, address: 
         status["platformStatus"] = match platform {
             None => json!({"type": name}),
             Some(Platform::AwsSts) => json!({"type": name, "aws": {"region": "us-east-1"}}),
-            Some(Platform::AzureWif) => json!({"type": name, "azure": {"cloudName": "AzurePublicCloud", "resourceGroupName": "mainstay-rg"}}),
+            Some(Platform::AzureWif) => {
+                json!({"type": name, "azure": {"cloudName": "AzurePublicCloud", "resourceGroupName": "mainstay-rg"}})
+            }
             Some(Platform::GcpWif) => json!({"type": name, "gcp": {"projectID": "mainstay", "region": "us-east1"}}),
         };
     }

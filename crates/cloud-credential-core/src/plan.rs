@@ -164,7 +164,8 @@ fn by_root(snapshot: &Snapshot<'_>, cloud: Cloud, mut status: Value) -> Plan {
         return left_behind(snapshot, plan, &status);
     }
     if !snapshot.can_mint {
-        let problem = format!("no provider of platform {} mints credentials here; set credentialsMode to Passthrough or Manual", cloud.platform());
+        let problem =
+            format!("no provider of platform {} mints credentials here; set credentialsMode to Passthrough or Manual", cloud.platform());
         return failed(snapshot, status, Provisioned::Failed(problem));
     }
     if let Some(problem) = foreign(snapshot) {
@@ -208,10 +209,9 @@ fn is_due(snapshot: &Snapshot<'_>, status: &Value, root: &Value) -> bool {
 /// The contents of a Secret that passes the root credentials on, in the form that components expect.
 fn passed_through(cloud: Cloud, root: &Contents) -> Contents {
     match cloud {
-        Cloud::Aws => provider::aws_keys(
-            root.text("aws_access_key_id").unwrap_or_default(),
-            root.text("aws_secret_access_key").unwrap_or_default(),
-        ),
+        Cloud::Aws => {
+            provider::aws_keys(root.text("aws_access_key_id").unwrap_or_default(), root.text("aws_secret_access_key").unwrap_or_default())
+        }
         Cloud::Azure => {
             let keys = [
                 "azure_client_id",
@@ -327,7 +327,8 @@ fn settled(snapshot: &Snapshot<'_>, secret: Option<Write>, mut status: Value) ->
     conditions::provisioned(&mut status, &Provisioned::Done, snapshot.now);
     status["provisioned"] = json!(true);
     let metadata = |object: Option<&Value>, field: &str| object.map(|object| object["metadata"][field].clone());
-    status["lastSyncGeneration"] = metadata(Some(snapshot.object), "generation").filter(|value| value.is_i64() || value.is_u64()).unwrap_or(json!(0));
+    status["lastSyncGeneration"] =
+        metadata(Some(snapshot.object), "generation").filter(|value| value.is_i64() || value.is_u64()).unwrap_or(json!(0));
     if !snapshot.settings.is_token_mode() {
         if let Some(version) = metadata(snapshot.root, "resourceVersion") {
             status["lastSyncCloudCredsSecretResourceVersion"] = version;

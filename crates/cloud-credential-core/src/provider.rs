@@ -32,7 +32,14 @@ pub struct Minted {
 
 /// The order that a request leads to.
 pub fn order(request: &Request, cloud: Cloud, infrastructure: &str, held: Option<Value>, root: Contents) -> Order {
-    Order { cloud, request: request.id(), identity: identity(infrastructure, &request.name), permissions: request.provider.clone(), held, root }
+    Order {
+        cloud,
+        request: request.id(),
+        identity: identity(infrastructure, &request.name),
+        permissions: request.provider.clone(),
+        held,
+        root,
+    }
 }
 
 /// The name of an identity: 12 characters of the cluster's name, 37 of the request's.

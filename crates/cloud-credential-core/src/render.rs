@@ -172,7 +172,8 @@ fn aws(request: &Request, number: usize, settings: &Settings) -> Result<Vec<File
         None => identity_provider.split_once(":oidc-provider/").map(|(_, issuer)| issuer).unwrap_or_default(),
     };
     let issuer = needed(request, settings, "issuer", Some(&issuer.to_owned()))?.to_owned();
-    let (account, partition) = (identity_provider.split(':').nth(4).unwrap_or_default(), identity_provider.split(':').nth(1).unwrap_or("aws"));
+    let (account, partition) =
+        (identity_provider.split(':').nth(4).unwrap_or_default(), identity_provider.split(':').nth(1).unwrap_or("aws"));
     let role = name(request, settings, 64);
     let arn = match request.provider_text("stsIAMRoleARN") {
         "" => format!("arn:{partition}:iam::{account}:role/{role}"),
@@ -183,7 +184,9 @@ fn aws(request: &Request, number: usize, settings: &Settings) -> Result<Vec<File
         .iter()
         .map(|entry| {
             let mut statement = json!({"Effect": entry["effect"], "Action": entry["action"], "Resource": entry["resource"]});
-            if let Some(condition) = entry.get("policyCondition").filter(|condition| condition.as_object().is_some_and(|all| !all.is_empty())) {
+            if let Some(condition) =
+                entry.get("policyCondition").filter(|condition| condition.as_object().is_some_and(|all| !all.is_empty()))
+            {
                 statement["Condition"] = condition.clone();
             }
             statement
@@ -295,7 +298,11 @@ fn google(request: &Request, number: usize, settings: &Settings) -> Result<Vec<F
     let (mut roles, permissions) = (texts("predefinedRoles"), texts("permissions"));
     let mut commands = vec![format!("gcloud iam service-accounts create {} --project={}", quoted(&account), quoted(project))];
     if !permissions.is_empty() {
-        let role: String = format!("{}_{}", settings.name, request.name).chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(64).collect();
+        let role: String = format!("{}_{}", settings.name, request.name)
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .take(64)
+            .collect();
         commands.push(format!(
             "gcloud iam roles create {} --project={} --permissions={}",
             quoted(&role),
@@ -307,10 +314,19 @@ fn google(request: &Request, number: usize, settings: &Settings) -> Result<Vec<F
     let member = format!("serviceAccount:{email}");
     let members: Vec<String> = subjects(request)
         .iter()
-        .map(|subject| format!("principal://iam.googleapis.com/projects/{project_number}/locations/global/workloadIdentityPools/{pool}/subject/{subject}"))
+        .map(|subject| {
+            format!(
+                "principal://iam.googleapis.com/projects/{project_number}/locations/global/workloadIdentityPools/{pool}/subject/{subject}"
+            )
+        })
         .collect();
     for role in &roles {
-        commands.push(format!("gcloud projects add-iam-policy-binding {} --member={} --role={}", quoted(project), quoted(&member), quoted(role)));
+        commands.push(format!(
+            "gcloud projects add-iam-policy-binding {} --member={} --role={}",
+            quoted(project),
+            quoted(&member),
+            quoted(role)
+        ));
     }
     for member in &members {
         commands.push(format!(

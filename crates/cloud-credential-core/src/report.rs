@@ -60,8 +60,7 @@ pub fn report(facts: &Facts<'_>) -> (Report, Option<Duration>) {
     let provisioned = counted.iter().filter(|request| status(request)["provisioned"] == true).count();
     let moving = counted.iter().filter(|request| request["metadata"]["generation"] != status(request)["lastSyncGeneration"]).count();
     if failing > 0 {
-        report.degraded =
-            Some(Problem::new("CredentialsFailing", format!("{failing} of {all} credentials requests are failing to sync.")));
+        report.degraded = Some(Problem::new("CredentialsFailing", format!("{failing} of {all} credentials requests are failing to sync.")));
     }
     if provisioned < all || moving > 0 {
         let message = format!("{provisioned} of {all} credentials requests provisioned, {failing} reporting errors.");
@@ -78,10 +77,8 @@ fn is_counted(request: &Value, settings: &Settings) -> bool {
 }
 
 fn related(requests: &[Value]) -> Vec<Related> {
-    let mut related = vec![
-        Related::new("", "namespaces", "", NAMESPACE),
-        Related::new("operator.openshift.io", "cloudcredentials", "", "cluster"),
-    ];
+    let mut related =
+        vec![Related::new("", "namespaces", "", NAMESPACE), Related::new("operator.openshift.io", "cloudcredentials", "", "cluster")];
     let own = requests.iter().filter(|request| request["metadata"]["namespace"] == NAMESPACE);
     related.extend(own.filter_map(|request| {
         Some(Related::new("cloudcredential.openshift.io", "credentialsrequests", NAMESPACE, request["metadata"]["name"].as_str()?))
@@ -144,7 +141,8 @@ pub fn measure(facts: &Facts<'_>, root_mark: Option<&str>) -> Measured {
         let kind = request.pointer("/spec/providerSpec/kind").and_then(Value::as_str).unwrap_or_default();
         *measured.clouds.entry(Cloud::of_provider_spec(kind).map_or("unknown", Cloud::metric)).or_default() += 1;
         let Some(status) = request.get("status") else { continue };
-        let all = Condition::FAILURES.into_iter().chain([Condition::Ignored, Condition::OrphanedCloudResource, Condition::StaleCredentials]);
+        let all =
+            Condition::FAILURES.into_iter().chain([Condition::Ignored, Condition::OrphanedCloudResource, Condition::StaleCredentials]);
         for condition in all.filter(|condition| (*condition == Condition::StaleCredentials) == manual) {
             if condition.is_true(status) {
                 *measured.conditions.entry(condition.name()).or_default() += 1;

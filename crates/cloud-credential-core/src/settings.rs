@@ -40,7 +40,9 @@ pub enum SettingsError {
     #[error("CloudCredential cluster: spec.credentialsMode: unknown mode {0:?}; there are Manual, Mint, Passthrough and the empty one")]
     Mode(String),
     /// The ConfigMap of older releases disagrees with CloudCredential.
-    #[error("ConfigMap openshift-cloud-credential-operator/cloud-credential-operator-config disables what CloudCredential cluster wants in mode {0:?}: delete its key disabled")]
+    #[error(
+        "ConfigMap openshift-cloud-credential-operator/cloud-credential-operator-config disables what CloudCredential cluster wants in mode {0:?}: delete its key disabled"
+    )]
     Conflict(&'static str),
 }
 

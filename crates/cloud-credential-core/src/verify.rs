@@ -90,7 +90,8 @@ pub fn verify(token: &str, keys: &Value, expected: &Expected<'_>) -> Result<Valu
             return Err(TokenError::Claim { claim, found: claims[claim].to_string(), wanted: format!("{wanted:?}") });
         }
     }
-    let fits = claims["aud"] == expected.audience || claims["aud"].as_array().is_some_and(|all| all.iter().any(|one| one == expected.audience));
+    let fits =
+        claims["aud"] == expected.audience || claims["aud"].as_array().is_some_and(|all| all.iter().any(|one| one == expected.audience));
     if !fits {
         let (found, wanted) = (claims["aud"].to_string(), format!("{:?}", expected.audience));
         return Err(TokenError::Claim { claim: "aud", found, wanted });

@@ -118,9 +118,15 @@ const AUDIENCE: &str = "//iam.googleapis.com/projects/123/locations/global/workl
 /// OLM0-TOKEN-02, OLM0-TOKEN-04, OLM0-TOKEN-06, COP-CRED-02: in token mode a request with token fields gets its Secret, to the letter.
 #[test]
 fn secrets_refer_to_tokens() {
-    let mut aws = World::new(settings("Manual", "https://issuer", "AWS"), request("AWSProviderSpec", json!({"stsIAMRoleARN": "arn:aws:iam::1:role/r"})));
+    let mut aws = World::new(
+        settings("Manual", "https://issuer", "AWS"),
+        request("AWSProviderSpec", json!({"stsIAMRoleARN": "arn:aws:iam::1:role/r"})),
+    );
     let status = aws.settle(NOW);
-    assert_eq!((&status["provisioned"], &status["lastSyncGeneration"], &status["lastSyncTimestamp"]), (&json!(true), &json!(2), &json!(NOW)));
+    assert_eq!(
+        (&status["provisioned"], &status["lastSyncGeneration"], &status["lastSyncTimestamp"]),
+        (&json!(true), &json!(2), &json!(NOW))
+    );
     assert_eq!(
         aws.text("credentials"),
         "[default]\nsts_regional_endpoints = regional\nrole_arn = arn:aws:iam::1:role/r\nweb_identity_token_file = /var/run/secrets/openshift/serviceaccount/token"
@@ -178,7 +184,10 @@ fn incomplete_requests() {
     );
     let google = "error validating credentials request GCP Workload Identity Federation fields: GCPProviderSpec validation failed: ";
     assert_eq!(wrong("GCPProviderSpec", json!({"serviceAccountEmail": "e"})), format!("{google}[Audience must not be empty]"));
-    assert_eq!(wrong("GCPProviderSpec", json!({"serviceAccountEmail": "e", "audience": "openshift"})), format!("{google}[Audience is malformed]"));
+    assert_eq!(
+        wrong("GCPProviderSpec", json!({"serviceAccountEmail": "e", "audience": "openshift"})),
+        format!("{google}[Audience is malformed]")
+    );
     let path = |kind, fields, key: &str| match asks(kind, fields, "") {
         Asked::For(contents) => contents.text(key).unwrap().to_owned(),
         other => panic!("{other:?}"),
@@ -191,7 +200,10 @@ fn incomplete_requests() {
     let mut world = World::new(settings("Manual", "https://issuer", "Azure"), request("AzureProviderSpec", json!({"azureTenantID": "t"})));
     let Plan::Sync { secret: None, status, failure: Some(_), .. } = world.plan(None, NOW) else { panic!() };
     let failed = condition(&status, "CredentialsProvisionFailure");
-    assert_eq!((&failed["status"], &failed["reason"], &status["provisioned"]), (&json!("True"), &json!("CredentialsProvisionFailure"), &json!(false)));
+    assert_eq!(
+        (&failed["status"], &failed["reason"], &status["provisioned"]),
+        (&json!("True"), &json!("CredentialsProvisionFailure"), &json!(false))
+    );
     assert!(failed["message"].as_str().unwrap().starts_with("failed to grant creds: error validating credentials request Azure"));
     // Once it is complete, the condition is false and keeps the time of the change.
     world.object["status"] = status;
@@ -236,7 +248,10 @@ fn ignored_and_waiting() {
     world.has_namespace = false;
     let status = world.settle(NOW);
     let missing = condition(&status, "MissingTargetNamespace");
-    assert_eq!((&missing["status"], &missing["reason"], &missing["message"]), (&json!("True"), &json!("NamespaceMissing"), &json!("target namespace caches not found")));
+    assert_eq!(
+        (&missing["status"], &missing["reason"], &missing["message"]),
+        (&json!("True"), &json!("NamespaceMissing"), &json!("target namespace caches not found"))
+    );
     world.has_namespace = true;
     assert_eq!(condition(&world.settle(NOW), "MissingTargetNamespace")["reason"], "NamespaceExists");
 }
@@ -310,7 +325,11 @@ fn mint() {
     let identity = provider::identity_of(&status["providerStatus"]).unwrap().to_owned();
     assert!(identity.starts_with("prod-x1-cache-"), "{identity}");
     let first = world.text("aws_access_key_id");
-    assert!(first.starts_with("AKIA") && world.text("credentials").contains(&first) && !status.to_string().contains(&world.text("aws_secret_access_key")));
+    assert!(
+        first.starts_with("AKIA")
+            && world.text("credentials").contains(&first)
+            && !status.to_string().contains(&world.text("aws_secret_access_key"))
+    );
     assert!(matches!(world.plan(None, NOW), Plan::Sync { secret: None, again: Some(SYNC), .. }));
 
     world.object["metadata"]["generation"] = json!(3);

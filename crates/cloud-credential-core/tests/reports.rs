@@ -37,7 +37,10 @@ fn requests_are_counted() {
     let aws = settings("Mint", "", "AWS");
     let (told, again) = report(&facts(&aws, &requests, None));
     let degraded = told.degraded.unwrap();
-    assert_eq!((degraded.reason.as_str(), degraded.message.as_str()), ("CredentialsFailing", "1 of 3 credentials requests are failing to sync."));
+    assert_eq!(
+        (degraded.reason.as_str(), degraded.message.as_str()),
+        ("CredentialsFailing", "1 of 3 credentials requests are failing to sync.")
+    );
     let progressing = told.progressing.unwrap();
     assert_eq!(progressing.reason, "Reconciling");
     assert_eq!(progressing.message, "1 of 3 credentials requests provisioned, 1 reporting errors.");
@@ -59,7 +62,9 @@ fn upgrades() {
     };
     let (found, message) = reason(&manual, true, Some(&version)).unwrap();
     assert_eq!(found, "MissingUpgradeableAnnotation");
-    assert!(message.starts_with("Upgradeable annotation cloudcredential.openshift.io/upgradeable-to on cloudcredential.operator.openshift.io/cluster object needs"));
+    assert!(message.starts_with(
+        "Upgradeable annotation cloudcredential.openshift.io/upgradeable-to on cloudcredential.operator.openshift.io/cluster object needs"
+    ));
     for (annotation, holds) in [("4.19", true), ("v4.20", false), ("4.20.1", false), ("5.0", false), ("nonsense", true), ("4.9", true)] {
         manual.upgradeable_to = Some(annotation.into());
         assert_eq!(reason(&manual, true, Some(&version)).is_some(), holds, "{annotation}");
@@ -67,7 +72,10 @@ fn upgrades() {
     assert_eq!(reason(&manual, true, None), None, "without ClusterVersion there are no such updates");
     let mint = settings("Mint", "", "AWS");
     assert_eq!(reason(&mint, true, Some(&version)), None);
-    let missing = ("MissingRootCredential".to_owned(), "Parent credentials secret must be restored prior to upgrade: kube-system/aws-creds".to_owned());
+    let missing = (
+        "MissingRootCredential".to_owned(),
+        "Parent credentials secret must be restored prior to upgrade: kube-system/aws-creds".to_owned(),
+    );
     assert_eq!(reason(&mint, false, Some(&version)), Some(missing));
 }
 
@@ -84,7 +92,10 @@ fn metrics_and_alerts() {
     assert_eq!((measured.clouds["aws"], measured.clouds["unknown"], measured.mode), (2, 1, "mint"));
     assert_eq!((measured.conditions["CredentialsProvisionFailure"], measured.conditions["StaleCredentials"]), (1, 0));
     let measured = measure(&facts(&settings("Manual", "i", "AWS"), &requests, None), None);
-    assert_eq!((measured.conditions["CredentialsProvisionFailure"], measured.conditions["StaleCredentials"], measured.mode), (0, 1, "manualpodidentity"));
+    assert_eq!(
+        (measured.conditions["CredentialsProvisionFailure"], measured.conditions["StaleCredentials"], measured.mode),
+        (0, 1, "manualpodidentity")
+    );
     let rule = alerts::rule();
     let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
     let Some(payload) = mainstay_testing::data::archive("payload.tar.gz") else { return };

@@ -208,7 +208,8 @@ impl Operator {
                     });
                     if let Some(Answer::Minted(Ok(minted))) = &answer {
                         // What exists in the cloud is noted before anything that may fail.
-                        let mut status = object.get("status").cloned().unwrap_or_else(|| json!({"provisioned": false, "lastSyncGeneration": 0}));
+                        let mut status =
+                            object.get("status").cloned().unwrap_or_else(|| json!({"provisioned": false, "lastSyncGeneration": 0}));
                         status["providerStatus"] = minted.notes.clone();
                         if let Some(written) = self.writer.update_status(&object, &status).await? {
                             object = written;

@@ -35,7 +35,11 @@ impl RequestMetrics {
         let own = Self::default();
         metrics.register(|registry| {
             registry.register("cco_credentials_requests", "Total number of credentials requests", own.clouds.clone());
-            registry.register("cco_credentials_requests_conditions", "Credentials requests with asserted conditions", own.conditions.clone());
+            registry.register(
+                "cco_credentials_requests_conditions",
+                "Credentials requests with asserted conditions",
+                own.conditions.clone(),
+            );
             registry.register("cco_credentials_mode", "Mode in which credentials are made", own.mode.clone());
         });
         own

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use mainstay_cloud_credential_core::{API_VERSION, Contents, NAMESPACE, TOKEN_PATH};
 use serde_json::{Value, json};
 
@@ -108,10 +108,9 @@ impl Identity {
     fn cloud(&self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Aws { .. } => ("aws", &["credentials"]),
-            Self::Azure { .. } => (
-                "azure",
-                &["azure_client_id", "azure_tenant_id", "azure_region", "azure_subscription_id", "azure_federated_token_file"],
-            ),
+            Self::Azure { .. } => {
+                ("azure", &["azure_client_id", "azure_tenant_id", "azure_region", "azure_subscription_id", "azure_federated_token_file"])
+            }
             Self::Gcp { .. } => ("gcp", &["service_account.json"]),
         }
     }
@@ -145,10 +144,7 @@ impl Identity {
     }
 }
 
-fn variables<const N: usize>(
-    names: [&'static str; N],
-    read: impl Fn(&str) -> Option<String>,
-) -> Result<[String; N], CredentialsError> {
+fn variables<const N: usize>(names: [&'static str; N], read: impl Fn(&str) -> Option<String>) -> Result<[String; N], CredentialsError> {
     let values = names.map(|name| read(name).unwrap_or_default());
     let missing: Vec<&'static str> = names.into_iter().zip(&values).filter(|(_, value)| value.is_empty()).map(|(name, _)| name).collect();
     if missing.is_empty() { Ok(values) } else { Err(CredentialsError::Environment(missing)) }
@@ -207,11 +203,13 @@ impl Default for Patience {
 /// The request cannot be made, the Secret does not come in time, or lacks a key.
 pub async fn obtain(client: &Client, wanted: &Wanted, patience: Patience) -> Result<Contents, CredentialsError> {
     let failed = |source| CredentialsError::Api { name: wanted.name.clone(), source: Box::new(source) };
-    let resource = |group: &str, kind: &str, plural: &str| {
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
-    };
-    let requests: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), NAMESPACE, &resource("cloudcredential.openshift.io", "CredentialsRequest", "credentialsrequests"));
+    let resource =
+        |group: &str, kind: &str, plural: &str| ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
+    let requests: Api<DynamicObject> = Api::namespaced_with(
+        client.clone(),
+        NAMESPACE,
+        &resource("cloudcredential.openshift.io", "CredentialsRequest", "credentialsrequests"),
+    );
     let request: DynamicObject = serde_json::from_value(wanted.request()).map_err(|error| failed(kube::Error::SerdeError(error)))?;
     match requests.create(&PostParams::default(), &request).await {
         Ok(_) => {}

@@ -58,7 +58,8 @@ impl World {
         let status = |live: &Value| fresh::infrastructure_status(live, platform, "https://api:6443");
         world.admin.keep_status(&fresh::infrastructure(), status).await.unwrap();
         world.admin.execute(&fresh::settings(platform, "https://issuer"), |_| {}).await.unwrap();
-        let (cluster, env, stop) = (Cluster::Embedded { router: world.server.router(), identity: account }, world.env.clone(), world.stop.clone());
+        let (cluster, env, stop) =
+            (Cluster::Embedded { router: world.server.router(), identity: account }, world.env.clone(), world.stop.clone());
         let provider: Arc<dyn Provider> = Arc::new(Simulated::new(env.clone()));
         tokio::spawn(async move { mainstay_cloud_credential::run(cluster, env, Some(provider), stop).await.unwrap() });
         world
@@ -143,13 +144,16 @@ fn holds(object: &Value, condition: &str, status: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_by_token() {
     let world = World::start(Some(fresh::Platform::AwsSts)).await;
-    let provider = json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "AWSProviderSpec", "stsIAMRoleARN": "arn:aws:iam::1:role/r"});
+    let provider =
+        json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "AWSProviderSpec", "stsIAMRoleARN": "arn:aws:iam::1:role/r"});
     world.apply(&request(provider)).await;
     world.until(&request_at(), |object| holds(object, "MissingTargetNamespace", "True")).await;
     world.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "caches"}})).await;
     let secret = world.until(&secret_at(), |secret| text(secret, "credentials").contains("role_arn = arn:aws:iam::1:role/r")).await;
     assert_eq!(secret["metadata"]["labels"]["cloudcredential.openshift.io/credentials-request"], "true");
-    let object = world.until(&request_at(), |object| object["status"]["provisioned"] == true && holds(object, "MissingTargetNamespace", "False")).await;
+    let object = world
+        .until(&request_at(), |object| object["status"]["provisioned"] == true && holds(object, "MissingTargetNamespace", "False"))
+        .await;
     assert_eq!(object["metadata"]["finalizers"], json!(["cloudcredential.openshift.io/deprovision"]));
 
     world.admin.patch(&secret_at(), "", &Patch::Merge(json!({"data": {"credentials": "eA=="}}))).await.unwrap();
@@ -172,20 +176,27 @@ async fn modes() {
     let at = place("config.openshift.io/v1", "Infrastructure", "", "cluster");
     world.admin.patch(&at, "status", &Patch::Merge(infrastructure)).await.unwrap();
     world.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "caches"}})).await;
-    world.apply(&request(json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "AWSProviderSpec", "statementEntries": []}))).await;
+    world
+        .apply(&request(json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "AWSProviderSpec", "statementEntries": []})))
+        .await;
     world.until(&request_at(), |object| holds(object, "CredentialsProvisionFailure", "True")).await;
     let operator = place("config.openshift.io/v1", "ClusterOperator", "", "cloud-credential");
     world.until(&operator, |operator| holds(operator, "Progressing", "True")).await;
 
-    world.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "aws-creds", "namespace": "kube-system"},
-        "stringData": {"aws_access_key_id": "ROOT", "aws_secret_access_key": "ROOTKEY"}})).await;
+    world
+        .apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "aws-creds", "namespace": "kube-system"},
+        "stringData": {"aws_access_key_id": "ROOT", "aws_secret_access_key": "ROOTKEY"}}))
+        .await;
     let minted = world.until(&secret_at(), |secret| text(secret, "aws_access_key_id").starts_with("AKIA")).await;
     let object = world.until(&request_at(), |object| object["status"]["provisioned"] == true).await;
     assert!(object["status"]["providerStatus"]["user"].as_str().unwrap().starts_with("mainstay-cache-"));
     assert!(!object.to_string().contains(&text(&minted, "aws_secret_access_key")));
     world.until(&operator, |operator| holds(operator, "Progressing", "False") && holds(operator, "Degraded", "False")).await;
     let page = world.env.metrics().page().unwrap();
-    assert!(page.contains("cco_credentials_requests{cloud_type=\"aws\"} 1") && page.contains("cco_credentials_mode{mode=\"mint\"} 1"), "{page}");
+    assert!(
+        page.contains("cco_credentials_requests{cloud_type=\"aws\"} 1") && page.contains("cco_credentials_mode{mode=\"mint\"} 1"),
+        "{page}"
+    );
 
     let mode = place("operator.openshift.io/v1", "CloudCredential", "", "cluster");
     world.admin.patch(&mode, "", &Patch::Merge(json!({"spec": {"credentialsMode": "Passthrough"}}))).await.unwrap();

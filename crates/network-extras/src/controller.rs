@@ -34,8 +34,7 @@ const LOOK: Duration = Duration::from_secs(3600);
 /// The most bytes of the system's certificates.
 const MOST_SYSTEM_BYTES: u64 = 4 * 1024 * 1024;
 /// Where systems keep their certificates.
-const SYSTEM: [&str; 3] =
-    ["/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"];
+const SYSTEM: [&str; 3] = ["/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"];
 
 /// The settings of the loop.
 #[derive(Clone, Debug, Default)]
@@ -215,7 +214,8 @@ impl Extras {
                     (Some(config_map), name) => {
                         let bundle = format!("{SETTINGS}/{name}");
                         let text = config_map.pointer("/data").and_then(|data| data.get(trust::KEY)).and_then(Value::as_str);
-                        let missing = || InvalidBundle { bundle: bundle.clone(), problem: format!("ConfigMap {name:?} is missing {:?}", trust::KEY) };
+                        let missing =
+                            || InvalidBundle { bundle: bundle.clone(), problem: format!("ConfigMap {name:?} is missing {:?}", trust::KEY) };
                         let text = text.ok_or_else(missing)?.to_owned();
                         Some((bundle, text))
                     }

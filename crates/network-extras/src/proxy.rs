@@ -78,7 +78,8 @@ pub fn status(proxy: &Value, inputs: Inputs<'_>) -> Result<Value, ProxyError> {
         return Ok(status);
     }
     let not_found = |kind: &str| format!("{kind} not found");
-    let infrastructure = inputs.infrastructure.ok_or_else(|| ProxyError::Infrastructure(not_found("infrastructures.config.openshift.io \"cluster\"")))?;
+    let infrastructure =
+        inputs.infrastructure.ok_or_else(|| ProxyError::Infrastructure(not_found("infrastructures.config.openshift.io \"cluster\"")))?;
     let network = inputs.network.ok_or_else(|| ProxyError::Network(not_found("networks.config.openshift.io \"cluster\"")))?;
     let cluster = inputs.cluster.ok_or_else(|| ProxyError::Cluster(not_found("configmaps \"cluster-config-v1\"")))?;
     let merged = if no_proxy == EVERYTHING {
@@ -192,7 +193,8 @@ fn is_domain(text: &str) -> bool {
 fn is_network(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else { return false };
-    text.split_once('/').is_some_and(|(_, digits)| digits.bytes().all(|byte| byte.is_ascii_digit())) && length <= if address.is_ipv4() { 32 } else { 128 }
+    text.split_once('/').is_some_and(|(_, digits)| digits.bytes().all(|byte| byte.is_ascii_digit()))
+        && length <= if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// The union of what the cluster needs without proxy and of what the user wants.

@@ -12,7 +12,8 @@ fn upstream() {
     for line in include_str!("answers.jsonl").lines().chain(more.lines()) {
         let case: Value = serde_json::from_str(line).unwrap();
         let proxy = json!({"spec": case["proxy"]});
-        let inputs = Inputs { infrastructure: Some(&case["infrastructure"]), network: Some(&case["network"]), cluster: Some(&case["cluster"]) };
+        let inputs =
+            Inputs { infrastructure: Some(&case["infrastructure"]), network: Some(&case["network"]), cluster: Some(&case["cluster"]) };
         let ours = status(&proxy, inputs);
         let fits = match &ours {
             Ok(status) => case.get("invalid").is_none() && case.get("error").is_none() && status.get("noProxy") == case.get("merged"),

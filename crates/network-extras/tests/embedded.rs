@@ -89,7 +89,8 @@ async fn bundle_and_proxy() {
     for object in manifests() {
         apply(&admin, &object).await;
     }
-    let infrastructure = json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"}, "spec": {}});
+    let infrastructure =
+        json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"}, "spec": {}});
     let status = |_: &Value| json!({"apiServerInternalURI": "https://api-int:6443", "platformStatus": {"type": "None"}});
     admin.keep_status(&infrastructure, status).await.unwrap();
     let families = Families::Ipv4;

@@ -34,7 +34,9 @@ fn computed(spec: Value, platform: Value) -> Result<Value, ProxyError> {
 /// COP-NET-02: the status is the sorted union of what the platform needs and what the user wants.
 #[test]
 fn no_proxy() {
-    let no_proxy = |platform: Value, user: &str| computed(json!({"httpProxy": "http://p:3128", "noProxy": user}), platform).unwrap()["noProxy"].clone();
+    let no_proxy = |platform: Value, user: &str| {
+        computed(json!({"httpProxy": "http://p:3128", "noProxy": user}), platform).unwrap()["noProxy"].clone()
+    };
     let base = ".cluster.local,.svc,10.0.0.0/16,10.128.0.0/14,10.96.0.0/16,127.0.0.1,api-int.example.com,localhost";
     assert_eq!(no_proxy(json!({"type": "None"}), ""), base);
     assert_eq!(no_proxy(json!({"type": "None"}), "*"), "*");
@@ -102,7 +104,10 @@ fn missing_inputs() {
     let empty = json!({"status": {}});
     let text = |inputs| status(&spec, inputs).unwrap_err().to_string();
     assert!(text(Inputs { network: Some(&empty), ..all }).ends_with("serviceNetwork missing from network 'cluster' status"));
-    assert!(text(Inputs { infrastructure: Some(&empty), ..all }).ends_with("internal api server url missing from infrastructure config 'cluster'"));
+    assert!(
+        text(Inputs { infrastructure: Some(&empty), ..all })
+            .ends_with("internal api server url missing from infrastructure config 'cluster'")
+    );
     let none = json!({"data": {}});
     assert!(text(Inputs { cluster: Some(&none), ..all }).ends_with("missing install-config in configmap"));
     let odd = cluster("networking: {machineNetwork: [{cidr: x}]}");
@@ -134,8 +139,14 @@ fn bundles() {
     assert_eq!(merge(None, &system).unwrap(), normal(&format!("{two}{three}")));
     let refused = |text: &str| merge(Some(("openshift-config/ca", text)), &system).unwrap_err().to_string();
     let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
-    assert_eq!(refused(&format!("{one}{key}")), format!("openshift-config/ca: block 2, line {}: it is a PRIVATE KEY, not a certificate", one.lines().count() + 1));
-    assert!(refused("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").contains("block 1, line 1: the certificate cannot be read"));
+    assert_eq!(
+        refused(&format!("{one}{key}")),
+        format!("openshift-config/ca: block 2, line {}: it is a PRIVATE KEY, not a certificate", one.lines().count() + 1)
+    );
+    assert!(
+        refused("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+            .contains("block 1, line 1: the certificate cannot be read")
+    );
     assert_eq!(refused("hello"), "openshift-config/ca: it has no certificate");
     assert_eq!(refused(""), "openshift-config/ca: data key \"ca-bundle.crt\" is empty");
     let cut = &one[..one.len() - 40];

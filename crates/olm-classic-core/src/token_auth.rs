@@ -197,9 +197,7 @@ mod tests {
     /// OLM0-TOKEN-09, OLM0-TOKEN-10, OLM0-TOKEN-11: a CSV that declares tokens must be able to ask for credentials, and bring Google's volume itself.
     #[test]
     fn what_an_author_forgot() {
-        let verbs = |verbs: &[&str]| {
-            json!([{"serviceAccountName": "a", "rules": [{"apiGroups": [GROUP], "resources": ["credentialsrequests"], "verbs": verbs}]}])
-        };
+        let verbs = |verbs: &[&str]| json!([{"serviceAccountName": "a", "rules": [{"apiGroups": [GROUP], "resources": ["credentialsrequests"], "verbs": verbs}]}]);
         let csv = |annotation: &str, permissions: Value, volumes: Value| {
             json!({
                 "metadata": {"annotations": {annotation: "true"}},

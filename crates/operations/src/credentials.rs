@@ -67,7 +67,9 @@ async fn object(session: &Session, namespace: Option<&str>, name: &str) -> Resul
         _ => {
             let namespaces: Vec<&str> = all.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
             let failure = Failure::new(FailureKind::Usage, format!("credentialsrequest {name}"), "is in several namespaces");
-            Err(failure.because(namespaces.join(", ")).hint(format!("-n {} takes that one", namespaces.first().copied().unwrap_or_default())))
+            Err(failure
+                .because(namespaces.join(", "))
+                .hint(format!("-n {} takes that one", namespaces.first().copied().unwrap_or_default())))
         }
     }
 }
@@ -83,7 +85,8 @@ async fn verified(session: &Session, issuer: &str, namespace: &str, account: &st
     let request = request.map_err(|error| error.to_string())?;
     let answer: Value = session.client.request(request).await.map_err(|error| chain(&error))?;
     let keys = HttpRequest::get("/openid/v1/jwks").body(Vec::new()).map_err(|error| error.to_string())?;
-    let keys: Value = session.client.request(keys).await.map_err(|error| format!("the key set of the issuer cannot be read: {}", chain(&error)))?;
+    let keys: Value =
+        session.client.request(keys).await.map_err(|error| format!("the key set of the issuer cannot be read: {}", chain(&error)))?;
     let token = answer["status"]["token"].as_str().unwrap_or_default();
     let subject = format!("system:serviceaccount:{namespace}:{account}");
     Ok(verify(token, &keys, &Expected { issuer, audience: AUDIENCE, subject: &subject, now: now.as_second() }))

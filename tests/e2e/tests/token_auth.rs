@@ -1,11 +1,13 @@
 //! Operators that authenticate to a cloud by their token, without a cloud: the start-up steps of an operator of ours, as its own account.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use kube::Client;
 use mainstay_cloud_credential::operator::{CredentialsError, Identity, Patience, Wanted, obtain};
 use mainstay_e2e::{Cluster, need_embedded, need_kubectl};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 const AUDIENCE: &str = "//iam.googleapis.com/projects/42/locations/global/workloadIdentityPools/pool/providers/pool";
 const EMAIL: &str = "cache@prod.iam.gserviceaccount.com";
@@ -57,8 +59,11 @@ fn wanted(identity: Identity, permissions: Value) -> Wanted {
     }
 }
 
+/// One runtime for all tests: a client works as long as the runtime that it was made in.
 fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test)
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+    RUNTIME.block_on(test)
 }
 
 const PATIENCE: Patience = Patience { poll: Duration::from_millis(100), limit: Duration::from_secs(60) };
@@ -88,10 +93,14 @@ fn an_operator_on_aws() {
     for _ in 0..2 {
         let contents = run(obtain(&client, &wanted, PATIENCE)).unwrap();
         let text = contents.text("credentials").unwrap();
-        assert!(text.contains("role_arn = arn:aws:iam::123456789012:role/cache\nweb_identity_token_file = /var/run/secrets/openshift/serviceaccount/token"));
+        assert!(text.contains(
+            "role_arn = arn:aws:iam::123456789012:role/cache\nweb_identity_token_file = /var/run/secrets/openshift/serviceaccount/token"
+        ));
     }
     let explained = cluster.mainstay(&["explain", "credentialsrequest", "cache-operator"]).ok();
-    for line in ["is granted: secret caches/cache-cloud-creds is written", "verified against the key set of the issuer", "is not tried here"] {
+    for line in
+        ["is granted: secret caches/cache-cloud-creds is written", "verified against the key set of the issuer", "is not tried here"]
+    {
         assert!(explained.contains(line), "{line}: {explained}");
     }
     assert!(explained.contains(&format!("iss \"{}\"", cluster.server())), "{explained}");

@@ -115,10 +115,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let gates =
         FeatureGates::parse(Profile::Up, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
     let components = arguments.components.clone().unwrap_or_else(|| Components::usual(arguments.platform.platform.is_some()));
-    let has_platform = [up::components::Component::CloudCredential, up::components::Component::NetworkExtras].iter().any(|one| components.has(*one));
+    let has_platform =
+        [up::components::Component::CloudCredential, up::components::Component::NetworkExtras].iter().any(|one| components.has(*one));
     if arguments.platform.platform.is_some() && !has_platform {
-        return Err(Failure::new(Exit::Usage, "--platform, --components", "neither cloud-credential nor network-extras is among the components")
-            .hint("add cloud-credential to --components"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "--platform, --components",
+            "neither cloud-credential nor network-extras is among the components",
+        )
+        .hint("add cloud-credential to --components"));
     }
     let options = Options {
         manifests: manifests(&arguments.manifests)?,

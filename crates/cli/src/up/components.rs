@@ -74,7 +74,9 @@ impl Components {
 
     /// What runs unless the user says otherwise. Credentials are for a platform that has a cloud.
     pub fn usual(has_cloud: bool) -> Self {
-        Self(ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect())
+        Self(
+            ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect(),
+        )
     }
 
     /// Returns true if the component is to run.
@@ -190,7 +192,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
         }
     });
-    for (name, component) in ALL.into_iter().filter(|(_, component)| matches!(component, Component::Controllers | Component::Scheduler | Component::Nodes)) {
+    for (name, component) in
+        ALL.into_iter().filter(|(_, component)| matches!(component, Component::Controllers | Component::Scheduler | Component::Nodes))
+    {
         if chosen.has(component) {
             let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
             tell(name, &detail, Duration::ZERO);

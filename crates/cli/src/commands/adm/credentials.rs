@@ -103,7 +103,8 @@ pub fn render(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if !refused.is_empty() {
-        let failure = Failure::new(Exit::Failed, "credentials", format!("{} of {} requests cannot be rendered", refused.len(), requests.len()));
+        let failure =
+            Failure::new(Exit::Failed, "credentials", format!("{} of {} requests cannot be rendered", refused.len(), requests.len()));
         return Err(refused.into_iter().fold(failure, Failure::because));
     }
     for file in &files {
