@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog"],
             &["resolver", "lifecycle", "protobuf"],
-            &["olm-classic-core", "olm-v1-core"],
+            &["cloud-credential-core", "olm-classic-core", "olm-v1-core"],
         ],
     ),
     (
@@ -30,7 +30,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         ],
     ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
-    ("loops", &[&["marketplace", "olm-classic", "olm-v1", "package-server", "service-ca"]]),
+    ("loops", &[&["cloud-credential", "marketplace", "network-extras", "olm-classic", "olm-v1", "package-server", "service-ca"]]),
     ("operations", &[&["operations"]]),
     ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];

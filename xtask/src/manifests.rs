@@ -12,15 +12,24 @@ use crate::embedded::Tables;
 pub fn write(root: &Path) -> Result<()> {
     let folder = root.join("crates/api/manifests");
     write_into(&folder, &mainstay_api::manifests()?)?;
-    write_into(&folder.join("classic"), &classic(root)?)
+    write_into(&folder.join("classic"), &classic(root)?)?;
+    write_into(&folder.join("platform"), &platform(root)?)
 }
 
 /// The definitions of OLM classic with Kubernetes' types in them.
 pub fn classic(root: &Path) -> Result<Vec<Manifest>> {
+    embedded(root, mainstay_api::classic_definitions())
+}
+
+/// The definitions of the platform's kinds with Kubernetes' types in them.
+pub fn platform(root: &Path) -> Result<Vec<Manifest>> {
+    embedded(root, mainstay_api::platform_definitions())
+}
+
+fn embedded(root: &Path, mut manifests: Vec<Manifest>) -> Result<Vec<Manifest>> {
     let path = root.join("crates/kinds/facts/definitions.json");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let tables = Tables::read(&text)?;
-    let mut manifests = mainstay_api::classic_definitions();
     for manifest in &mut manifests {
         tables.embed(&mut manifest.definition).with_context(|| manifest.file.clone())?;
     }
@@ -46,13 +55,16 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The manifests of OLM classic that are checked in are those that the types and Kubernetes' tables give.
+    /// The manifests of OLM classic and of the platform that are checked in are those that the types and Kubernetes' tables give.
     #[test]
-    fn classic_manifests_are_up_to_date() {
+    fn manifests_are_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut wanted = classic(root).unwrap();
+        compare(classic(root).unwrap(), mainstay_api::classic_manifests().unwrap());
+        compare(platform(root).unwrap(), mainstay_api::platform_manifests().unwrap());
+    }
+
+    fn compare(mut wanted: Vec<Manifest>, held: Vec<Manifest>) {
         wanted.sort_by(|a, b| a.file.cmp(&b.file));
-        let held = mainstay_api::classic_manifests().unwrap();
         assert_eq!(held.len(), wanted.len());
         for (held, wanted) in held.iter().zip(&wanted) {
             assert_eq!(held.file, wanted.file);

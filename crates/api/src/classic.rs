@@ -45,21 +45,21 @@ pub fn classic_manifests() -> Result<Vec<Manifest>, mainstay_yaml::Error> {
 }
 
 /// A kind with its versions, the storage version first.
-struct Kind {
-    group: &'static str,
-    name: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-    scope: &'static str,
-    description: &'static str,
-    columns: &'static [Column],
-    versions: Vec<Version>,
+pub(crate) struct Kind {
+    pub group: &'static str,
+    pub name: &'static str,
+    pub plural: &'static str,
+    pub short_names: &'static [&'static str],
+    pub scope: &'static str,
+    pub description: &'static str,
+    pub columns: &'static [Column],
+    pub versions: Vec<Version>,
 }
 
 /// A printer column: name, type, path and description.
-type Column = (&'static str, &'static str, &'static str, &'static str);
+pub(crate) type Column = (&'static str, &'static str, &'static str, &'static str);
 
-struct Version {
+pub(crate) struct Version {
     name: &'static str,
     spec: Value,
     status: Value,
@@ -68,7 +68,7 @@ struct Version {
 }
 
 impl Version {
-    fn of<Spec: JsonSchema, Status: JsonSchema>(name: &'static str, required: &'static [&'static str]) -> Self {
+    pub(crate) fn of<Spec: JsonSchema, Status: JsonSchema>(name: &'static str, required: &'static [&'static str]) -> Self {
         Self { name, spec: schema::<Spec>(), status: schema::<Status>(), required }
     }
 }
@@ -211,7 +211,7 @@ fn schema<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-fn manifest(kind: Kind) -> Manifest {
+pub(crate) fn manifest(kind: Kind) -> Manifest {
     let mut names = json!({"kind": kind.name, "plural": kind.plural, "singular": kind.name.to_lowercase(), "shortNames": kind.short_names});
     if kind.group == GROUP {
         names["categories"] = json!(["olm"]);

@@ -5,6 +5,7 @@
 //! lie in `manifests/classic`.
 
 pub mod classic;
+pub mod cloud_credential_v1;
 pub mod cluster_operator;
 pub mod condition;
 pub mod config_v1;
@@ -16,6 +17,9 @@ pub mod operators_v1;
 pub mod operators_v1alpha1;
 pub mod operators_v1alpha2;
 pub mod operators_v2;
+pub mod platform;
+pub mod platform_v1;
 
 pub use classic::{classic_definitions, classic_manifests};
 pub use manifest::{Manifest, manifests};
+pub use platform::{platform_definitions, platform_manifests};

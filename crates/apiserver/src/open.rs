@@ -42,6 +42,8 @@ pub struct Config {
     pub names: ServingNames,
     /// The paths that requests without credentials may ask for.
     pub anonymous: AnonymousAccess,
+    /// The issuer of ServiceAccount tokens, an address at which others find its keys; `None` for the usual one.
+    pub issuer: Option<String>,
     /// A file of static tokens.
     pub token_file: Option<PathBuf>,
     /// The admission plugins that are on.
@@ -73,6 +75,7 @@ impl Config {
             endpoint: Endpoint { address: std::net::Ipv4Addr::LOCALHOST.to_string(), port },
             names: ServingNames::default(),
             anonymous: AnonymousAccess::default(),
+            issuer: None,
             token_file: None,
             plugins: Plugins::default(),
             steps: Steps::default(),
@@ -186,7 +189,7 @@ impl Server {
         let cache = Cache::fill(store.clone()).await?;
         let Pki { ca, serving, admin, signing_key, front_proxy_ca, front_proxy } = pki;
         let front_proxy_ca = front_proxy_ca.certificate;
-        let mut gate = Gate::over(&cache, &ca.certificate, signing_key)?;
+        let mut gate = Gate::over(&cache, &ca.certificate, signing_key, config.issuer.clone())?;
         gate.authenticator = gate.authenticator.anonymous(config.anonymous).front_proxy(FrontProxy::new(&front_proxy_ca)?);
         if let Some(path) = &config.token_file {
             gate.authenticator = gate.authenticator.static_tokens(StaticTokens::read(path)?);

@@ -14,6 +14,7 @@ pub mod components;
 pub mod config;
 pub mod kubeconfig;
 pub mod processes;
+pub mod platform;
 pub mod simulation;
 pub mod storage;
 
@@ -66,6 +67,8 @@ pub struct Options {
     pub gates: FeatureGates,
     /// Settings of OLM classic.
     pub classic: classic::Arguments,
+    /// The platform and its networks.
+    pub platform: platform::Arguments,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
 }

@@ -42,3 +42,4 @@ pub mod rules;
 pub mod source;
 pub mod steps;
 pub mod subscription;
+pub mod token_auth;

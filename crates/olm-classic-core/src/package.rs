@@ -35,6 +35,8 @@ pub struct Channel {
     pub install_modes: Vec<InstallMode>,
     /// The CSVs that it lists.
     pub entries: Vec<Entry>,
+    /// The annotations of the head.
+    pub annotations: Value,
     /// The word of the catalog's authors about its end.
     pub deprecation: Option<String>,
 }
@@ -92,6 +94,7 @@ impl Channel {
             entries: array(&channel["entries"])
                 .map(|entry| Entry { csv: text(&entry["name"]), version: text(&entry["version"]) })
                 .collect(),
+            annotations: head["annotations"].clone(),
             deprecation: channel["deprecation"]["message"].as_str().map(str::to_owned),
         }
     }

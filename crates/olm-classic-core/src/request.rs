@@ -5,11 +5,14 @@
 //! ```
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Value, json};
 
 use crate::csv::Group;
 use crate::package::{Channel, Package};
+use crate::token_auth::{self, TokenCloud};
 
 pub use refusal::Refusal;
 
@@ -53,6 +56,8 @@ pub struct Request {
     pub approval: Option<Approval>,
     /// The catalog.
     pub catalog: Option<CatalogName>,
+    /// Variables for the operator, by name and value.
+    pub env: Vec<(String, String)>,
     /// The namespaces to watch.
     pub watch: Watch,
     /// Makes the namespace if it is missing.
@@ -91,6 +96,8 @@ pub struct Facts<'a> {
     pub groups: &'a [Group],
     /// The Subscriptions of the namespace.
     pub subscriptions: &'a [Value],
+    /// The cloud, on a cluster where tokens of service accounts open it.
+    pub token_cloud: Option<TokenCloud>,
 }
 
 /// The Subscription, and what comes with it.
@@ -159,6 +166,10 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
     if is_older || request.starting_csv.is_some() {
         spec["startingCSV"] = json!(csv);
     }
+    let env: Vec<Value> = request.env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    if !env.is_empty() {
+        spec["config"] = json!({"env": env});
+    }
     objects.push(json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": name, "namespace": namespace}, "spec": spec,
@@ -166,6 +177,9 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
     let mut notes = Vec::new();
     if is_older && approval == Approval::Automatic {
         notes.push(format!("{csv} is installed first, and updated to {} at once", channel.head));
+    }
+    if let Some(cloud) = facts.token_cloud.filter(|cloud| cloud.is_declared(&channel.annotations)) {
+        notes.extend(token_auth::notes(cloud, &env, approval.as_str()));
     }
     notes.extend(neighbours(approval, facts.subscriptions));
     notes.extend(channel.deprecation.iter().map(|message| format!("channel {} is deprecated: {message}", channel.name)));

@@ -12,6 +12,7 @@ pub mod listing;
 pub mod objects;
 pub mod operands;
 pub mod packages;
+pub(crate) mod platform;
 pub mod removal;
 mod settle;
 pub mod upgrade;

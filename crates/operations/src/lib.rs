@@ -28,6 +28,7 @@ pub mod catalogs;
 mod change;
 pub mod classic;
 pub mod cluster_catalogs;
+pub mod credentials;
 pub mod explain;
 pub mod extensions;
 mod facts;

@@ -40,6 +40,7 @@ mod rollback;
 mod run;
 mod serve_local;
 mod support_data;
+mod token_auth;
 mod verbs;
 mod walk;
 mod webhooks;

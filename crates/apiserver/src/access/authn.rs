@@ -26,6 +26,8 @@ pub enum AnonymousAccess {
     /// Health and version paths; anything else is a 401.
     #[default]
     HealthOnly,
+    /// These, and the keys of the issuer of tokens, as far as the policy gives them to `system:unauthenticated`: clouds read them.
+    IssuerKeys,
     /// Everything that the policy gives to `system:unauthenticated`.
     Everything,
 }
@@ -168,7 +170,9 @@ impl Authenticator {
     }
 
     fn anonymous_may_ask(&self, path: &str) -> bool {
+        let is_of_issuer = matches!(path, "/.well-known/openid-configuration" | "/openid/v1/jwks");
         self.anonymous == AnonymousAccess::Everything
+            || (self.anonymous == AnonymousAccess::IssuerKeys && is_of_issuer)
             || ["/healthz", "/livez", "/readyz", "/version"]
                 .iter()
                 .any(|open| path.strip_prefix(open).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))

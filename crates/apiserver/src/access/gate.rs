@@ -30,13 +30,18 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate over the watch cache: certificates of this CA, tokens of this key. The policy begins with what the cache shows;
+    /// A gate over the watch cache: certificates of this CA, tokens of this key and of this issuer, or of the usual one. The policy begins with what the cache shows;
     /// [`Policy::observe`] keeps it so.
-    pub fn over(cache: &Arc<Cache>, client_ca: &str, signing_key: SigningKey) -> Result<Self, PkiError> {
+    pub fn over(cache: &Arc<Cache>, client_ca: &str, signing_key: SigningKey, issuer: Option<String>) -> Result<Self, PkiError> {
         let policy = Arc::new(Policy::default());
         policy.fill(cache);
         let objects = Arc::new(CachedObjects(cache.clone()));
-        let authenticator = Authenticator::new(ClientAuthority::from_pem(client_ca)?, Arc::new(Tokens::new(signing_key)), objects);
+        let tokens = Tokens::new(signing_key);
+        let tokens = match issuer {
+            Some(issuer) => tokens.issued_by(issuer),
+            None => tokens,
+        };
+        let authenticator = Authenticator::new(ClientAuthority::from_pem(client_ca)?, Arc::new(tokens), objects);
         Ok(Self { authenticator, policy })
     }
 }

@@ -142,6 +142,14 @@ fn anonymous() {
     let mut basic = HeaderMap::new();
     basic.insert("authorization", "Basic YTpi".parse().unwrap());
     assert_eq!(ask(&world, &basic, "/version", &[]), Err(401));
+    // OLM0-TOKEN-21: clouds read the keys of the issuer, and nothing else.
+    world.authenticator = world.authenticator.anonymous(AnonymousAccess::IssuerKeys);
+    for path in ["/.well-known/openid-configuration", "/openid/v1/jwks", "/healthz"] {
+        assert_eq!(ask(&world, &none, path, &[]).unwrap(), UserInfo::anonymous(), "{path}");
+    }
+    for path in ["/api", "/openid/v1/jwks/x", "/openid/v1"] {
+        assert_eq!(ask(&world, &none, path, &[]), Err(401), "{path}");
+    }
     world.authenticator = world.authenticator.anonymous(AnonymousAccess::Everything);
     assert_eq!(ask(&world, &none, "/api", &[]).unwrap(), UserInfo::anonymous());
     assert_eq!(unauthorized().status()["message"], "Unauthorized");

@@ -103,6 +103,8 @@ pub struct KubernetesClaims {
 pub struct Tokens {
     key: SigningKey,
     issuer: String,
+    /// Other issuers whose tokens, signed by the same key, are accepted.
+    earlier: Vec<String>,
     audiences: Vec<String>,
     known: Known<std::sync::Arc<Claims>>,
 }
@@ -110,7 +112,23 @@ pub struct Tokens {
 impl Tokens {
     /// With the usual issuer and audience.
     pub fn new(key: SigningKey) -> Self {
-        Self { key, issuer: DEFAULT_ISSUER.to_owned(), audiences: vec![DEFAULT_ISSUER.to_owned()], known: Known::default() }
+        Self {
+            key,
+            issuer: DEFAULT_ISSUER.to_owned(),
+            earlier: Vec::new(),
+            audiences: vec![DEFAULT_ISSUER.to_owned()],
+            known: Known::default(),
+        }
+    }
+
+    /// The same with another issuer; tokens that the usual one issued are accepted further. Audiences stay.
+    #[must_use]
+    pub fn issued_by(self, issuer: String) -> Self {
+        Self { earlier: vec![self.issuer], issuer, ..self }
+    }
+
+    fn is_ours(&self, issuer: &str) -> bool {
+        issuer == self.issuer || self.earlier.iter().any(|earlier| earlier == issuer)
     }
 
     /// The audiences of this API server.
@@ -147,7 +165,7 @@ impl Tokens {
 
     /// Returns whether a token says that this server issued it; others may be known to another authenticator.
     pub(super) fn claims_to_be_ours(&self, token: &str) -> bool {
-        jws::looks_signed(token) && jws::unverified_issuer(token).as_deref() == Some(self.issuer.as_str())
+        jws::looks_signed(token) && jws::unverified_issuer(token).is_some_and(|issuer| self.is_ours(&issuer))
     }
 
     /// The user of a token that is ours, valid now, meant for one of the audiences (ours when none are given), and whose objects still
@@ -163,7 +181,7 @@ impl Tokens {
             let claims = self.key.verify(token).ok_or_else(|| InvalidToken("invalid bearer token".to_owned()))?;
             serde_json::from_value(claims).map(std::sync::Arc::new).map_err(|e| InvalidToken(format!("invalid bearer token: {e}")))
         })?;
-        if claims.iss != self.issuer {
+        if !self.is_ours(&claims.iss) {
             return Err(InvalidToken("invalid bearer token: it has another issuer".to_owned()));
         }
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };

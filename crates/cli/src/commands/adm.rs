@@ -1,5 +1,6 @@
 //! `mainstay adm`: what `oc adm` does, as far as it is there (MS-CLI-10).
 
+mod credentials;
 mod inspect;
 mod must_gather;
 
@@ -19,9 +20,19 @@ pub enum Commands {
     Inspect(inspect::Arguments),
     /// Collect the support data of a cluster: ClusterOperators and OLM, in a folder
     MustGather(must_gather::Arguments),
+    /// Write Secrets and cloud-side documents for CredentialsRequests
+    #[command(subcommand)]
+    Credentials(Credentials),
     /// Whatever else oc adm has.
     #[command(external_subcommand)]
     Other(Vec<String>),
+}
+
+/// Commands of `credentials`.
+#[derive(Debug, Subcommand)]
+pub enum Credentials {
+    /// Write what ccoctl writes in a dry run, without a call to a cloud
+    Render(credentials::Arguments),
 }
 
 /// Runs a command.
@@ -29,6 +40,7 @@ pub fn run(command: &Commands) -> Result<(), Failure> {
     match command {
         Commands::Inspect(arguments) => inspect::run(arguments),
         Commands::MustGather(arguments) => must_gather::run(arguments),
+        Commands::Credentials(Credentials::Render(arguments)) => credentials::render(arguments),
         Commands::Other(words) => Err(not_there("adm", words, "mainstay adm --help lists what is there")),
     }
 }

@@ -81,6 +81,7 @@ Components, each in its own namespace:
                          olms.operator.openshift.io is served
   all                    all of these that this cluster has a use for
   olm-classic            OLM classic: both operators, package server and marketplace (openshift-operator-lifecycle-manager)
+  cloud-credential       Secrets for CredentialsRequests (openshift-cloud-credential-operator); definitions that the cluster lacks come along
 
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the permissions it
 needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
@@ -179,6 +180,7 @@ enum Name {
     ServiceCa,
     ClusterOlmOperator,
     OlmClassic,
+    CloudCredential,
     All,
 }
 
@@ -208,6 +210,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let mut objects = if chosen.contains(&Component::OlmV1) { definitions()? } else { Vec::new() };
         if chosen.contains(&Component::OlmClassic) {
             objects.extend(classic::definitions()?);
+        }
+        if chosen.contains(&Component::CloudCredential) {
+            objects.extend(credentials_definitions()?);
         }
         for component in &chosen {
             let frame = frame(*component, &shape, arguments, arguments.service_monitor, None)?;
@@ -245,6 +250,7 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             Name::ServiceCa => vec![Component::ServiceCa],
             Name::ClusterOlmOperator => vec![Component::ClusterOlmOperator],
             Name::OlmClassic => vec![Component::OlmClassic],
+            Name::CloudCredential => vec![Component::CloudCredential],
             Name::All if arguments.uninstall => Component::ALL.to_vec(),
             Name::All => Component::USUAL.to_vec(),
         })
@@ -344,6 +350,14 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         classic::check(writer).await?;
         note("the operators of OLM classic may do everything on this cluster, as upstream's may");
         classic::define(writer, arguments.force_conflicts).await?;
+    }
+    if chosen.contains(&Component::CloudCredential) {
+        for definition in credentials_definitions()? {
+            // A platform's own definitions are better than these.
+            if !has_definition(definition["metadata"]["name"].as_str().unwrap_or_default()).await? {
+                apply(writer, &definition, arguments.force_conflicts).await?;
+            }
+        }
     }
     let shape = &shape;
     let (mut unasked, mut made_here) = (BTreeMap::new(), false);
@@ -452,6 +466,16 @@ async fn is_there(writer: &Writer, object: &Value) -> Result<bool, Failure> {
 
 fn place(api_version: &str, kind: &str, name: &str, namespace: &str) -> ObjectRef {
     ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// The CRDs that requests for credentials are about.
+fn credentials_definitions() -> Result<Vec<Value>, Failure> {
+    let all = mainstay_api::platform_manifests().map_err(|error| Failure::failed("manifests", &error))?;
+    let concerns = |definition: &Value| {
+        let name = definition["spec"]["names"]["plural"].as_str().unwrap_or_default();
+        ["credentialsrequests", "cloudcredentials", "authentications", "infrastructures"].contains(&name)
+    };
+    Ok(all.into_iter().map(|manifest| manifest.definition).filter(concerns).collect())
 }
 
 /// The CRDs of OLM v1.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use mainstay_diagnostics::FailureKind;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
+use mainstay_operations::credentials;
 use mainstay_operations::explain::{Subject, explain};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
@@ -27,6 +28,7 @@ Examples:
   mainstay explain clustercatalog team
   mainstay explain package beacon
   mainstay explain subscription beacon -n lights   of OLM classic, also: csv, installplan, catalogsource, operatorgroup
+  mainstay explain credentialsrequest cache-operator   also verifies the token as a cloud does
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
 -o json gives {\"subject\", \"situation\", \"state\", \"summary\", \"installed\": {\"name\", \"version\"}, \"waitsFor\", \"since\", \"why\": [...],
@@ -38,7 +40,7 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|credentialsrequest] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
     /// The namespace of an object of OLM classic [default: the only one that has it]
@@ -59,6 +61,17 @@ fn classic_subject(words: &[String]) -> Option<(ClassicSubject, &str)> {
         _ => return None,
     };
     Some((ClassicSubject::parse(kind)?, name))
+}
+
+/// The name of a CredentialsRequest, if the subject is one.
+fn credentials_subject(words: &[String]) -> Option<&str> {
+    let (kind, name) = match words {
+        [one] => one.split_once('/')?,
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return None,
+    };
+    let kind = kind.to_lowercase();
+    matches!(kind.split('.').next().unwrap_or_default(), "credentialsrequest" | "credentialsrequests").then_some(name)
 }
 
 /// The subject in `NAME`, `KIND NAME` or `KIND/NAME`.
@@ -82,7 +95,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             Some(why) => Failure::new(Exit::Usage, plain, why),
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
-        .hint("it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource or operatorgroup")),
+        .hint("it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup or credentialsrequest")),
     }
 }
 
@@ -102,6 +115,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return runtime::block_on(async {
             let session = arguments.cluster.open().await?;
             classic::explain::show(&arguments.output, &explain_classic(&session, kind, namespace, name).await?)
+        });
+    }
+    if let Some(name) = credentials_subject(&arguments.what) {
+        return runtime::block_on(async {
+            let session = arguments.cluster.open().await?;
+            classic::explain::show(&arguments.output, &credentials::explain(&session, namespace, name, Timestamp::now()).await?)
         });
     }
     let subject = subject(&arguments.what)?;

@@ -27,6 +27,8 @@ Examples:
   mainstay install beacon --namespace ops --service-account my-installer
   mainstay install beacon --classic -n lights --create-namespace     by a Subscription of OLM classic
   mainstay install beacon --classic -n lights --version 1.0.0        stays at it: later InstallPlans wait for mainstay approve
+  mainstay install cache --classic -n caches --approval Manual --env ROLEARN=arn:aws:iam::123456789012:role/cache
+                                                  an operator that authenticates to a cloud by its token
 
 Without --channel, the package's default channel is followed; without --watch-namespace, a bundle that cannot watch all namespaces
 watches its own, or one other. The plan says both.
@@ -93,6 +95,9 @@ pub struct RequestArguments {
     /// Watch all namespaces, with --classic
     #[arg(long, requires = "classic", conflicts_with = "watch_namespace")]
     pub all_namespaces: bool,
+    /// A variable for the operator, with --classic: ROLEARN=arn:aws:iam::123456789012:role/cache; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "classic")]
+    pub env: Vec<String>,
     /// Make the namespace if it is missing, with --classic
     #[arg(long, requires = "classic")]
     pub create_namespace: bool,

@@ -42,6 +42,8 @@ Components:
   olm-operator         ClusterServiceVersions and OperatorGroups, also without catalog-operator
   package-server       PackageManifests, with catalog-operator in the same process
   marketplace          OperatorHub and the default catalogs
+  cloud-credential     Secrets for CredentialsRequests: by tokens, or passed on; nothing is minted
+  network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
@@ -88,7 +90,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
     /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
-    /// service-ca alone, or openshift-operator-lifecycle-manager for components of OLM classic alone]
+    /// service-ca alone (openshift-cloud-credential-operator, openshift-network-operator likewise), or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched

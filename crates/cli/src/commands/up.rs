@@ -25,6 +25,7 @@ Examples:
   mainstay up --data-dir /tmp/c --listen 127.0.0.1:0  anywhere, on a free port
   mainstay up --detach                                in the background; mainstay down ends it
   mainstay up --components controllers --nodes 0      an API with controllers, without nodes
+  mainstay up --platform aws-sts                      operators get credentials of AWS by their tokens, which open no cloud
   mainstay up --fault '*/app:2=crash-loop' --fault 'db:*=slow-start=30s,never-ready'
                                                       what goes wrong with pods of these images
   mainstay up --config up.yaml                        options from a file, such as `listen: 127.0.0.1:0` and `nodes: 5`
@@ -38,7 +39,8 @@ Examples:
                                                       all have the files of --pki-dir (on other machines: a copy), and the one
                                                       that holds Lease kube-system/mainstay-components runs the components
 
-Components: controllers, scheduler, nodes, olm-v1, olm-classic.
+Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras. All of them run unless a list is given;
+cloud-credential runs by itself only with --platform.
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,
@@ -83,9 +85,9 @@ pub struct Arguments {
     /// Pass over admission webhooks whose pods are simulated, with a warning in each answer, instead of failing
     #[arg(long)]
     skip_simulated_webhooks: bool,
-    /// What runs besides the API: a list of components, all or none
-    #[arg(long, value_name = "LIST", default_value = "all")]
-    components: Components,
+    /// What runs besides the API: a list of components, all or none [default: all, but cloud-credential only with --platform]
+    #[arg(long, value_name = "LIST")]
+    components: Option<Components>,
     /// Admission plugins to switch on besides those that are on by themselves: NAME,...
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
@@ -97,6 +99,8 @@ pub struct Arguments {
     feature_gates: String,
     #[command(flatten)]
     classic: up::classic::Arguments,
+    #[command(flatten)]
+    platform: up::platform::Arguments,
     /// Without the web console, which this version does not have anyway
     #[arg(long)]
     no_console: bool,
@@ -118,12 +122,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let data_dir = arguments.data_dir.clone().map_or_else(default_data_dir, Ok)?;
     let gates =
         FeatureGates::parse(Profile::Up, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
+    let components = arguments.components.clone().unwrap_or_else(|| Components::usual(arguments.platform.platform.is_some()));
+    let has_platform =
+        [up::components::Component::CloudCredential, up::components::Component::NetworkExtras].iter().any(|one| components.has(*one));
+    if arguments.platform.platform.is_some() && !has_platform {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--platform, --components",
+            "neither cloud-credential nor network-extras is among the components",
+        )
+        .hint("add cloud-credential to --components"));
+    }
     let options = Options {
         manifests: manifests(&arguments.manifests)?,
         data_dir: data_dir.clone(),
         listen: arguments.listen,
         catalogs_listen: arguments.catalogs_server_addr,
-        components: arguments.components.clone(),
+        components,
         nodes: arguments.nodes,
         simulation: arguments.simulation.clone(),
         processes: arguments.processes.clone(),
@@ -133,6 +148,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         skip_simulated_webhooks: arguments.skip_simulated_webhooks,
         gates,
         classic: arguments.classic.clone(),
+        platform: arguments.platform.clone(),
     };
     // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();

@@ -20,14 +20,16 @@ pub const CHANGES: &str = "log_levels";
 pub const MOST: usize = 1024;
 
 /// The components, and the modules whose lines belong to them. If two match a line, the longer module decides.
-const COMPONENTS: [(&str, &[&str]); 14] = [
+const COMPONENTS: [(&str, &[&str]); 16] = [
     ("api", &["mainstay_apiserver"]),
     ("apply", &["mainstay_apply"]),
     ("catalogd", &["mainstay_olm_v1::catalog", "mainstay_image_source::mirrors", "mainstay_olm_v1::serving"]),
     ("catalogs", &["mainstay_catalog", "mainstay_catalog_store", "mainstay_catalog_serve", "mainstay_catalog_refs"]),
     ("clients", &["hyper", "hyper_util", "reqwest", "h2", "rustls", "tower", "kube", "kube_client", "kube_runtime"]),
+    ("cloud-credential", &["mainstay_cloud_credential", "mainstay_cloud_credential_core"]),
     ("cluster-operator", &["mainstay_olm_v1::cluster_operator"]),
     ("mainstay", &["mainstay"]),
+    ("network-extras", &["mainstay_network_extras"]),
     ("oci", &["mainstay_oci", "mainstay_image_source::source", "mainstay_image_source::registries", "mainstay_olm_v1::images"]),
     ("olm-v1", &["mainstay_olm_v1", "mainstay_image_source"]),
     ("operator-controller", &["mainstay_olm_v1::extension"]),

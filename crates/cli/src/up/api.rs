@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Extensions, Request};
+use mainstay_apiserver::access::AnonymousAccess;
 use mainstay_apiserver::access::pki::ServingNames;
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;
@@ -81,6 +82,9 @@ impl Apis {
             skip_simulated_webhooks: options.skip_simulated_webhooks,
             containers: super::processes::containers(machine.as_ref()),
             pages: admin::of_up(metrics.clone()),
+            // Clouds look the keys up there.
+            anonymous: if options.platform.platform.is_some() { AnonymousAccess::IssuerKeys } else { AnonymousAccess::default() },
+            issuer: options.platform.platform.is_some().then(|| url.clone()),
             ..Config::local(&options.data_dir, address.port())
         };
         let server = Server::open(config).await.map_err(|error| match &error {

@@ -45,14 +45,20 @@ pub enum Component {
     OlmV1,
     /// CatalogSource, Subscription, ClusterServiceVersion and their kin.
     OlmClassic,
+    /// Secrets for CredentialsRequests.
+    CloudCredential,
+    /// The status of the Proxy, and trusted CA certificates.
+    NetworkExtras,
 }
 
-const ALL: [(&str, Component); 5] = [
+const ALL: [(&str, Component); 7] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
     ("olm-v1", Component::OlmV1),
     ("olm-classic", Component::OlmClassic),
+    ("cloud-credential", Component::CloudCredential),
+    ("network-extras", Component::NetworkExtras),
 ];
 const LATER: [&str; 4] = ["cluster-version", "machine-api", "machine-config", "console"];
 
@@ -64,6 +70,13 @@ impl Components {
     /// Everything that this version has.
     pub fn all() -> Self {
         Self(ALL.iter().map(|(_, component)| *component).collect())
+    }
+
+    /// What runs unless the user says otherwise. Credentials are for a platform that has a cloud.
+    pub fn usual(has_cloud: bool) -> Self {
+        Self(
+            ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect(),
+        )
     }
 
     /// Returns true if the component is to run.
@@ -183,7 +196,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
         }
     });
-    for (name, component) in ALL.into_iter().filter(|(_, component)| !matches!(component, Component::OlmV1 | Component::OlmClassic)) {
+    for (name, component) in
+        ALL.into_iter().filter(|(_, component)| matches!(component, Component::Controllers | Component::Scheduler | Component::Nodes))
+    {
         if chosen.has(component) {
             let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
             tell(name, &detail, Duration::ZERO);
@@ -253,6 +268,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             .await
             .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
     }
+    if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
+        super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+    }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop };
         classic.start(&mut tasks, tell).await?;
@@ -296,5 +314,15 @@ mod tests {
         assert_eq!("nodes,controllers".parse::<Components>().unwrap().names(), ["controllers", "nodes"]);
         assert_eq!("console".parse::<Components>().unwrap_err().to_string(), "console is not part of this version of mainstay");
         assert!("kubelet".parse::<Components>().unwrap_err().to_string().contains("is no component"));
+    }
+
+    /// MS-CLI-11: components of the platform have names, and credentials are for a platform that has a cloud.
+    #[test]
+    fn components_of_the_platform() {
+        let named: Components = "cloud-credential,network-extras".parse().unwrap();
+        assert_eq!(named.names(), ["cloud-credential", "network-extras"]);
+        assert!(Components::usual(true).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
+        let usual = Components::usual(false);
+        assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));
     }
 }

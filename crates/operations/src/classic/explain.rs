@@ -8,6 +8,7 @@ use mainstay_olm_classic_core::explain::{
 };
 use mainstay_olm_classic_core::overview::is_copy;
 use mainstay_olm_classic_core::package::Package;
+use mainstay_olm_classic_core::token_auth;
 use serde_json::Value;
 
 use super::objects::{
@@ -15,6 +16,7 @@ use super::objects::{
     text,
 };
 use super::packages;
+use super::platform::token_cloud;
 use crate::session::Session;
 
 /// The namespace whose catalogs every namespace sees.
@@ -70,7 +72,9 @@ pub async fn explain(session: &Session, subject: Subject, namespace: Option<&str
         Subject::Subscription => subscription(session, &namespace, object).await,
         Subject::Csv => {
             let facts = CsvObjects::read(session, object).await?;
-            Ok(explain::csv(&facts.facts()))
+            let mut found = explain::csv(&facts.facts());
+            found.notes.extend(token_auth::author_notes(&facts.csv));
+            Ok(found)
         }
         Subject::InstallPlan => {
             let groups = list(session, OPERATOR_GROUP, Some(&namespace)).await?;
@@ -162,7 +166,7 @@ async fn subscription(session: &Session, namespace: &str, object: Value) -> Resu
     };
     // A user who may not read the namespace learns the rest all the same.
     let place = Api::<Namespace>::all(session.client.clone()).get(namespace).await.ok().and_then(|found| serde_json::to_value(found).ok());
-    Ok(explain::subscription(&SubscriptionFacts {
+    let mut found = explain::subscription(&SubscriptionFacts {
         subscription: &object,
         namespace: place.as_ref(),
         siblings: &siblings,
@@ -172,7 +176,16 @@ async fn subscription(session: &Session, namespace: &str, object: Value) -> Resu
         package: package.as_ref(),
         plan: plan.as_ref(),
         csv: csv.as_ref().map(CsvObjects::facts),
-    }))
+    });
+    let head = package.as_ref().and_then(|package| package.channel(object.pointer("/spec/channel").and_then(Value::as_str)));
+    let annotations = csv.as_ref().map(|csv| &csv.csv["metadata"]["annotations"]).or(head.map(|head| &head.annotations));
+    if let Some(annotations) = annotations
+        && let Some(cloud) = token_cloud(session).await.filter(|cloud| cloud.is_declared(annotations))
+    {
+        let env = object.pointer("/spec/config/env").and_then(Value::as_array).cloned().unwrap_or_default();
+        found.notes.extend(token_auth::notes(cloud, &env, &text(&object, "/spec/installPlanApproval")));
+    }
+    Ok(found)
 }
 
 /// The objects on which the explanation of a CSV rests.

@@ -62,7 +62,9 @@ pub fn request(arguments: &RequestArguments) -> Result<Request, Failure> {
         Some((name, namespace)) => CatalogName { name: name.to_owned(), namespace: Some(namespace.to_owned()) },
         None => CatalogName { name: text.clone(), namespace: None },
     });
+    let env = arguments.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
     Ok(Request {
+        env,
         package: arguments.package.clone(),
         name: arguments.name.clone(),
         namespace: namespace("install", arguments.namespace.as_deref())?.to_owned(),
@@ -75,6 +77,14 @@ pub fn request(arguments: &RequestArguments) -> Result<Request, Failure> {
         create_namespace: arguments.create_namespace,
         needs_group: false,
     })
+}
+
+/// A variable of `--env`.
+fn variable(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Failure::new(Exit::Usage, "--env", format!("expected NAME=VALUE, found {text:?}"))),
+    }
 }
 
 /// Shows the plan, asks, and carries it out.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::classic::{self, OlmClassic};
 
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
+const CLOUD_CREDENTIAL_METRICS: &str = "cloud-credential-metrics";
 
 /// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +21,8 @@ pub enum Component {
     ClusterOlmOperator,
     /// OLM classic.
     OlmClassic,
+    /// Secrets for CredentialsRequests.
+    CloudCredential,
 }
 
 /// The settings of the flags for all components.
@@ -35,7 +38,7 @@ pub struct Shape {
 
 impl Component {
     /// All components.
-    pub const ALL: [Self; 4] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator, Self::OlmClassic];
+    pub const ALL: [Self; 5] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator, Self::OlmClassic, Self::CloudCredential];
     /// The components that `all` deploys: an operator that may do everything is asked for by its name.
     pub const USUAL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
 
@@ -46,6 +49,7 @@ impl Component {
             Self::OlmV1 => "olm-v1",
             Self::ClusterOlmOperator => "cluster-olm-operator",
             Self::OlmClassic => "olm-classic",
+            Self::CloudCredential => "cloud-credential",
         }
     }
 
@@ -56,6 +60,7 @@ impl Component {
             Self::OlmV1 => &shape.system_namespace,
             Self::ClusterOlmOperator => cluster_operator::NAMESPACE,
             Self::OlmClassic => classic::NAMESPACE,
+            Self::CloudCredential => mainstay_cloud_credential::NAMESPACE,
         }
     }
 
@@ -66,6 +71,7 @@ impl Component {
             Self::OlmV1 => OlmV1::AUTHORITIES,
             Self::ClusterOlmOperator => ClusterOperator::AUTHORITIES,
             Self::OlmClassic => classic::AUTHORITIES,
+            Self::CloudCredential => "cloud-credential-metrics-ca",
         }
     }
 
@@ -76,6 +82,7 @@ impl Component {
             Self::OlmV1 => shape.olm_v1.serving(),
             Self::ClusterOlmOperator => cluster_operator_of(shape).serving(),
             Self::OlmClassic => OlmClassic::serving(),
+            Self::CloudCredential => cloud_credential().serving,
         }
     }
 
@@ -92,6 +99,17 @@ impl Component {
             Self::OlmV1 => shape.olm_v1.objects(frame),
             Self::ClusterOlmOperator => cluster_operator_of(shape).objects(frame),
             Self::OlmClassic => shape.classic.objects(frame),
+            Self::CloudCredential => {
+                let mut before = mainstay_cloud_credential::manifests();
+                let (home, account) = (mainstay_cloud_credential::NAMESPACE, mainstay_cloud_credential::ACCOUNT);
+                before.extend(lease_permissions(home, mainstay_cloud_credential::LEASE, (home, account)));
+                before.extend(metrics_access(self.name(), account, &frame.namespace));
+                let mut objects = frame.around(before, Vec::new(), &[cloud_credential()]);
+                if frame.service_monitor {
+                    objects.push(mainstay_cloud_credential::alerts::rule());
+                }
+                labelled(objects)
+            }
         }
     }
 
@@ -127,6 +145,20 @@ impl Component {
 
 fn cluster_operator_of(shape: &Shape) -> ClusterOperator {
     ClusterOperator { system_namespace: shape.system_namespace.clone() }
+}
+
+fn cloud_credential() -> Program {
+    Program {
+        name: mainstay_cloud_credential::ACCOUNT,
+        account: mainstay_cloud_credential::ACCOUNT,
+        component: Component::CloudCredential.name(),
+        system_namespace: mainstay_cloud_credential::NAMESPACE.to_owned(),
+        arguments: Vec::new(),
+        serving: vec![Serving { secret: "cloud-credential-metrics-cert", services: vec![CLOUD_CREDENTIAL_METRICS] }],
+        metrics: (CLOUD_CREDENTIAL_METRICS, METRICS),
+        ports: Vec::new(),
+        mounts: Vec::new(),
+    }
 }
 
 fn service_ca() -> Program {
@@ -192,6 +224,7 @@ mod tests {
             (Component::ServiceCa, "service-ca-controller-lock"),
             (Component::OlmV1, "catalogd-operator-lock"),
             (Component::ClusterOlmOperator, "cluster-olm-operator-lock"),
+            (Component::CloudCredential, "cloud-credential-operator-leader"),
         ] {
             let objects = deployed(component);
             let rules: Vec<&Value> = objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()).collect();
@@ -201,6 +234,14 @@ mod tests {
             assert!(!named.is_empty() && named.iter().all(|rule| rule["resourceNames"].is_array()), "{named:?}");
             assert!(named.iter().any(|rule| rule["resourceNames"] == json!([lease])), "{named:?}");
         }
+    }
+
+    /// COP-CRED-07: the alerts go where Prometheus is.
+    #[test]
+    fn alerts_of_credentials() {
+        let rules = deployed(Component::CloudCredential).into_iter().find(|object| object["kind"] == "PrometheusRule").unwrap_or_default();
+        assert_eq!(rules["metadata"]["namespace"], "openshift-cloud-credential-operator");
+        assert_eq!(rules["spec"]["groups"][0]["rules"].as_array().map(Vec::len), Some(5));
     }
 
     /// MS-CLI-04: whatever a deployment consists of is found again.

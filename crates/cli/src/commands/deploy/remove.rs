@@ -59,6 +59,11 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
                 let inside = classic::installed(writer).await?.into_iter().find(|one| one.contains(&format!(" {namespace}/")));
                 inside.map(|inside| format!("operators of OLM classic, such as {inside}"))
             }
+            // The requests of the whole cluster are there, and whoever made them deletes them.
+            Component::CloudCredential => {
+                let requests = names_in(writer, "cloudcredential.openshift.io", "CredentialsRequest").await?;
+                (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))
+            }
             Component::OlmV1 | Component::ClusterOlmOperator => None,
         };
         remove_namespace(writer, &namespace, holds).await?;
@@ -174,7 +179,11 @@ fn places(objects: &[Value]) -> Result<Vec<ObjectRef>, Failure> {
 }
 
 async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
-    let gvk = GroupVersionKind::gvk("olm.operatorframework.io", "v1", kind);
+    names_in(writer, "olm.operatorframework.io", kind).await
+}
+
+async fn names_in(writer: &Writer, group: &str, kind: &str) -> Result<Vec<String>, Failure> {
+    let gvk = GroupVersionKind::gvk(group, "v1", kind);
     match writer.list(&gvk, usize::MAX).await {
         Ok(all) => Ok(all.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()),
         // Without the kind there are none.

@@ -43,6 +43,10 @@ pub enum Component {
     PackageServer,
     /// OperatorHub.
     Marketplace,
+    /// Secrets for CredentialsRequests.
+    CloudCredential,
+    /// The status of the Proxy, and trusted CA certificates.
+    NetworkExtras,
 }
 
 /// The webhook of catalogs.
@@ -57,6 +61,8 @@ pub struct Webhook {
 impl Component {
     /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
+    /// Components of the platform; what they are for is not on every cluster.
+    const PLATFORM: [Self; 2] = [Self::CloudCredential, Self::NetworkExtras];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
@@ -76,6 +82,8 @@ impl Component {
             Self::OlmOperator => "olm-operator",
             Self::PackageServer => "package-server",
             Self::Marketplace => "marketplace",
+            Self::CloudCredential => "cloud-credential",
+            Self::NetworkExtras => "network-extras",
         }
     }
 
@@ -90,6 +98,8 @@ impl Component {
             Self::OlmOperator => mainstay_olm_classic::olm::LEASE,
             Self::PackageServer => mainstay_package_server::LEASE,
             Self::Marketplace => mainstay_marketplace::LEASE,
+            Self::CloudCredential => mainstay_cloud_credential::LEASE,
+            Self::NetworkExtras => mainstay_network_extras::LEASE,
         }
     }
 }
@@ -265,14 +275,14 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
             "olm-v1" => chosen.extend(olm_v1),
             "olm-classic" => chosen.extend(Component::CLASSIC),
             "all" => chosen.extend(Component::ALL),
-            _ => match Component::ALL.into_iter().chain(Component::CLASSIC).find(|known| known.name() == name) {
+            _ => match Component::ALL.into_iter().chain(Component::CLASSIC).chain(Component::PLATFORM).find(|known| known.name() == name) {
                 Some(component) => {
                     chosen.insert(component);
                 }
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
                         .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
-                            olm-operator, package-server and marketplace)"));
+                            olm-operator, package-server and marketplace); cloud-credential; network-extras"));
                 }
             },
         }
@@ -287,12 +297,14 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
     match std::fs::read_to_string(own) {
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let is_service_ca = components.iter().eq([&Component::ServiceCa]);
+            let is_alone = |component: Component| components.iter().eq([&component]);
             let is_classic = components.iter().all(|component| component.is_classic());
-            Ok(match (is_service_ca, is_classic) {
-                (true, _) => mainstay_service_ca::NAMESPACE,
-                (_, true) => mainstay_olm_classic::olm::NAMESPACE,
-                _ => SYSTEM_NAMESPACE,
+            Ok(match is_classic {
+                true => mainstay_olm_classic::olm::NAMESPACE,
+                false if is_alone(Component::ServiceCa) => mainstay_service_ca::NAMESPACE,
+                false if is_alone(Component::CloudCredential) => mainstay_cloud_credential::NAMESPACE,
+                false if is_alone(Component::NetworkExtras) => mainstay_network_extras::NAMESPACE,
+                false => SYSTEM_NAMESPACE,
             }
             .to_owned())
         }

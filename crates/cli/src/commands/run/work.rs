@@ -87,6 +87,20 @@ impl Work {
                 ended.map(|()| "service-ca").map_err(|error| Failure::failed("service-ca", &error))
             });
         }
+        if plan.components.contains(&Component::CloudCredential) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_cloud_credential::run(cluster, env, None, until).await;
+                ended.map(|()| "cloud-credential").map_err(|error| Failure::failed("cloud-credential", &error))
+            });
+        }
+        if plan.components.contains(&Component::NetworkExtras) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_network_extras::run(cluster, env, Default::default(), until).await;
+                ended.map(|()| "network-extras").map_err(|error| Failure::failed("network-extras", &error))
+            });
+        }
         if plan.components.contains(&Component::ClusterOlmOperator) {
             let config = cluster_operator::Config { system_namespace: plan.system_namespace.clone(), catalogs: catalogs::openshift() };
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());

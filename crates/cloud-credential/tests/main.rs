@@ -1,0 +1,2 @@
+//! Tests of the loop.
+mod embedded;
