@@ -1,5 +1,6 @@
 //! The commands, one file each: parse, call, print.
 
+pub mod adm;
 pub mod apply_plan;
 pub mod approve;
 pub mod backup;
@@ -23,6 +24,7 @@ pub mod install;
 pub mod list;
 pub mod listed;
 pub mod log_level;
+pub mod migrate;
 pub mod operator;
 pub mod operatorgroup;
 pub mod plan;

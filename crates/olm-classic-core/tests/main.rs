@@ -5,6 +5,7 @@ mod components;
 mod csv;
 mod explain;
 mod hub;
+mod migration;
 mod recorded;
 mod scenarios;
 mod subscription;

@@ -23,6 +23,8 @@ mod helm;
 mod history;
 mod kube_rs;
 mod kubectl;
+mod migration;
+mod oc;
 mod operators;
 #[path = "../../../crates/apiserver/tests/common/peer.rs"]
 mod peer;

@@ -180,7 +180,7 @@ fn titles(words: &[&str]) -> Vec<String> {
 }
 
 /// The namespace of a context.
-fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
+pub(super) fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
     let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
     let context = kubeconfig.contexts.into_iter().find(|each| each.name == context)?;
     context.context?.namespace.filter(|namespace| !namespace.is_empty())

@@ -3,7 +3,7 @@
 use kube::api::ListParams;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_classic_core::explain::{
-    self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorGroupFacts, SubscriptionFacts,
+    self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorConditionFacts, OperatorGroupFacts, SubscriptionFacts,
 };
 use mainstay_olm_classic_core::overview::is_copy;
 use mainstay_olm_classic_core::package::Package;
@@ -32,6 +32,8 @@ pub enum Subject {
     CatalogSource,
     /// An OperatorGroup.
     OperatorGroup,
+    /// An OperatorCondition.
+    OperatorCondition,
 }
 
 impl Subject {
@@ -43,6 +45,7 @@ impl Subject {
             "installplan" | "installplans" | "ip" => Some(Self::InstallPlan),
             "catalogsource" | "catalogsources" | "catsrc" => Some(Self::CatalogSource),
             "operatorgroup" | "operatorgroups" | "og" => Some(Self::OperatorGroup),
+            "operatorcondition" | "operatorconditions" | "condition" => Some(Self::OperatorCondition),
             _ => None,
         }
     }
@@ -54,6 +57,7 @@ impl Subject {
             Self::InstallPlan => INSTALL_PLAN,
             Self::CatalogSource => CATALOG_SOURCE,
             Self::OperatorGroup => OPERATOR_GROUP,
+            Self::OperatorCondition => OPERATOR_CONDITION,
         }
     }
 }
@@ -80,6 +84,10 @@ pub async fn explain(session: &Session, subject: Subject, namespace: Option<&str
             let is_global = namespace == GLOBAL_CATALOGS;
             subscriptions.retain(|each| is_global || text(each, "/metadata/namespace") == namespace);
             Ok(explain::catalog_source(&CatalogSourceFacts { source: &object, subscriptions: &subscriptions }))
+        }
+        Subject::OperatorCondition => {
+            let csvs = list(session, CSV, Some(&namespace)).await?;
+            Ok(explain::operator_condition(&OperatorConditionFacts { condition: &object, csvs: &csvs }))
         }
         Subject::OperatorGroup => {
             let groups = list(session, OPERATOR_GROUP, None).await?;
