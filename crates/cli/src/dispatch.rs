@@ -225,7 +225,7 @@ fn is_link(argv: &[OsString]) -> bool {
     as_mainstay(argv.to_vec()).len() > argv.len()
 }
 
-/// What the arguments mean if the program is called by a link named `oc`.
+/// The meaning of the arguments if the program is called by a link named `oc`.
 fn as_oc(argv: &[OsString]) -> Option<Meaning> {
     let (program, words) = argv.split_first()?;
     let called = Path::new(program).file_stem().and_then(OsStr::to_str)?;

@@ -24,7 +24,7 @@ const VALUED: [&str; 12] = [
     "--request-timeout",
 ];
 
-/// What a command line of `oc` means here.
+/// The meaning of a command line of `oc` here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Words for `mainstay`.

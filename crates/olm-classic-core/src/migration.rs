@@ -25,7 +25,7 @@ use crate::removal::needed_by;
 pub use obstacle::Obstacle;
 pub use steps::{COPY_LABEL, adopt, clear, copies, is_made_by_classic, prepare, reference, released, stop};
 
-/// What OLM v1 would install, as far as a migration asks.
+/// The offer of OLM v1, as far as a migration asks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     /// The catalog.
@@ -61,7 +61,7 @@ pub struct Facts<'a> {
     pub definitions: &'a [Value],
     /// Live objects that the bundle holds and that neither the CSV nor its Subscription brought.
     pub foreign: &'a [Value],
-    /// What OLM v1 would install, or why it would not.
+    /// The offer of OLM v1, or the reason why there is none.
     pub offer: Result<&'a Offer, &'a str>,
     /// The adopted objects as they would be once the extension has applied its own: answers of a dry run.
     pub applied: &'a [Value],
@@ -146,7 +146,7 @@ fn watched(facts: &Facts<'_>) -> (Option<String>, Vec<Obstacle>) {
     }
 }
 
-/// What must hold of the installed operator.
+/// Obstacles in the state of the installed operator.
 fn standing(facts: &Facts<'_>) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let Some(subscription) = facts.subscription else { return vec![Obstacle::NoSubscription] };
@@ -190,7 +190,7 @@ fn is_running(plan: &Value, subscription: &Value) -> bool {
     works && owners.any(|owner| owner["uid"] == subscription["metadata"]["uid"])
 }
 
-/// What must hold of the bundle of OLM v1.
+/// Obstacles in the bundle of OLM v1.
 fn offered(facts: &Facts<'_>, offer: &Offer) -> Vec<Obstacle> {
     let mut found = Vec::new();
     if let Some(csv) = facts.csv
@@ -207,7 +207,7 @@ fn offered(facts: &Facts<'_>, offer: &Offer) -> Vec<Obstacle> {
     found
 }
 
-/// What becomes of each object.
+/// The future of each object.
 fn futures(facts: &Facts<'_>, offer: &Offer) -> Vec<Future> {
     let rendered: Vec<ObjectRef> = offer.objects.iter().map(steps::reference).collect();
     let live = || facts.owned.iter().chain(facts.definitions);

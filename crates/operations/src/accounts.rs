@@ -1,4 +1,4 @@
-//! What administrators do with accounts, Secrets and namespaces by `oc`, on any cluster (MS-CLI-10).
+//! Accounts, Secrets and namespaces, as administrators change them by `oc`, on any cluster (MS-CLI-10).
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@ mod bad_input;
 mod catalogs;
 mod choices;
 mod classic;
+mod classic_admin;
 mod classic_cli;
 mod crash;
 mod durability;

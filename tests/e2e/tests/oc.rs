@@ -98,5 +98,5 @@ fn documented_lines() {
     assert!(build.code == Some(2) && build.stderr.contains("was removed") && build.stderr.contains("opm"), "{}", build.stderr);
     assert!(run(&["adm", "catalog", "mirror", "a", "b"]).stderr.contains("mainstay catalog mirror"));
     let alone = oc(&cluster, &links(&cluster, false), &["get", "pods"]);
-    assert!(alone.code == Some(1) && alone.stderr.starts_with("kubectl: is not on PATH"), "{:?} {}", alone.code, alone.stderr);
+    assert!(alone.code == Some(1) && alone.stderr.starts_with("error: kubectl: is not on PATH"), "{:?} {}", alone.code, alone.stderr);
 }

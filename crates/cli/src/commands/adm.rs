@@ -202,6 +202,11 @@ fn not_available(words: &[String]) -> Failure {
         ["upgrade", ..] => {
             dispatch::not_there("adm", words, "operators are installed and upgraded with mainstay install and mainstay upgrade")
         }
+        ["debug", node, ..] => dispatch::not_there(
+            "adm",
+            words,
+            &format!("kubectl debug {node} -it --image=IMAGE runs a Pod there with the host's files at /host"),
+        ),
         ["inspect" | "must-gather", ..] => {
             dispatch::not_there("adm", words, "kubectl cluster-info dump writes the cluster's objects and logs")
         }

@@ -55,13 +55,13 @@ pub struct Arguments {
     /// Only show the plan
     #[arg(long)]
     pub dry_run: bool,
-    /// How the plan of a dry run is shown.
+    /// The form of a dry run's plan.
     #[command(flatten)]
     pub shown: Shown,
-    /// Whether to ask.
+    /// The consent, given or to be asked for.
     #[command(flatten)]
     pub consent: Consent,
-    /// How long to wait.
+    /// The time to wait.
     #[command(flatten)]
     pub patience: Patience,
     /// Which cluster.

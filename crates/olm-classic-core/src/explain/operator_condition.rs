@@ -1,4 +1,4 @@
-//! Whether an operator lets itself be upgraded, who says so, and the command that overrides it (OLM0-COND-05 to OLM0-COND-09, OLM0-ADMIN-26).
+//! Why an operator may be upgraded or not, who says so, and the command that overrides it (OLM0-COND-05 to OLM0-COND-09, OLM0-ADMIN-26).
 
 use mainstay_lifecycle::explanation::State;
 use serde_json::Value;
@@ -21,14 +21,18 @@ pub fn operator_condition(facts: &OperatorConditionFacts<'_>) -> Explanation {
     let object = facts.condition;
     let (namespace, name) = place(object);
     let subject = subject("operatorcondition", object);
-    let find = |pointer: &str| object.pointer(pointer).and_then(Value::as_array).into_iter().flatten().find(|each| each["type"] == UPGRADEABLE);
+    let find =
+        |pointer: &str| object.pointer(pointer).and_then(Value::as_array).into_iter().flatten().find(|each| each["type"] == UPGRADEABLE);
     let (overridden, told) = (find("/spec/overrides"), find("/spec/conditions"));
-    let waiting = facts.csvs.iter().find(|csv| csv["spec"]["replaces"] == *name && csv["status"]["reason"] == "OperatorConditionNotUpgradeable");
+    let waiting =
+        facts.csvs.iter().find(|csv| csv["spec"]["replaces"] == *name && csv["status"]["reason"] == "OperatorConditionNotUpgradeable");
     let who = if overridden.is_some() { "an administrator's override" } else { "the operator" };
     let mut found = match upgradeable(Some(object)) {
         Ok(()) => {
             let why = match (overridden, told) {
-                (Some(_), Some(told)) if told["status"] != "True" => "an administrator's override wins over the operator, which says that it is not",
+                (Some(_), Some(told)) if told["status"] != "True" => {
+                    "an administrator's override wins over the operator, which says that it is not"
+                }
                 (Some(_), _) => "an administrator's override says so",
                 (None, Some(_)) => "the operator says so",
                 (None, None) => "neither the operator nor an administrator says anything, which allows every upgrade",
@@ -40,7 +44,11 @@ pub fn operator_condition(facts: &OperatorConditionFacts<'_>) -> Explanation {
                 Some(csv) => format!("keeps {} from replacing {name}", place(csv).1),
                 None => format!("would keep a newer version from replacing {name}"),
             };
-            answer(&subject, "not-upgradeable", State::Held, summary).because(format!("{who} says so: {reason}")).then(release(&namespace, &name, overridden.is_some()))
+            answer(&subject, "not-upgradeable", State::Held, summary).because(format!("{who} says so: {reason}")).then(release(
+                &namespace,
+                &name,
+                overridden.is_some(),
+            ))
         }
     };
     if let Some(csv) = waiting {
@@ -49,11 +57,16 @@ pub fn operator_condition(facts: &OperatorConditionFacts<'_>) -> Explanation {
     if !facts.csvs.iter().any(|csv| csv["metadata"]["name"] == *name) {
         found.notes.push(format!("csv {namespace}/{name} is not there, so the condition has no effect"));
     }
-    for (list, of) in [("/spec/overrides", "override"), ("/spec/conditions", "condition of the operator"), ("/status/conditions", "condition that counts")] {
+    for (list, of) in [
+        ("/spec/overrides", "override"),
+        ("/spec/conditions", "condition of the operator"),
+        ("/status/conditions", "condition that counts"),
+    ] {
         let all = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
         found.evidence.extend(all.map(|condition| evidence(of, condition)));
     }
-    let others = object.pointer("/spec/conditions").and_then(Value::as_array).into_iter().flatten().filter(|each| each["type"] != UPGRADEABLE);
+    let others =
+        object.pointer("/spec/conditions").and_then(Value::as_array).into_iter().flatten().filter(|each| each["type"] != UPGRADEABLE);
     found.notes.extend(others.map(|each| format!("condition {} has no effect: only {UPGRADEABLE} has", string(each, "/type"))));
     found
 }
@@ -113,7 +126,12 @@ mod tests {
             (None, Some("True"), "upgradeable", "the operator says so"),
             (None, Some("False"), "not-upgradeable", "the operator says so: the operator is not upgradeable: migrating"),
             (Some("True"), Some("False"), "upgradeable", "an administrator's override wins over the operator"),
-            (Some("False"), Some("True"), "not-upgradeable", "an administrator's override says so: the operator is not upgradeable: not before the weekend"),
+            (
+                Some("False"),
+                Some("True"),
+                "not-upgradeable",
+                "an administrator's override says so: the operator is not upgradeable: not before the weekend",
+            ),
             (Some("False"), None, "not-upgradeable", "an administrator's override"),
         ] {
             let found = ask(overrides, told);
@@ -131,6 +149,9 @@ mod tests {
         let mut object = condition(None, None);
         object["spec"]["conditions"] = json!([{"type": "Busy", "status": "True"}]);
         let found = operator_condition(&OperatorConditionFacts { condition: &object, csvs: &[] });
-        assert_eq!(found.notes, ["csv ops/beacon.v1 is not there, so the condition has no effect", "condition Busy has no effect: only Upgradeable has"]);
+        assert_eq!(
+            found.notes,
+            ["csv ops/beacon.v1 is not there, so the condition has no effect", "condition Busy has no effect: only Upgradeable has"]
+        );
     }
 }

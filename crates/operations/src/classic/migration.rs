@@ -38,7 +38,7 @@ pub struct Request {
 pub struct Planned {
     /// The plan.
     pub migration: Migration,
-    /// What is kept before anything changes, with what will be written.
+    /// The backup that is kept before anything changes, with the objects that will be written.
     pub backup: Backup,
     /// The objects that could not be looked at.
     pub notes: Vec<String>,

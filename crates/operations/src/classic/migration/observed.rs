@@ -127,7 +127,7 @@ pub async fn observe(session: &Session, request: &Request, progress: &mut dyn Pr
     Ok(Planned { migration, backup, notes })
 }
 
-/// What OLM v1 would install of this version.
+/// The offer of OLM v1 for this version.
 async fn offer(
     session: &Session,
     settings: &Settings,
@@ -171,7 +171,7 @@ fn brought_by(object: &Value, package: &str, namespace: &str) -> bool {
     object["metadata"]["labels"].get(&label).is_some()
 }
 
-/// What the adopted Deployments would be once the extension has applied its own.
+/// The adopted Deployments as they would be once the extension has applied its own.
 async fn dry_run(session: &Session, rendered: &[Value], owned: &[Value], notes: &mut Vec<String>) -> Vec<Value> {
     let writer: Writer = session.writer.dry();
     let mut applied = Vec::new();
