@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    history, image, install, list, log_level, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore, rollback, run,
-    status, uninstall, up, upgrade, version, versions, wait,
+    history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore,
+    rollback, run, status, uninstall, up, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -49,7 +49,7 @@ pub struct Global {
 
 /// The commands as `mainstay --help` groups them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Operators on a cluster", &["install", "upgrade", "uninstall", "list", "describe", "explain", "wait", "operator", "adm"]),
+    ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
@@ -113,6 +113,8 @@ pub enum Command {
     Upgrade(upgrade::Arguments),
     /// Remove what is installed
     Uninstall(uninstall::Arguments),
+    /// Move an operator from OLM classic to OLM v1, and back
+    Migrate(migrate::Arguments),
     /// What is installed
     List(list::Arguments),
     /// How an installed extension stands, and what it waits for
@@ -181,9 +183,8 @@ pub enum Command {
     OperatorSdk(OtherTool),
     /// The verbs of the plugin kubectl operator, for OLM classic
     Operator(operator::Arguments),
-    /// What oc adm does: support data, and the containers of nodes
-    #[command(subcommand)]
-    Adm(adm::Commands),
+    /// What administrators do by oc: roles, Secrets, namespaces
+    Adm(adm::Arguments),
 }
 
 /// Whatever is said to a tool that is not there yet.

@@ -24,6 +24,7 @@ pub mod install;
 pub mod list;
 pub mod listed;
 pub mod log_level;
+pub mod migrate;
 pub mod operator;
 pub mod operatorgroup;
 pub mod plan;

@@ -14,12 +14,17 @@ use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{output, private, progress};
 
 use crate::args::{Cli, ColorWhen, Command};
+use crate::oc::{self, Meaning};
 use crate::{args, commands, logging};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {
     let called_by_link = is_link(&argv);
-    let mut argv = as_mainstay(argv);
+    let mut argv = match as_oc(&argv) {
+        None => as_mainstay(argv),
+        Some(Meaning::Kubectl(words)) => return oc::kubectl(&words),
+        Some(Meaning::Ours(words)) => [OsString::from("mainstay")].into_iter().chain(words).collect(),
+    };
     let upstream = match upstream_words(&argv) {
         Some(at) => match read_as_upstream(&mut argv, at, called_by_link) {
             ControlFlow::Continue(codes) => Some(codes),
@@ -240,6 +245,13 @@ fn is_link(argv: &[OsString]) -> bool {
     as_mainstay(argv.to_vec()).len() > argv.len()
 }
 
+/// The meaning of the arguments if the program is called by a link named `oc`.
+fn as_oc(argv: &[OsString]) -> Option<Meaning> {
+    let (program, words) = argv.split_first()?;
+    let called = Path::new(program).file_stem().and_then(OsStr::to_str)?;
+    (called == "oc").then(|| oc::meaning(words))
+}
+
 /// The arguments as if the program had been called `mainstay`: a link named after another tool stands for that tool's sub-command.
 fn as_mainstay(mut argv: Vec<OsString>) -> Vec<OsString> {
     let called = argv.first().map(Path::new).and_then(Path::file_stem).and_then(OsStr::to_str).unwrap_or_default();
@@ -299,6 +311,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Install(arguments) => commands::install::run(&arguments),
         Command::Upgrade(arguments) => commands::upgrade::run(&arguments),
         Command::Uninstall(arguments) => commands::uninstall::run(&arguments),
+        Command::Migrate(arguments) => commands::migrate::run(&arguments),
         Command::List(arguments) => commands::list::run(&arguments),
         Command::Describe(arguments) => commands::describe::run(&arguments),
         Command::Rbac(arguments) => commands::rbac::run(&arguments),
@@ -324,7 +337,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Complete(arguments) => commands::complete::run(&arguments, Cli::command()),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(arguments) => commands::operator::run(&arguments),
-        Command::Adm(command) => commands::adm::run(&command),
+        Command::Adm(arguments) => commands::adm::run(&arguments),
     }
 }
 

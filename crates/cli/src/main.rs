@@ -15,6 +15,7 @@ mod dispatch;
 mod durations;
 mod logging;
 mod named;
+mod oc;
 mod plan_text;
 mod up;
 

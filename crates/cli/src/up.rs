@@ -13,8 +13,8 @@ pub mod classic;
 pub mod components;
 pub mod config;
 pub mod kubeconfig;
-pub mod processes;
 pub mod platform;
+pub mod processes;
 pub mod simulation;
 pub mod storage;
 

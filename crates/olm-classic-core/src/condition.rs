@@ -9,7 +9,7 @@ use crate::owner::Owner;
 /// The apiVersion that is written.
 pub const API_VERSION: &str = "operators.coreos.com/v2";
 /// The one condition with an effect.
-const UPGRADEABLE: &str = "Upgradeable";
+pub(crate) const UPGRADEABLE: &str = "Upgradeable";
 
 /// Why an operator may not be upgraded (OLM0-COND-07).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

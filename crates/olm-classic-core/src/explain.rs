@@ -4,7 +4,7 @@
 //!   Subscription ──► groups ──► catalogs ──► its conditions ──► InstallPlan ──► CSV ──► what is newer
 //!   InstallPlan  ──► groups and their account ──► bundles ──► condition
 //!   CSV          ──► copy? ──► phase and reason ──► requirements, group, Deployments
-//!   CatalogSource, OperatorGroup ──► their status
+//!   CatalogSource, OperatorGroup ──► their status      OperatorCondition ──► who says that the operator may be upgraded
 //! ```
 //!
 //! A subject that waits for another object is explained by that object: the finding and the action are its, the first line is the subject's.
@@ -12,6 +12,7 @@
 mod catalog_source;
 mod csv;
 mod install_plan;
+mod operator_condition;
 mod operator_group;
 mod pods;
 mod requirements;
@@ -27,6 +28,7 @@ use serde_json::Value;
 pub use catalog_source::{CatalogSourceFacts, catalog_source};
 pub use csv::{CsvFacts, csv};
 pub use install_plan::{InstallPlanFacts, install_plan};
+pub use operator_condition::{OperatorConditionFacts, operator_condition};
 pub use operator_group::{OperatorGroupFacts, operator_group};
 pub use subscription::{SubscriptionFacts, subscription};
 

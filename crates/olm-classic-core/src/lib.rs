@@ -26,6 +26,7 @@ mod hash;
 pub mod hub;
 pub mod install_modes;
 pub mod install_plan;
+pub mod migration;
 pub mod operator;
 pub mod operator_group;
 pub mod overrides;

@@ -184,7 +184,7 @@ fn delete(removal: &mut Removal, target: ObjectRef, uid: Option<String>) {
 }
 
 /// CSVs that require an API which this one owns, or own it, too. The one that it replaces, or that replaces it, does not count.
-fn needed_by(csv: &Value, csvs: &[Value]) -> Vec<String> {
+pub(crate) fn needed_by(csv: &Value, csvs: &[Value]) -> Vec<String> {
     let own: BTreeSet<String> = definitions(csv, "owned").collect();
     let (namespace, name) = place(csv);
     let is_kin = |other: &Value| {

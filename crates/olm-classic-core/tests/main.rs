@@ -6,6 +6,7 @@ mod csv;
 mod explain;
 mod gitops;
 mod hub;
+mod migration;
 mod publishing;
 mod recorded;
 mod scenarios;

@@ -9,6 +9,7 @@ pub mod catalogs;
 pub mod explain;
 pub mod install;
 pub mod listing;
+pub mod migration;
 pub mod objects;
 pub mod operands;
 pub mod packages;

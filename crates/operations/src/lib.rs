@@ -20,6 +20,7 @@
 //!   explain, permissions, wait: answers
 //! ```
 
+pub mod accounts;
 mod advice;
 pub mod apply;
 pub mod approval;

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::view::ClusterView;
 use found::Found;
+pub(crate) use found::installer;
 
 /// A planned removal.
 pub struct Removal {

@@ -194,3 +194,49 @@ fn verbs_of_the_plugin() {
     assert_eq!(run(&["catalog", "remove", "none"]).code, Some(1));
     assert!(cluster.mainstay(&["operator", "catalog", "list", "-A"]).ok().contains("team  openshift-marketplace  Team"));
 }
+
+/// MS-CLI-12: the verbs below olmv1 create, show, change, search and delete catalogs and extensions of OLM v1.
+#[test]
+fn verbs_of_olmv1() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let cluster = Cluster::with(&Options::default());
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0", "1.1.0"]);
+    let run = |words: &[&str]| cluster.mainstay(&[&["operator", "olmv1"], words].concat());
+    let dry = run(&["create", "catalog", "team", &reference, "--dry-run", "All", "-o", "json"]).ok();
+    let dry: Value = serde_json::from_str(&dry).unwrap();
+    assert_eq!(dry["spec"]["source"]["image"]["ref"], reference.as_str(), "{dry:#}");
+    assert!(cluster.get(&["clustercatalog", "team"]).is_none(), "a dry run writes nothing");
+    assert_eq!(run(&["create", "catalog", "team", &reference, "--priority", "5"]).ok(), "catalog \"team\" created\n");
+    assert!(run(&["get", "catalogs"]).ok().lines().nth(1).unwrap().starts_with("team"));
+    assert_eq!(run(&["update", "catalog", "team", "--priority", "7", "--labels", "a=b"]).ok(), "catalog \"team\" updated\n");
+    let live = cluster.get(&["clustercatalog", "team"]).unwrap();
+    assert_eq!((&live["spec"]["priority"], &live["metadata"]["labels"]["a"]), (&json!(7), &json!("b")));
+    let found = run(&["search", "catalog", "-l", "a=b", "--list-versions"]).ok();
+    let rows: Vec<Vec<&str>> = found.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((rows[0][0], rows[1][0], *rows[1].last().unwrap(), *rows[2].last().unwrap()), ("PACKAGE", "gadget", "1.1.0", "1.0.0"));
+    assert_eq!(run(&["search", "catalog", "-l", "a=c"]).ok(), "No resources found.\n");
+
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "plug"}});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "plug"}]});
+    cluster.kubectl(&["create", "namespace", "plug"]).ok();
+    cluster.apply(&[account, binding].map(|object| object.to_string()).join("\n"));
+    let install = ["install", "extension", "gadget", "-p", "gadget", "-n", "plug", "-s", "installer", "-v", "1.0.0", "-l", "a in (b, c)"];
+    assert_eq!(run(&install).ok(), "extension \"gadget\" created\n");
+    let line = run(&["get", "extension", "gadget"]).ok();
+    let cells: Vec<&str> = line.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(cells[..5], ["gadget", "gadget.v1.0.0", "1.0.0", "Catalog", "True"]);
+    assert_eq!(
+        run(&["update", "extension", "gadget", "-v", "1.1.0", "--upgrade-constraint-policy", "SelfCertified"]).ok(),
+        "extension \"gadget\" updated\n"
+    );
+    let spec = cluster.get(&["clusterextension", "gadget"]).unwrap()["spec"]["source"]["catalog"].clone();
+    assert_eq!((&spec["version"], &spec["upgradeConstraintPolicy"]), (&json!("1.1.0"), &json!("SelfCertified")));
+    assert_eq!(spec["selector"]["matchExpressions"][0]["values"], json!(["b", "c"]), "what is not given stays");
+    let missing = run(&["delete", "extension", "none"]);
+    assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), ""), "{}", missing.stdout);
+    assert!(missing.stdout.starts_with("failed to delete extension: "), "{}", missing.stdout);
+    assert_eq!(run(&["delete", "extension", "gadget"]).ok(), "extension gadget deleted\n");
+    assert_eq!(run(&["delete", "catalogs", "--all"]).ok().lines().filter(|line| *line == "catalog team deleted").count(), 1);
+}

@@ -10,6 +10,7 @@ mod choices;
 mod classic;
 mod classic_admin;
 mod classic_cli;
+mod classic_tenants;
 mod crash;
 mod durability;
 mod ending;
@@ -24,6 +25,8 @@ mod helm;
 mod history;
 mod kube_rs;
 mod kubectl;
+mod migration;
+mod oc;
 mod operators;
 #[path = "../../../crates/apiserver/tests/common/peer.rs"]
 mod peer;

@@ -27,7 +27,8 @@ Examples:
   mainstay explain beacon                        the extension beacon, or the package where there is none of this name
   mainstay explain clustercatalog team
   mainstay explain package beacon
-  mainstay explain subscription beacon -n lights   of OLM classic, also: csv, installplan, catalogsource, operatorgroup
+  mainstay explain subscription beacon -n lights   of OLM classic, also: csv, installplan, catalogsource, operatorgroup,
+                                                   operatorcondition
   mainstay explain credentialsrequest cache-operator   also verifies the token as a cloud does
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
@@ -40,7 +41,7 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|credentialsrequest] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
     /// The namespace of an object of OLM classic [default: the only one that has it]
@@ -95,7 +96,9 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             Some(why) => Failure::new(Exit::Usage, plain, why),
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
-        .hint("it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup or credentialsrequest")),
+        .hint(
+            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition or credentialsrequest",
+        )),
     }
 }
 

@@ -4,6 +4,7 @@ mod catalog;
 mod describe;
 mod install;
 mod listing;
+mod olmv1;
 mod uninstall;
 
 use std::time::Duration;
@@ -62,6 +63,9 @@ enum Verb {
     ListAvailable(listing::Available),
     /// List operands of an installed operator
     ListOperands(listing::Operands),
+    /// Manage catalogs and extensions of OLM v1
+    #[command(subcommand)]
+    Olmv1(olmv1::Verb),
     /// Uninstall an operator and operands
     Uninstall(uninstall::Arguments),
     /// Upgrade an operator
@@ -76,6 +80,8 @@ impl Verb {
         match self {
             Self::Catalog(verb) => verb.clean_up(),
             Self::Install(arguments) => arguments.cleanup_timeout,
+            Self::Olmv1(olmv1::Verb::Create(olmv1::Create::Catalog(arguments))) => arguments.cleanup_timeout,
+            Self::Olmv1(olmv1::Verb::Install(olmv1::Install::Extension(arguments))) => arguments.cleanup_timeout,
             _ => Duration::ZERO,
         }
     }
@@ -85,6 +91,8 @@ impl Verb {
 struct Context {
     session: Session,
     namespace: String,
+    /// The namespace that the command line names.
+    given: Option<String>,
     timeout: Duration,
 }
 
@@ -115,11 +123,12 @@ fn run_verb(arguments: &Arguments) -> Result<(), Failure> {
         ClusterArgs { kubeconfig: kubeconfig.clone(), context: context.clone(), act_as: act_as.clone(), ..ClusterArgs::default() };
     runtime::block_on(async {
         let session = cluster.open().await?;
+        let given = namespace.clone();
         let namespace = match namespace {
             Some(namespace) => namespace.clone(),
             None => context_namespace(kubeconfig.as_deref(), &session.context).unwrap_or_else(|| "default".to_owned()),
         };
-        let context = Context { session, namespace, timeout: *timeout };
+        let context = Context { session, namespace, given, timeout: *timeout };
         let work = Box::pin(verb(&context, &arguments.verb));
         match tokio::time::timeout(*timeout + arguments.verb.clean_up(), work).await {
             Ok(outcome) => outcome,
@@ -136,6 +145,7 @@ async fn verb(context: &Context, verb: &Verb) -> Result<(), Failure> {
         Verb::List(arguments) => failed("list operators", listing::list(context, arguments).await),
         Verb::ListAvailable(arguments) => listing::available(context, arguments).await,
         Verb::ListOperands(arguments) => listing::operands(context, arguments).await,
+        Verb::Olmv1(verb) => olmv1::run(context, verb).await,
         Verb::Uninstall(arguments) => failed("failed to uninstall operator", uninstall::run(context, arguments).await),
         Verb::Upgrade(arguments) => failed("failed to upgrade operator", install::upgrade(context, arguments).await),
         Verb::Version => Ok(()),
@@ -180,7 +190,7 @@ fn titles(words: &[&str]) -> Vec<String> {
 }
 
 /// The namespace of a context.
-fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
+pub(super) fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
     let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
     let context = kubeconfig.contexts.into_iter().find(|each| each.name == context)?;
     context.context?.namespace.filter(|namespace| !namespace.is_empty())

@@ -267,14 +267,7 @@ fn not_upgradeable(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
     let found = answer(subject, "not-upgradeable", State::Held, format!("waits, because {former} says that it may not be upgraded now"))
         .because(said.unwrap_or_else(|| string(facts.csv, "/status/message")));
     let found = Explanation { waits_for: Some(format!("condition Upgradeable of operatorcondition {namespace}/{former}")), ..found };
-    found.then(
-        Action::new("Do what the operator asks for. To upgrade it all the same, override its condition:")
-            .command(format!(
-                "kubectl patch operatorcondition {former} -n {namespace} --type merge -p '{{\"spec\": {{\"overrides\": [{{\"type\": \"Upgradeable\", \
-                 \"status\": \"True\", \"reason\": \"Override\", \"message\": \"by an administrator\"}}]}}}}'"
-            ))
-            .warns("the operator said that an upgrade now may do harm"),
-    )
+    found.then(super::operator_condition::allow(&namespace, &former))
 }
 
 /// Components that could not be written (OLM0-ADMIN-33).

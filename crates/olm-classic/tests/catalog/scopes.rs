@@ -40,7 +40,8 @@ async fn catalogs_of_namespaces() {
         "constraints not satisfiable: no operators found from catalog private in namespace other referenced by subscription gadgets, subscription gadgets exists"
     );
     let known = bench.get(&here).await.unwrap();
-    let seen: Vec<&Value> = known["status"]["catalogHealth"].as_array().unwrap().iter().map(|one| &one["catalogSourceRef"]["name"]).collect();
+    let seen: Vec<&Value> =
+        known["status"]["catalogHealth"].as_array().unwrap().iter().map(|one| &one["catalogSourceRef"]["name"]).collect();
     assert_eq!(seen, ["test"]);
     let widgets = bench.subscribe("work", "widgets", json!({})).await;
     bench.plan_of(&widgets, "Complete").await;
@@ -86,7 +87,11 @@ async fn unpacking_has_the_groups_limits() {
     assert_eq!(format!("{name}@{digest}"), image);
     bench.push_catalog("test", &package("widgets", &[("1.0.0", &image)])).await;
     annotate(&bench, &group, json!({"operatorframework.io/bundle-unpack-min-retry-interval": "1s"})).await;
-    bench.admin.patch(&source, "", &Patch::Merge(json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "10s"}}}}))).await.unwrap();
+    bench
+        .admin
+        .patch(&source, "", &Patch::Merge(json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "10s"}}}})))
+        .await
+        .unwrap();
     bench.plan_of(&subscription, "Complete").await;
     let after = bench.until(&subscription, |one| condition(one, "BundleUnpackFailed").is_null()).await;
     assert_eq!(after["status"]["currentCSV"], "widgets.v1.0.0");
@@ -172,7 +177,8 @@ async fn warnings_are_told() {
     let kind = kube::api::GroupVersionKind::gvk("", "v1", "Event");
     let mut events = Vec::new();
     for _ in 0..500 {
-        events = bench.admin.list(&kind, 1000).await.unwrap().into_iter().filter(|event| event["reason"] == "AppliedWithWarnings").collect();
+        events =
+            bench.admin.list(&kind, 1000).await.unwrap().into_iter().filter(|event| event["reason"] == "AppliedWithWarnings").collect();
         if !events.is_empty() {
             break;
         }
@@ -211,14 +217,19 @@ async fn installed_alongside() {
     };
     let first = bench.subscribe("work", "widgets", json!({"startingCSV": "widgets.v1.0.0", "installPlanApproval": "Manual"})).await;
     let approve = async |subscription: &mainstay_objects::ObjectRef, csv: &str| {
-        let waiting = |one: &Value| one["status"]["currentCSV"] == csv && condition(one, "InstallPlanPending")["reason"] == "RequiresApproval";
+        let waiting =
+            |one: &Value| one["status"]["currentCSV"] == csv && condition(one, "InstallPlanPending")["reason"] == "RequiresApproval";
         let waiting = bench.until(subscription, waiting).await;
         let plan = own("v1alpha1", "InstallPlan", "work", waiting["status"]["installPlanRef"]["name"].as_str().unwrap());
         bench.admin.patch(&plan, "", &Patch::Merge(json!({"spec": {"approved": true}}))).await.unwrap();
         bench.until(&plan, |plan| plan["status"]["phase"] == "Complete").await;
     };
     approve(&first, "widgets.v1.0.0").await;
-    let series = |installed: &str| format!("subscription_sync_total{{name=\"widgets\",installed=\"{installed}\",channel=\"stable\",package=\"widgets\",approval=\"Manual\"}} ");
+    let series = |installed: &str| {
+        format!(
+            "subscription_sync_total{{name=\"widgets\",installed=\"{installed}\",channel=\"stable\",package=\"widgets\",approval=\"Manual\"}} "
+        )
+    };
     let shown = async |line: String| {
         for _ in 0..500 {
             if bench.env.metrics().page().unwrap().contains(&line) {

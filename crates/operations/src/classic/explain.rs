@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_classic_core::explain::{
-    self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorGroupFacts, SubscriptionFacts,
+    self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorConditionFacts, OperatorGroupFacts, SubscriptionFacts,
 };
 use mainstay_olm_classic_core::overview::is_copy;
 use mainstay_olm_classic_core::package::Package;
@@ -35,6 +35,8 @@ pub enum Subject {
     CatalogSource,
     /// An OperatorGroup.
     OperatorGroup,
+    /// An OperatorCondition.
+    OperatorCondition,
 }
 
 impl Subject {
@@ -46,6 +48,7 @@ impl Subject {
             "installplan" | "installplans" | "ip" => Some(Self::InstallPlan),
             "catalogsource" | "catalogsources" | "catsrc" => Some(Self::CatalogSource),
             "operatorgroup" | "operatorgroups" | "og" => Some(Self::OperatorGroup),
+            "operatorcondition" | "operatorconditions" | "condition" => Some(Self::OperatorCondition),
             _ => None,
         }
     }
@@ -57,6 +60,7 @@ impl Subject {
             Self::InstallPlan => INSTALL_PLAN,
             Self::CatalogSource => CATALOG_SOURCE,
             Self::OperatorGroup => OPERATOR_GROUP,
+            Self::OperatorCondition => OPERATOR_CONDITION,
         }
     }
 }
@@ -85,6 +89,10 @@ pub async fn explain(session: &Session, subject: Subject, namespace: Option<&str
             let is_global = namespace == GLOBAL_CATALOGS;
             subscriptions.retain(|each| is_global || text(each, "/metadata/namespace") == namespace);
             Ok(explain::catalog_source(&CatalogSourceFacts { source: &object, subscriptions: &subscriptions }))
+        }
+        Subject::OperatorCondition => {
+            let csvs = list(session, CSV, Some(&namespace)).await?;
+            Ok(explain::operator_condition(&OperatorConditionFacts { condition: &object, csvs: &csvs }))
         }
         Subject::OperatorGroup => {
             let groups = list(session, OPERATOR_GROUP, None).await?;

@@ -112,7 +112,7 @@ pub async fn plan(
 }
 
 /// Lists what a CSV owns: by its labels everywhere, by owner references in its namespace.
-async fn objects(session: &Session, csv: &Value, notes: &mut Vec<String>) -> Vec<Value> {
+pub(super) async fn objects(session: &Session, csv: &Value, notes: &mut Vec<String>) -> Vec<Value> {
     let (namespace, name, uid) = (text(csv, "/metadata/namespace"), text(csv, "/metadata/name"), text(csv, "/metadata/uid"));
     let labels = format!("olm.owner={name},olm.owner.namespace={namespace}");
     let mut all: Vec<Value> = Vec::new();

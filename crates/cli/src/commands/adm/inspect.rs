@@ -11,7 +11,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Table};
 use mainstay_terminal::runtime;
 
-use super::Folder;
+use super::folder::Folder;
 use crate::commands::listed::age;
 
 /// The letters of an ID that are shown, as crictl shows them.
@@ -32,9 +32,6 @@ pub struct Arguments {
     /// What is collected: RESOURCE/NAME, or RESOURCE for all; one node/NAME alone is listed
     #[arg(required = true, value_name = "RESOURCE[/NAME]")]
     targets: Vec<String>,
-    /// The namespace of what has one
-    #[arg(long, short, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
     /// The folder, which must be empty or not there [default: inspect.local.TIME]
     #[arg(long, value_name = "DIR")]
     dest_dir: Option<PathBuf>,
@@ -44,35 +41,31 @@ pub struct Arguments {
     /// Of a node's containers, those whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     name: String,
-    /// Which cluster.
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
 /// Collects, or lists.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, cluster: &ClusterArgs, namespace: &str) -> Result<(), Failure> {
     if let [target] = arguments.targets.as_slice()
         && let Some(name) = ["node/", "nodes/", "no/"].iter().find_map(|prefix| target.strip_prefix(prefix))
         && arguments.dest_dir.is_none()
     {
-        return node(arguments, name);
+        return node(arguments, cluster, name);
     }
     let read = |text: &String| {
-        Target::parse(text, &arguments.namespace)
-            .ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?}"), "is not RESOURCE[.GROUP][/NAME]"))
+        Target::parse(text, namespace).ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?}"), "is not RESOURCE[.GROUP][/NAME]"))
     };
     let targets = arguments.targets.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     runtime::block_on(async {
-        let session = arguments.cluster.open().await?;
+        let session = cluster.open().await?;
         let folder = Folder::make(arguments.dest_dir.as_deref(), "inspect")?;
         let summary = inspect::inspect(&session, &targets, &mut |path, content| folder.write(path, content)).await?;
         folder.done(&summary)
     })
 }
 
-fn node(arguments: &Arguments, name: &str) -> Result<(), Failure> {
+fn node(arguments: &Arguments, cluster: &ClusterArgs, name: &str) -> Result<(), Failure> {
     runtime::block_on(async {
-        let session = arguments.cluster.open().await?;
+        let session = cluster.open().await?;
         let found = containers(&session, name).await?;
         if found.simulated {
             output::line(format!(

@@ -8,7 +8,7 @@ use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::runtime;
 
-use super::Folder;
+use super::folder::Folder;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -23,15 +23,12 @@ pub struct Arguments {
     /// The folder, which must be empty or not there [default: must-gather.local.TIME]
     #[arg(long, value_name = "DIR")]
     dest_dir: Option<PathBuf>,
-    /// Which cluster.
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
 /// Collects.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Failure> {
     runtime::block_on(async {
-        let session = arguments.cluster.open().await?;
+        let session = cluster.open().await?;
         let folder = Folder::make(arguments.dest_dir.as_deref(), "must-gather")?;
         let summary = inspect::must_gather(&session, &mut |path, content| folder.write(path, content)).await?;
         folder.done(&summary)

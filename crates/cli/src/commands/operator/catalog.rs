@@ -52,7 +52,7 @@ impl Verb {
 
 /// Runs a verb.
 pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
-    let Context { session, namespace, timeout } = context;
+    let Context { session, namespace, timeout, .. } = context;
     match verb {
         Verb::Add { name, image, display_name, publisher, cleanup_timeout } => {
             let new = NewCatalog {

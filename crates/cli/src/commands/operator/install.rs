@@ -36,7 +36,7 @@ pub struct Arguments {
 
 /// Installs a package and approves its first InstallPlan.
 pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let Context { session, namespace, timeout } = context;
+    let Context { session, namespace, timeout, .. } = context;
     let request = Request {
         package: arguments.operator.clone(),
         namespace: namespace.clone(),
@@ -94,7 +94,7 @@ pub struct Upgrade {
 
 /// Follows another channel if one is named, and approves the InstallPlan that waits.
 pub async fn upgrade(context: &Context, arguments: &Upgrade) -> Result<(), Failure> {
-    let Context { session, namespace, timeout } = context;
+    let Context { session, namespace, timeout, .. } = context;
     let found = subscription(context, &arguments.operator).await?;
     let name = objects::text(&found, "/metadata/name");
     let mut planned = upgrades::plan(session, namespace, &name, arguments.channel.as_deref()).await?;

@@ -50,7 +50,7 @@ pub struct Arguments {
 
 /// Uninstalls an operator.
 pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let Context { session, namespace, timeout } = context;
+    let Context { session, namespace, timeout, .. } = context;
     let deletes_operator = arguments.delete_all || arguments.delete_operator;
     let strategy = if deletes_operator { Strategy::Delete } else { arguments.operand_strategy };
     let found = subscription(context, &arguments.operator).await?;

@@ -1,0 +1,251 @@
+//! Operators of OLM classic become ClusterExtensions, and go back (MS-RB-03).
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use mainstay_e2e::bundles::{self, publish, publish_gadgets, read_yaml, until_serving};
+use mainstay_e2e::{Cluster, Options, Registry, mainstay, need_embedded, need_kubectl, unpacked};
+use serde_json::{Value, json};
+
+/// Offers a catalog to OLM classic and to OLM v1.
+fn offer(cluster: &Cluster, reference: &str) {
+    let source = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"name": "team", "namespace": "openshift-marketplace"}, "spec": {"sourceType": "grpc", "image": reference}});
+    cluster.apply(&[source.to_string(), bundles::catalog("team", reference, None)].join("\n"));
+    cluster.until("the catalog is ready", &["catalogsource", "team", "-n", "openshift-marketplace"], |source| {
+        source["status"]["connectionState"]["lastObservedState"] == "READY"
+    });
+    until_serving(cluster, "team");
+}
+
+/// The uid and the generation of each of these objects.
+fn identities(cluster: &Cluster, objects: &[(String, String, String)]) -> BTreeMap<String, (Value, Value)> {
+    let of = |(kind, namespace, name): &(String, String, String)| {
+        let live = cluster.get(&[kind, name, "-n", namespace]).unwrap_or_else(|| panic!("{kind} {namespace}/{name} is gone"));
+        (format!("{kind} {name}"), (live["metadata"]["uid"].clone(), live["metadata"]["generation"].clone()))
+    };
+    objects.iter().map(of).collect()
+}
+
+/// A custom resource of each kind of the examples in a CSV, and the CRDs.
+fn custom_resources(cluster: &Cluster, csv: &Value, namespace: &str) -> Vec<(String, String, String)> {
+    let text = csv["metadata"]["annotations"]["alm-examples"].as_str().unwrap_or("[]");
+    let mut all = Vec::new();
+    for mut example in serde_json::from_str::<Vec<Value>>(text).unwrap() {
+        example["metadata"]["namespace"] = namespace.into();
+        let made = cluster.kubectl_with(&["apply", "-f", "-"], &example.to_string());
+        // An example that its own schema refuses is no custom resource.
+        if made.code != Some(0) {
+            continue;
+        }
+        let (group, _) = example["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+        let kind = format!("{}.{group}", example["kind"].as_str().unwrap().to_lowercase());
+        all.push((kind, namespace.to_owned(), example["metadata"]["name"].as_str().unwrap().to_owned()));
+    }
+    for owned in csv["spec"]["customresourcedefinitions"]["owned"].as_array().into_iter().flatten() {
+        all.push(("crd".to_owned(), namespace.to_owned(), owned["name"].as_str().unwrap().to_owned()));
+    }
+    all
+}
+
+fn uid(cluster: &Cluster, words: &[&str]) -> Value {
+    cluster.get(words).unwrap()["metadata"]["uid"].clone()
+}
+
+/// The uid of an object that a preview names.
+fn uid_of(cluster: &Cluster, object: &str) -> Value {
+    let (kind, place) = object.split_once(' ').unwrap();
+    let (namespace, name) = place.split_once('/').unwrap_or(("default", place));
+    uid(cluster, &[kind, name, "-n", namespace])
+}
+
+/// The names of the Deployments of a CSV.
+fn deployments(csv: &Value) -> Vec<String> {
+    let all = csv["spec"]["install"]["spec"]["deployments"].as_array().unwrap();
+    all.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Migrates a real operator, and restores it.
+fn there_and_back(package: &str, version: &str, watch: bool) {
+    let (Some(()), Some(()), Some(real)) = (need_kubectl(), need_embedded(), unpacked("bundles")) else { return };
+    let cluster = Cluster::with(&Options::default());
+    let registry = Registry::ours();
+    let folder = cluster.folder().join("bundles");
+    let source = real.join(package).join(version);
+    bundles::copy(&source, &folder.join(package).join(version));
+    let csv = manifests(&source).into_iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
+    let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
+    offer(&cluster, &publish(&registry, &folder, cluster.folder(), "latest"));
+    let mut install = vec!["install", package, "--classic", "-n", "ops", "--create-namespace", "--yes"];
+    if watch {
+        install.extend(["--watch-namespace", "ops"]);
+    }
+    cluster.mainstay(&install).ok();
+    let mut objects = custom_resources(&cluster, &csv, "ops");
+    assert!(objects.len() > 1, "{objects:?}");
+    objects.extend(deployments(&csv).into_iter().map(|one| ("deployment".to_owned(), "ops".to_owned(), one)));
+    let before = identities(&cluster, &objects);
+    let pods = || {
+        let all: Value = serde_json::from_str(&cluster.kubectl(&["get", "pods", "-n", "ops", "-o", "json"]).ok()).unwrap();
+        let mut uids: Vec<String> = all["items"].as_array().unwrap().iter().map(|pod| pod["metadata"]["uid"].to_string()).collect();
+        uids.sort();
+        uids
+    };
+    let (running, file) = (pods(), cluster.folder().join("backup.json"));
+    let backup = file.to_str().unwrap();
+
+    let migrate = ["migrate", package, "-n", "ops", "--backup", backup];
+    let preview: Value = serde_json::from_str(&cluster.mainstay(&[&migrate[..], &["--dry-run", "-o", "json"]].concat()).ok()).unwrap();
+    assert_eq!(preview["obstacles"], json!([]), "{preview:#}");
+    assert!(!file.exists(), "a plan writes nothing");
+    let adopted = preview["objects"].as_array().unwrap().iter().filter(|one| one["fate"] == "adopted");
+    let adopted: Vec<(String, Value)> =
+        adopted.map(|one| one["object"].as_str().unwrap().to_owned()).map(|one| (one.clone(), uid_of(&cluster, &one))).collect();
+    assert!(adopted.len() > 2, "{preview:#}");
+    cluster.mainstay(&[&migrate[..], &["--yes"]].concat()).ok();
+    let after = identities(&cluster, &objects);
+    for (what, identity) in &before {
+        assert_eq!(after[what].0, identity.0, "{what} has another uid");
+        assert!(what.starts_with("deployment ") || after[what].1 == identity.1, "{what} was changed");
+    }
+    for (object, before) in &adopted {
+        assert_eq!(uid_of(&cluster, object), *before, "{object} has another uid");
+    }
+    if preview["restarts"] == json!([]) {
+        assert_eq!(pods(), running, "no Pod was to be restarted");
+    }
+    for gone in [["subscription.operators.coreos.com", package], ["csv", name.as_str()]] {
+        assert!(cluster.get(&[&gone[..], &["-n", "ops"]].concat()).is_none(), "{gone:?} is still there");
+    }
+    let extension = cluster.get(&["clusterextension", package]).unwrap();
+    assert_eq!(extension["status"]["install"]["bundle"]["name"], name.as_str(), "{extension:#}");
+    let copies = cluster
+        .kubectl(&[
+            "get",
+            "clusterroles,clusterrolebindings,roles,rolebindings",
+            "-A",
+            "-l",
+            "lifecycle.mainstay.dev/migration",
+            "-o",
+            "name",
+        ])
+        .ok();
+    assert_eq!(copies, "", "copies of permissions are left over");
+
+    cluster.mainstay(&["migrate", "--back", backup, "--yes"]).ok();
+    assert!(cluster.get(&["clusterextension", package]).is_none());
+    let restored = cluster.get(&["csv", &name, "-n", "ops"]).unwrap();
+    assert_eq!(restored["status"]["phase"], "Succeeded");
+    let back = identities(&cluster, &objects);
+    for (what, identity) in &before {
+        assert_eq!(back[what].0, identity.0, "{what} has another uid");
+        assert!(what.starts_with("deployment ") || back[what].1 == identity.1, "{what} was changed");
+    }
+}
+
+fn manifests(bundle: &Path) -> Vec<Value> {
+    let all = std::fs::read_dir(bundle.join("manifests")).unwrap();
+    all.map(|file| read_yaml(&file.unwrap().path())).collect()
+}
+
+/// MS-RB-03: several CRDs, in all namespaces; there and back, custom resources keep uid and generation.
+#[test]
+fn grafana() {
+    there_and_back("grafana-operator", "5.1.0", false);
+}
+
+/// MS-RB-03: an operator that watches its own namespace alone.
+#[test]
+fn koku_metrics() {
+    there_and_back("koku-metrics-operator", "4.4.1", true);
+}
+
+/// MS-RB-03: an operator with many CRDs and objects beside them.
+#[test]
+fn trivy() {
+    there_and_back("community-trivy-operator", "2.4.0", false);
+}
+
+/// MS-RB-03: what OLM v1 cannot take over is refused before anything is written, and the file of the backup is its owner's alone.
+#[test]
+fn refused_and_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let cluster = Cluster::with(&Options::default());
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
+    offer(&cluster, &reference);
+    cluster.mainstay(&["install", "gadget", "--classic", "-n", "lights", "--create-namespace", "--yes"]).ok();
+    let file = cluster.folder().join("lights.json");
+    let migrate = ["migrate", "gadget", "-n", "lights", "--yes", "--backup", file.to_str().unwrap()];
+    let overrides =
+        json!({"spec": {"overrides": [{"type": "Upgradeable", "status": "False", "reason": "Busy", "message": "a backup runs"}]}});
+    let patch = |patch: &Value| {
+        cluster.kubectl(&["patch", "operatorcondition", "gadget.v1.0.0", "-n", "lights", "--type", "merge", "-p", &patch.to_string()]).ok()
+    };
+    patch(&overrides);
+    let refused = cluster.mainstay(&migrate).exits(4);
+    assert!(refused.contains("the operator is not upgradeable: a backup runs"), "{refused}");
+    patch(&json!({"spec": {"overrides": null}}));
+    let other = cluster.mainstay(&[&migrate[..], &["--catalog", "none"]].concat()).exits(4);
+    assert!(other.contains("OLM v1 does not offer it"), "{other}");
+    assert!(!file.exists() && cluster.get(&["csv", "gadget.v1.0.0", "-n", "lights"]).is_some());
+    cluster.mainstay(&migrate).ok();
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = cluster.mainstay(&migrate).exits(4);
+    assert!(again.contains("mainstay migrate --back"), "{again}");
+}
+
+/// MS-RB-03: a migration that is killed again and again, each time a step later, is finished by the same command.
+#[test]
+fn killed_at_any_step() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let cluster = Cluster::with(&Options::default());
+    let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
+    offer(&cluster, &reference);
+    cluster.mainstay(&["install", "gadget", "--classic", "-n", "lights", "--create-namespace", "--yes"]).ok();
+    let gadget = json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "one", "namespace": "lights"}, "spec": {"size": 1}});
+    cluster.apply(&gadget.to_string());
+    let objects = [
+        ["gadgets.gadgets.example.com", "one"],
+        ["crd", "gadgets.gadgets.example.com"],
+        ["deployment", "gadget"],
+        ["serviceaccount", "gadget"],
+    ];
+    let uids = || objects.map(|[kind, name]| uid(&cluster, &[kind, name, "-n", "lights"]));
+    let (before, file) = (uids(), cluster.folder().join("lights.json"));
+    let mut killed = 0;
+    // Each line is a step that begins; the child is killed when it has said so many of them.
+    for lines in 1.. {
+        let mut command = cluster.command(mainstay());
+        command.args(["migrate", "gadget", "-n", "lights", "--yes", "--backup", file.to_str().unwrap()]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        if said.by_ref().take(lines).count() < lines {
+            assert!(child.wait().unwrap().success());
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed += 1;
+        assert_eq!(uids(), before, "after {killed} kills");
+    }
+    assert!(killed > 5, "{killed} kills");
+    assert_eq!(uids(), before);
+    let extension = cluster.get(&["clusterextension", "gadget"]).unwrap();
+    assert_eq!(extension["status"]["install"]["bundle"]["name"], "gadget.v1.0.0", "{extension:#}");
+    let left = cluster
+        .kubectl(&[
+            "get",
+            "clusterroles,clusterrolebindings,roles,rolebindings",
+            "-A",
+            "-l",
+            "lifecycle.mainstay.dev/migration",
+            "-o",
+            "name",
+        ])
+        .ok();
+    assert_eq!(left, "");
+}
