@@ -8,6 +8,7 @@
 //! ```
 
 pub mod config_map;
+pub mod registry;
 pub mod template;
 
 use std::time::Duration;

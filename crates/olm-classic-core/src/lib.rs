@@ -41,3 +41,4 @@ pub mod rules;
 pub mod source;
 pub mod steps;
 pub mod subscription;
+pub mod unpack;

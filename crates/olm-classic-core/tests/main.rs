@@ -6,6 +6,8 @@ mod csv;
 mod explain;
 mod hub;
 mod recorded;
+mod registry;
 mod scenarios;
 mod subscription;
 mod unhealthy;
+mod unpack;
