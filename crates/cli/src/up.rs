@@ -12,6 +12,7 @@ mod catalog_names;
 pub mod classic;
 pub mod components;
 pub mod kubeconfig;
+mod pod_images;
 pub mod simulation;
 pub mod storage;
 

@@ -98,8 +98,9 @@ fn progress_of_a_job() {
     let objects: Vec<Value> = objects.into_iter().filter(|object| object["kind"] != "Job").collect();
     let of = |jobs: &[Value], pods: &[Value]| plan(&request, &Tools::default(), &Facts { objects: &objects, jobs, pods }, now());
     let at = "2026-01-01T00:00:00Z";
+    let incomplete = |message: &str, failing| Progress::Incomplete { message: message.into(), failing };
     let running = job(&request, "j", at, &json!({}));
-    assert_eq!(of(std::slice::from_ref(&running), &[]), (vec![], Progress::Incomplete("unpack job not completed".into())));
+    assert_eq!(of(std::slice::from_ref(&running), &[]), (vec![], incomplete("unpack job not completed", false)));
     let pod = |phase: &str, state: Value| {
         json!({
             "metadata": {"name": "j-x", "namespace": "market", "labels": {"job-name": "j"}},
@@ -108,11 +109,11 @@ fn progress_of_a_job() {
     };
     let waits = json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"r.test/b:v1\""}});
     let told = "unpack job not completed: Unpack pod(market/j-x) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image \"r.test/b:v1\"";
-    assert_eq!(of(std::slice::from_ref(&running), &[pod("Pending", waits.clone())]).1, Progress::Incomplete(told.into()));
+    assert_eq!(of(std::slice::from_ref(&running), &[pod("Pending", waits.clone())]).1, incomplete(told, true));
     let bare = "unpack job not completed: Unpack pod(market/j-x) container(pull) is pending";
-    assert_eq!(of(std::slice::from_ref(&running), &[pod("Pending", json!({"running": {}}))]).1, Progress::Incomplete(bare.into()));
+    assert_eq!(of(std::slice::from_ref(&running), &[pod("Pending", json!({"running": {}}))]).1, incomplete(bare, false));
     let silent = of(std::slice::from_ref(&running), &[pod("Running", waits)]).1;
-    assert_eq!(silent, Progress::Incomplete("unpack job not completed".into()));
+    assert_eq!(silent, incomplete("unpack job not completed", false));
     let failed = json!({"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "Job was active longer than specified deadline", "lastTransitionTime": at});
     let failed = of(&[job(&request, "j", at, &failed)], &[]).1;
     assert_eq!(

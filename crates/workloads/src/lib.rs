@@ -53,6 +53,7 @@ use crate::discovery::Discovery;
 pub use crate::node::behaviour::{ImageFault, Script, duration};
 use crate::node::images::Images;
 pub use crate::node::images::{PullError, Registries};
+pub use crate::node::pulls::{ImagePuller, Pulled};
 use crate::replicaset::Flavour;
 use crate::scheduler::Followed;
 use crate::volumes::Storage;
@@ -73,6 +74,8 @@ pub struct Options {
     pub script: Script,
     /// The registries that are asked if images exist; without them every image exists.
     pub registries: Option<Arc<dyn Registries>>,
+    /// The pulls of images whose content matters, and the work of the containers that read it; without it all containers are simulated.
+    pub puller: Option<Arc<dyn ImagePuller>>,
     /// The CA's certificate (PEM), which every namespace receives.
     pub ca_pem: Vec<u8>,
     /// The CA that signs CertificateSigningRequests; without it none is signed.
@@ -88,6 +91,7 @@ impl Default for Options {
             node_count: 3,
             script: Script::default(),
             registries: None,
+            puller: None,
             ca_pem: Vec::new(),
             authority: None,
         }
@@ -118,7 +122,7 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
         }
     }
     if options.nodes && options.node_count > 0 {
-        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries)));
+        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries), options.puller));
     }
     // A component that still waits for its first list at the stop would wait for ever. Cutting it off is the same as a crash.
     let patience = async {

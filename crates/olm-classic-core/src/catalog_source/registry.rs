@@ -77,6 +77,14 @@ pub fn enforces_restricted(namespace: &Value) -> bool {
     namespace["metadata"]["labels"][ENFORCE] == "restricted"
 }
 
+/// Returns true if a container of a pod has the image of a catalog, whose content its source is served from.
+pub fn has_catalog(pod: &Value, container: &str) -> bool {
+    let labels = &pod["metadata"]["labels"];
+    let of_source = [SOURCE, UPDATE].iter().any(|label| labels[*label].as_str().is_some_and(|name| !name.is_empty()));
+    let extracts = pod["spec"]["initContainers"].as_array().into_iter().flatten().any(|init| init["name"] == EXTRACT);
+    labels[MANAGED] == "true" && of_source && container == if extracts { EXTRACT } else { SERVER }
+}
+
 fn is_config_map(source: &Value) -> bool {
     matches!(source["spec"]["sourceType"].as_str(), Some("internal" | "configmap"))
 }

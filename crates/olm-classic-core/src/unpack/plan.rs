@@ -27,8 +27,13 @@ pub struct Facts<'a> {
 pub enum Progress {
     /// Something has to be made first; its facts are asked for again.
     Begins,
-    /// The Job is not over; the message says what it waits for.
-    Incomplete(String),
+    /// The Job is not over.
+    Incomplete {
+        /// What it waits for.
+        message: String,
+        /// True if that is no part of a start: an image cannot be pulled, for instance.
+        failing: bool,
+    },
     /// The Job has failed.
     Failed {
         /// The Job's reason.
@@ -63,14 +68,14 @@ pub fn plan(request: &Request<'_>, tools: &Tools, facts: &Facts<'_>, now: Timest
     let jobs = newest_first(facts.jobs);
     let Some(job) = jobs.first().copied() else {
         steps.push(Step::CreateOnce(fresh));
-        return (steps, Progress::Incomplete(INCOMPLETE.to_owned()));
+        return (steps, begun());
     };
     let failed = condition(job, "Failed");
     if let (Some(retry), Some(failed)) = (request.retry.filter(|retry| !retry.is_zero()), failed) {
         let since = time(&failed["lastTransitionTime"]).unwrap_or(now);
         if SignedDuration::try_from(retry).is_ok_and(|retry| now.duration_since(since) > retry) {
             steps.push(Step::Create(renamed(fresh)));
-            return (steps, Progress::Incomplete(INCOMPLETE.to_owned()));
+            return (steps, begun());
         }
         // The newest ones stay, and the oldest.
         let old = jobs.iter().skip(KEPT).take(jobs.len().saturating_sub(KEPT + 1).min(KEPT));
@@ -92,20 +97,31 @@ fn progress(job: &Value, failed: Option<&Value>, pods: &[Value]) -> Progress {
         return Progress::Complete;
     }
     let of_job = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == job["metadata"]["name"]);
-    let waits: Vec<String> = of_job.filter(|pod| pod["status"]["phase"] == "Pending").flat_map(waiting).collect();
-    Progress::Incomplete(if waits.is_empty() { INCOMPLETE.to_owned() } else { format!("{INCOMPLETE}: {}", waits.join(" | ")) })
+    let waits: Vec<(String, bool)> = of_job.filter(|pod| pod["status"]["phase"] == "Pending").flat_map(waiting).collect();
+    if waits.is_empty() {
+        return begun();
+    }
+    let told: Vec<&str> = waits.iter().map(|(told, _)| told.as_str()).collect();
+    Progress::Incomplete { message: format!("{INCOMPLETE}: {}", told.join(" | ")), failing: waits.iter().any(|(_, failing)| *failing) }
 }
 
-/// What the init containers of a pod wait for.
-fn waiting(pod: &Value) -> Vec<String> {
+fn begun() -> Progress {
+    Progress::Incomplete { message: INCOMPLETE.to_owned(), failing: false }
+}
+
+/// What the init containers of a pod wait for, and whether that is a failure.
+fn waiting(pod: &Value) -> Vec<(String, bool)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let place = format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
     let statuses = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten().filter(|status| status["ready"] != true);
     let told = statuses.map(|status| {
         let head = format!("Unpack pod({place}) container({}) is pending", text(&status["name"]));
         match status["state"].get("waiting") {
-            Some(waiting) => format!("{head}. Reason: {}, Message: {}", text(&waiting["reason"]), text(&waiting["message"])),
-            None => head,
+            Some(waiting) => {
+                let starts = matches!(waiting["reason"].as_str(), None | Some("PodInitializing" | "ContainerCreating"));
+                (format!("{head}. Reason: {}, Message: {}", text(&waiting["reason"]), text(&waiting["message"])), !starts)
+            }
+            None => (head, false),
         }
     });
     told.collect()

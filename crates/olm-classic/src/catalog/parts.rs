@@ -12,6 +12,7 @@ use super::caches::Caches;
 use super::contents::Contents;
 use super::images::Images;
 use super::metrics::Metrics;
+use super::serving::CatalogServing;
 
 /// The field manager of what the catalog operator writes.
 pub const FIELD_MANAGER: &str = "catalog";
@@ -33,4 +34,5 @@ pub(crate) struct Parts {
     pub isolation: Isolation,
     pub unhealthy_catalogs: UnhealthyCatalogs,
     pub metrics: Metrics,
+    pub serving: CatalogServing,
 }

@@ -6,6 +6,7 @@ mod container;
 pub mod images;
 pub mod object;
 pub mod plan;
+pub mod pulls;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use self::behaviour::{Behaviour, FAULT, SILENT, Script};
 use self::images::Images;
 use self::object::{SIMULATED, Simulated};
 use self::plan::{Kubelet, Place, Step, plan, told};
+use self::pulls::{ImagePuller, Pulls};
 use crate::Result;
 use crate::api::{Api, Delete, Patch, builtin};
 use crate::live::Live;
@@ -50,6 +52,7 @@ struct Kubelets {
     addresses: Arc<Mutex<Addresses>>,
     script: Arc<Script>,
     images: Images,
+    pulls: Pulls,
 }
 
 /// Pods that are reconciled concurrently.
@@ -59,7 +62,7 @@ const WORKERS: usize = 16;
 const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
 /// Runs the simulated nodes.
-pub async fn run(world: World, count: u32, script: Script, images: Images) {
+pub async fn run(world: World, count: u32, script: Script, images: Images, puller: Option<Arc<dyn ImagePuller>>) {
     let all = object::nodes(count);
     world.nodes.ready().await;
     world.pods.ready().await;
@@ -74,6 +77,7 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
         addresses: Arc::default(),
         script: Arc::new(script),
         images,
+        pulls: Pulls::new(puller, queue.clone()),
     };
     // The addresses of existing pods are known before new pods get theirs.
     for pod in world.pods.all() {
@@ -81,8 +85,11 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
             lock(&kubelets.addresses).of(&pod, node);
         }
     }
-    let (wake, addresses) = (queue.clone(), kubelets.addresses.clone());
+    let (wake, addresses, pulls) = (queue.clone(), kubelets.addresses.clone(), kubelets.pulls.clone());
     world.pods.on_change(move |change| {
+        if let (Some(gone), None) = (&change.before, &change.now) {
+            pulls.forget(gone);
+        }
         lock(&addresses).changed(change.before.as_deref(), change.now.as_deref());
         if let Some(pod) = change.now.as_ref().filter(|pod| nodes.contains_key(pod.text("/spec/nodeName"))) {
             wake.add(Key::of(pod));
@@ -141,7 +148,10 @@ impl Kubelets {
                 self.images.look(container["image"].as_str().unwrap_or_default(), now).await;
             }
         }
-        let behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
+        let mut behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
+        if !pod.deleting() && !crate::pod::finished(&pod) {
+            self.pulls.look(&pod, &mut behaviour, now);
+        }
         if let Some(problem) = &behaviour.problem {
             self.world.events.record(KUBELET, "Warning", self.pods.served(), &pod, "InvalidFault", problem.to_string());
         }
@@ -157,7 +167,7 @@ impl Kubelets {
             }
             Step::Report(status, again) => {
                 self.pods.write_status(&pod, &status).await?;
-                for event in told(&pod, &status) {
+                for event in told(&pod, &status, &behaviour) {
                     self.world.events.tell(KUBELET, self.pods.served(), &pod, event);
                 }
                 Ok(again.map_or(Outcome::Done, Outcome::After))
