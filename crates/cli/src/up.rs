@@ -13,6 +13,7 @@ pub mod classic;
 pub mod components;
 pub mod kubeconfig;
 mod pod_images;
+mod registries;
 pub mod simulation;
 pub mod storage;
 

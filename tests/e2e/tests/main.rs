@@ -9,6 +9,7 @@ mod catalogs;
 mod choices;
 mod classic;
 mod classic_cli;
+mod classic_pods;
 mod crash;
 mod durability;
 mod ending;

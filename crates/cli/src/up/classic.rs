@@ -84,6 +84,8 @@ impl Classic<'_> {
         } else {
             "subscriptions and operators; catalogs are served by this process"
         };
+        let (of, writer, stop) = (contents.clone(), self.writer.clone(), self.stop.clone());
+        tasks.spawn(async move { super::registries::run(of, writer, stop).await });
         tell("olm-classic", detail, begun.elapsed());
         self.package_server(contents, tasks, tell).await?;
         self.marketplace(tasks, tell);
@@ -169,7 +171,7 @@ pub struct Arguments {
     /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern
     #[arg(long, value_name = "block|isolate", default_value = "block")]
     pub unhealthy_catalogs: UnhealthyCatalogs,
-    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs on the simulated nodes, as upstream has it, or by this process [default: pods, if there are nodes, scheduler and controllers]
+    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs on the simulated nodes, as upstream has it, or by this process [default: pods, but in-process with --default-catalogs, or without nodes, scheduler and controllers]
     #[arg(long, value_name = "pods|in-process")]
     pub catalog_serving: Option<CatalogServing>,
 }
@@ -183,7 +185,8 @@ impl Arguments {
                 Err(Failure::new(Exit::Usage, "--catalog-serving pods", why).hint("mainstay up --catalog-serving in-process"))
             }
             Some(chosen) => Ok(chosen == CatalogServing::Pods),
-            None => Ok(can_run),
+            // Pods of the default catalogs want nodes with the label and taint of OpenShift's control plane.
+            None => Ok(can_run && !self.default_catalogs),
         }
     }
 }
@@ -259,6 +262,8 @@ mod tests {
         assert_eq!((arguments.by_pods(true).ok(), arguments.by_pods(false).ok()), (Some(true), Some(false)));
         let pods = Arguments { catalog_serving: Some(CatalogServing::Pods), ..Arguments::default() };
         assert!(pods.by_pods(false).is_err());
+        let with_defaults = Arguments { default_catalogs: true, ..Arguments::default() };
+        assert_eq!(with_defaults.by_pods(true).ok(), Some(false));
         assert_eq!((arguments.release_version.as_str(), arguments.resolution), ("4.19.0", Resolution::Component));
         let steps = fresh::steps(true);
         let hub = steps.iter().filter_map(|step| match step {

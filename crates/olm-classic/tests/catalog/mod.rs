@@ -2,5 +2,6 @@
 
 mod bench;
 mod plans;
+mod pods;
 mod sources;
 mod subscriptions;
