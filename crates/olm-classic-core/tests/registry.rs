@@ -82,15 +82,21 @@ impl Scene {
                     self.objects.retain(|one| !is(one));
                     self.pods.retain(|one| !is(one));
                 }
+                Step::Apply { object, .. } => {
+                    let name = object["metadata"]["name"].as_str().unwrap();
+                    done.push(format!("apply {} {name}", object["kind"].as_str().unwrap()));
+                    let live =
+                        self.objects.iter_mut().find(|one| one["kind"] == object["kind"] && one["metadata"]["name"] == *name).unwrap();
+                    let applied = object["imagePullSecrets"].as_array().cloned().unwrap_or_default();
+                    let others = live["imagePullSecrets"].as_array().unwrap().iter().filter(|secret| secret["name"] == "platform");
+                    live["imagePullSecrets"] = others.cloned().chain(applied).collect();
+                }
                 Step::Patch { object, patch: Patch::Merge(patch), .. } => {
                     done.push(format!("patch {} {}", object.kind, object.name));
                     let all = self.objects.iter_mut().chain(&mut self.pods);
                     let live = all.into_iter().find(|one| one["kind"] == *object.kind && one["metadata"]["name"] == *object.name).unwrap();
                     for (label, value) in patch["metadata"]["labels"].as_object().into_iter().flatten() {
                         live["metadata"]["labels"][label] = value.clone();
-                    }
-                    if !patch["imagePullSecrets"].is_null() {
-                        live["imagePullSecrets"] = patch["imagePullSecrets"].clone();
                     }
                 }
                 other => panic!("{other:?}"),
@@ -141,10 +147,18 @@ fn objects_are_made_and_made_again() {
         assert_eq!(scene.act(), ["pod team-1", "delete Pod team-0"]);
         scene.pods[0]["metadata"]["name"] = json!("team-0");
     }
-    scene.source["spec"]["secrets"] = json!(["login", "other"]);
+    // Another Secret, beside one of the platform; the one before goes.
+    scene.source["spec"]["secrets"] = json!(["other"]);
     scene.objects[2]["imagePullSecrets"] = json!([{"name": "login"}, {"name": "platform"}]);
-    assert_eq!(scene.act(), ["patch ServiceAccount team", "pod team-1", "delete Pod team-0"]);
-    assert_eq!(scene.objects[2]["imagePullSecrets"], json!([{"name": "login"}, {"name": "platform"}, {"name": "other"}]));
+    scene.objects[2]["metadata"]["managedFields"] = json!([
+        {"manager": "catalog", "fieldsV1": {"f:imagePullSecrets": {".": {}, "k:{\"name\":\"login\"}": {}}}},
+        {"manager": "platform", "fieldsV1": {"f:imagePullSecrets": {"k:{\"name\":\"platform\"}": {}}}},
+    ]);
+    assert_eq!(scene.act(), ["apply ServiceAccount team", "pod team-1", "delete Pod team-0"]);
+    assert_eq!(scene.objects[2]["imagePullSecrets"], json!([{"name": "platform"}, {"name": "other"}]));
+    assert_eq!(scene.pods[0]["spec"]["imagePullSecrets"], json!([{"name": "platform"}, {"name": "other"}]));
+    scene.pods[0]["metadata"]["name"] = json!("team-0");
+    assert_eq!(scene.act(), [""; 0]);
     let left = leftovers(&scene.source, &scene.objects, &scene.pods);
     assert_eq!(left.len(), 5);
 }

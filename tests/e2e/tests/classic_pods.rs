@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine as _;
 use mainstay_e2e::bundles::{Toy, condition, publish};
 use mainstay_e2e::{Cluster, Registry, eventually, need_embedded, need_kubectl};
 use mainstay_oci::registry::Access;
@@ -105,6 +106,20 @@ impl World {
         self.cluster.kubectl(&["create", "secret", "generic", name, "-n", MARKET, &from, "--type=kubernetes.io/dockerconfigjson"]).ok();
     }
 
+    /// The global pull secret, with a login for what begins with this.
+    fn global_login(&self, prefix: &str, password: &str) {
+        let file = self.cluster.folder().join("global.json");
+        let auth = base64::engine::general_purpose::STANDARD.encode(format!("me:{password}"));
+        std::fs::write(&file, json!({"auths": {(prefix): {"auth": auth}}}).to_string()).expect("the file is written");
+        let from = format!("--from-file=.dockerconfigjson={}", file.display());
+        let secret = ["secret", "generic", "pull-secret", "-n", "openshift-config", &from, "--type=kubernetes.io/dockerconfigjson"];
+        if self.cluster.get(&["namespace", "openshift-config"]).is_none() {
+            self.cluster.kubectl(&["create", "namespace", "openshift-config"]).ok();
+        }
+        let made = self.cluster.kubectl(&[&["create", "--dry-run=client", "-o", "yaml"][..], &secret[..]].concat()).ok();
+        self.cluster.apply(&made);
+    }
+
     fn patch_source(&self, patch: &Value) {
         self.cluster
             .kubectl(&["patch", "catalogsource", "team-catalog", "-n", MARKET, "--type", "merge", "--patch", &patch.to_string()])
@@ -121,6 +136,8 @@ impl World {
 fn a_catalog_in_trouble(serving: &str) {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
     let world = World::start(serving);
+    // It counts last: the login that the catalog names is preferred.
+    world.global_login(&format!("127.0.0.1:{}", world.port), "guess");
     world.add_catalog();
     world.subscribe();
     let (image, at) = (&world.image, format!("127.0.0.1:{}", world.port));
@@ -156,14 +173,23 @@ fn a_catalog_in_trouble(serving: &str) {
     if world.by_pods {
         world.until_line(&pods, "team-catalog-", &["1/1", "Running"]);
         let account = world.cluster.get(&["serviceaccount", "team-catalog", "-n", MARKET]).unwrap_or_default();
-        assert!(account["imagePullSecrets"].as_array().into_iter().flatten().any(|secret| secret["name"] == "right"), "{account}");
+        let secrets = account["imagePullSecrets"].as_array().cloned().unwrap_or_default();
+        assert!(secrets.contains(&json!({"name": "right"})) && !secrets.contains(&json!({"name": "wrong"})), "{account}");
     } else {
         assert!(!world.cluster.kubectl(&pods).ok().contains("team-catalog"), "no pod serves it");
     }
-    // The login counts for its bundles as well, and is given to the operator's namespace.
+    // Its registry server answers on this machine: a source by address reads it.
+    let address = world.cluster.mainstay(&["catalog", "serve-address", "team-catalog"]).ok();
+    let by_address = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"name": "by-address", "namespace": MARKET}, "spec": {"sourceType": "grpc", "address": address.trim()}});
+    world.cluster.apply(&by_address.to_string());
+    world.cluster.until("the server answers", &["catalogsource", "by-address", "-n", MARKET], |source| {
+        source["status"]["connectionState"]["lastObservedState"] == "READY"
+    });
+    world.cluster.kubectl(&["delete", "catalogsource", "by-address", "-n", MARKET]).ok();
+    // The login counts for its bundles as well, and is not shown to the operator's namespace.
     world.until_succeeded();
-    let copied = world.cluster.get(&["secret", "right", "-n", "gadgets"]).unwrap_or_default();
-    assert_eq!(copied["type"], "kubernetes.io/dockerconfigjson", "{copied}");
+    assert!(world.cluster.get(&["secret", "right", "-n", "gadgets"]).is_none());
 }
 
 /// OLM0-ADMIN-22, OLM0-ADMIN-35, OLM0-ADMIN-36, OLM0-CAT-10, OLM0-CAT-36, OLM0-IP-14: a catalog in trouble, as its pod shows it.
@@ -176,6 +202,27 @@ fn a_catalog_in_trouble_shows_at_its_pod() {
 #[test]
 fn a_catalog_in_trouble_shows_at_itself() {
     a_catalog_in_trouble("in-process");
+}
+
+/// OLM0-ADMIN-37, OLM0-CAT-10: the global pull secret counts for catalogs that name none, whichever way its path is spelled, and from the next
+/// pull on.
+#[test]
+fn the_global_pull_secret() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let world = World::start("pods");
+    let _registry = world.locked();
+    for path in ["tests", "tests/"] {
+        world.global_login(&format!("127.0.0.1:{}/other", world.port), "secret");
+        world.add_catalog();
+        world.until_described(&["unauthorized: "]);
+        world.global_login(&format!("127.0.0.1:{}/{path}", world.port), "secret");
+        world.until_state("READY");
+        world.cluster.kubectl(&["delete", "catalogsource", "team-catalog", "-n", MARKET]).ok();
+        eventually("its pod is gone", PATIENCE, || {
+            let pods = world.cluster.kubectl(&["get", "pods", "-n", MARKET, "-l", "olm.catalogSource=team-catalog", "-o", "name"]).ok();
+            if pods.is_empty() { Ok(()) } else { Err(pods) }
+        });
+    }
 }
 
 /// A Subscription whose bundle cannot be pulled, refreshed once it can.

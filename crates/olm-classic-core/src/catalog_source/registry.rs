@@ -21,6 +21,8 @@ pub use plan::{Facts, Plan, Serving, leftovers, plan};
 pub use pod::{PodError, pod};
 pub use polling::is_due;
 
+/// The field manager of what the catalog operator writes.
+pub const FIELD_MANAGER: &str = "catalog";
 /// The label with the name of the CatalogSource that a pod serves.
 pub const SOURCE: &str = "olm.catalogSource";
 /// The label of a pod that was made by a poll.

@@ -1,13 +1,14 @@
 //! The controller of CatalogSources: it loads their content, polls their images and writes their status.
 
+mod address;
 mod pods;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use mainstay_apply::{EventKind, WriteError};
+use jiff::Timestamp;
+use mainstay_apply::{EventKind, Recorder, WriteError};
 use mainstay_catalog_serve::ServeError;
 use mainstay_catalog_store::StoredCatalog;
 use mainstay_diagnostics::chain;
@@ -17,17 +18,17 @@ use mainstay_olm_classic_core::catalog_source::template::{self, Filled, Kubernet
 use mainstay_olm_classic_core::catalog_source::{self, Connection, Held, Outcome as Found, Plan, Polling, Request, plan};
 use mainstay_olm_classic_core::resolve::UnhealthyCatalogs;
 use mainstay_runtime::jobs::{Asked, Jobs, Terms, origin};
-use mainstay_runtime::{Cache, Key, Outcome, Queue, Scope};
+use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::configmap;
 use super::images::ImageFailure;
 use super::namespaces::Controller as Namespaces;
-use super::objects::{self, ReadError};
+use super::objects::ReadError;
 use super::parts::Parts;
 use super::serving::CatalogServing;
-use super::{configmap, remote};
-use pods::Looked;
+use pods::{Looked, wake_by_pods};
 
 /// CatalogSources that are reconciled at a time.
 const WORKERS: usize = 4;
@@ -35,8 +36,6 @@ const WORKERS: usize = 4;
 const PULL: Duration = Duration::from_secs(1_800);
 /// The interval at which a registry server is asked whether it answers.
 const CHECK: Duration = Duration::from_secs(15);
-/// The interval at which a registry server is asked for all that it lists.
-const REFETCH: SignedDuration = SignedDuration::from_mins(5);
 /// Interval at which content that no source has is removed.
 const COLLECT: Duration = Duration::from_secs(600);
 
@@ -202,15 +201,18 @@ impl Sources {
         let job = format!("{key} {} {reference} {}", meta(source, "uid").unwrap_or_default(), secrets.join(","));
         let (parts, namespace) = (self.parts.clone(), key.namespace.clone());
         let (image, names) = (reference.to_owned(), secrets.to_vec());
-        let pull = move || async move { parts.images.catalog(&namespace, &image, &names).await };
-        let connecting = source["status"]["connectionState"]["lastObservedState"] == Connection::Connecting.name();
+        // Looks at an image whose content is shown are no news.
+        let pulling = (!serves).then(|| (self.parts.recorder.clone(), source.clone(), format!("Pulling image {reference:?}")));
+        let pull = move || async move {
+            if let Some((recorder, source, note)) = pulling {
+                tell(&recorder, &source, EventKind::Normal, "Pulling", &note);
+            }
+            parts.images.catalog(&namespace, &image, &names).await
+        };
         match self.pulls.ask(&job, origin(reference), key, pull).await {
             Asked::Running(_) => {
                 if !serves {
                     self.hide(key);
-                    if !connecting {
-                        self.tell(source, EventKind::Normal, "Pulling", &format!("Pulling image {reference:?}"));
-                    }
                     self.report(live, source, Some(request), &connected(Connection::Connecting, None, false)).await?;
                 }
                 Ok(Outcome::Done)
@@ -242,45 +244,6 @@ impl Sources {
                     let found = connected(Connection::TransientFailure, Some(&failure.message), false);
                     self.report(live, source, Some(request), &found).await?;
                 }
-                Ok(Outcome::Retry)
-            }
-        }
-    }
-
-    /// Keeps the content of a registry server: it is asked regularly whether it answers, and now and then for all that it lists.
-    async fn address(&self, key: &Key, live: &Value, source: &Value, request: &Request, address: &str) -> Result<Outcome, SourceError> {
-        let now = self.parts.env.now();
-        let held = self.states().get(key).map(|state| (state.held.clone(), state.catalog.clone()));
-        let fresh = held.filter(|(held, _)| held.request == *request && meta(source, "uid").as_deref() == Some(&held.uid));
-        let whole = fresh.as_ref().is_none_or(|(held, _)| now.duration_since(held.polled) >= REFETCH);
-        let (store, of) = (self.parts.store.clone(), address.to_owned());
-        let job = format!("{key} {address} {whole}");
-        let current = fresh.as_ref().map(|(_, catalog)| catalog.clone());
-        let fetch = move || async move { remote::fetch(&of, &store, current.filter(|_| !whole)).await };
-        let connected = |state, problem| Found::Connected { state, problem, polled: false, config_map: None };
-        match self.pulls.ask(&job, address, key, fetch).await {
-            Asked::Running(_) if fresh.is_some() => Ok(Outcome::Done),
-            Asked::Running(_) => {
-                self.hide(key);
-                self.report(live, source, Some(request), &connected(Connection::Connecting, None)).await?;
-                Ok(Outcome::Done)
-            }
-            Asked::Ended(Ok(catalog)) => {
-                let polled = fresh.filter(|_| !whole).map_or(now, |(held, _)| held.polled);
-                match self.show(key, source, request, catalog, polled).await {
-                    Ok(()) => self.report(live, source, Some(request), &connected(Connection::Ready, None)).await?,
-                    Err(error) => {
-                        self.hide(key);
-                        let problem = chain(&error);
-                        self.report(live, source, Some(request), &connected(Connection::TransientFailure, Some(&problem))).await?;
-                    }
-                }
-                Ok(Outcome::After(CHECK))
-            }
-            Asked::Ended(Err(failure)) => {
-                self.hide(key);
-                let found = connected(Connection::TransientFailure, Some(&failure.message));
-                self.report(live, source, Some(request), &found).await?;
                 Ok(Outcome::Retry)
             }
         }
@@ -393,9 +356,7 @@ impl Sources {
     }
 
     fn tell(&self, source: &Value, kind: EventKind, reason: &str, note: &str) {
-        if let Err(error) = self.parts.recorder.record(source, kind, reason, "Pulling", note) {
-            tracing::warn!(%error, "an event could not be recorded");
-        }
+        tell(&self.parts.recorder, source, kind, reason, note);
     }
 
     fn states(&self) -> std::sync::MutexGuard<'_, HashMap<Key, State>> {
@@ -418,19 +379,9 @@ impl Sources {
     }
 }
 
-/// Wakes the sources whose pods, Services and ServiceAccounts change.
-fn wake_by_pods(parts: &Parts, queue: &Queue<Key>, stop: &CancellationToken) {
-    let managed = "olm.managed=true";
-    let kinds = [(objects::pods(), "olm.managed=true,olm.catalogSource"), (objects::services(), managed), (objects::accounts(), managed)];
-    for (kind, labels) in kinds {
-        let scope = Scope { labels: Some(labels.to_owned()), ..Scope::default() };
-        let woken = queue.clone();
-        Cache::start(parts.writer.client(), &kind, &scope, stop).on_change(move |change| {
-            let Some(object) = change.object() else { return };
-            for owner in object.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "CatalogSource") {
-                woken.add(Key::new(object.metadata.namespace.clone().unwrap_or_default(), owner.name.clone()));
-            }
-        });
+fn tell(recorder: &Recorder, source: &Value, kind: EventKind, reason: &str, note: &str) {
+    if let Err(error) = recorder.record(source, kind, reason, "Pulling", note) {
+        tracing::warn!(%error, "an event could not be recorded");
     }
 }
 

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::objects::secrets;
 use super::{
-    CONFIG_MAP_VERSION, EXTRACT, POD_HASH, PodError, SERVICE_HASH, SOURCE, Tools, UPDATE, fixed, is_config_map, is_due, pod, service, text,
+    CONFIG_MAP_VERSION, EXTRACT, FIELD_MANAGER, POD_HASH, PodError, SERVICE_HASH, SOURCE, Tools, UPDATE, fixed, is_config_map, is_due, pod,
+    service, text,
 };
 
 /// The objects of a source as they are.
@@ -132,28 +133,36 @@ pub fn leftovers(source: &Value, objects: &[Value], pods: &[Value]) -> Vec<Step>
     pods.iter().chain(objects).filter(owned).filter_map(delete).collect()
 }
 
-/// The account with every Secret that the source names; others were added by the platform and stay.
+/// The account with the Secrets that the source names; those that the platform added stay, those that the source named before go.
 fn ensure_account(source: &Value, wanted: Value, live: Option<&Value>, steps: &mut Vec<Step>) -> Value {
     let Some(live) = live else {
         steps.push(Step::CreateOnce(wanted.clone()));
         return wanted;
     };
-    let mut account = live.clone();
-    let held = live["imagePullSecrets"].as_array().cloned().unwrap_or_default();
-    let missing = secrets(source).filter(|name| !held.iter().any(|secret| secret["name"] == **name) && !is_config_map(source));
-    let missing: Vec<Value> = missing.map(|name| json!({"name": name})).collect();
-    if !missing.is_empty() {
-        let all: Vec<Value> = held.into_iter().chain(missing).collect();
-        account["imagePullSecrets"] = json!(all);
-        if let Ok(object) = ObjectRef::of(live) {
-            let mut patch = json!({"imagePullSecrets": all, "metadata": {}});
-            for (name, value) in Expect::exactly(live).members() {
-                patch["metadata"][name] = json!(value);
-            }
-            steps.push(Step::Patch { object, subresource: String::new(), patch: Patch::Merge(patch) });
-        }
+    if is_config_map(source) {
+        return live.clone();
     }
+    let named: Vec<&str> = secrets(source).collect();
+    let held: Vec<&str> = live["imagePullSecrets"].as_array().into_iter().flatten().filter_map(|secret| secret["name"].as_str()).collect();
+    let ours = set_by_us(live);
+    let outdated = |name: &str| ours.contains(&name) && !named.contains(&name);
+    let missing = named.iter().filter(|name| !held.contains(name));
+    if missing.clone().next().is_none() && !held.iter().any(|name| outdated(name)) {
+        return live.clone();
+    }
+    let all: Vec<Value> = held.iter().filter(|name| !outdated(name)).chain(missing).map(|name| json!({"name": name})).collect();
+    let mut account = live.clone();
+    account["imagePullSecrets"] = json!(all);
+    steps.push(Step::Apply { object: wanted, force: true, expect: Expect::uid_of(live) });
     account
+}
+
+/// The Secrets of an account that this operator has set.
+fn set_by_us(account: &Value) -> Vec<&str> {
+    let managers = account["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let ours = managers.filter(|manager| manager["manager"] == FIELD_MANAGER);
+    let keys = ours.filter_map(|manager| manager["fieldsV1"]["f:imagePullSecrets"].as_object()).flat_map(|fields| fields.keys());
+    keys.filter_map(|key| key.strip_prefix("k:{\"name\":\"")?.strip_suffix("\"}")).collect()
 }
 
 fn found<'a>(objects: &'a [Value], wanted: &Value) -> Option<&'a Value> {

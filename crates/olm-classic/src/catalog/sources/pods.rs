@@ -10,11 +10,13 @@ use mainstay_objects::meta;
 use mainstay_olm_classic_core::catalog_source::registry::{self, Facts, Plan, SOURCE, Serving, Tools, UPDATE};
 use mainstay_olm_classic_core::catalog_source::{self, Connection, Outcome as Found, Request};
 use mainstay_runtime::jobs::{Asked, origin};
-use mainstay_runtime::{Key, Outcome};
+use mainstay_runtime::{Cache, Key, Outcome, Queue, Scope};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::super::images::ImageFailure;
 use super::super::objects::{self, ReadError, labelled, present};
+use super::super::parts::Parts;
 use super::super::remote;
 use super::super::serving::PodContent;
 use super::{CHECK, SourceError, Sources};
@@ -231,6 +233,22 @@ impl Sources {
         self.parts.writer.execute(&steps, |_| {}).await.map_err(|failed| failed.error)?;
         self.served_by().insert(key.clone(), uid);
         Ok(())
+    }
+}
+
+/// Wakes the sources whose pods, Services and ServiceAccounts change.
+pub(super) fn wake_by_pods(parts: &Parts, queue: &Queue<Key>, stop: &CancellationToken) {
+    let managed = "olm.managed=true";
+    let kinds = [(objects::pods(), "olm.managed=true,olm.catalogSource"), (objects::services(), managed), (objects::accounts(), managed)];
+    for (kind, labels) in kinds {
+        let scope = Scope { labels: Some(labels.to_owned()), ..Scope::default() };
+        let woken = queue.clone();
+        Cache::start(parts.writer.client(), &kind, &scope, stop).on_change(move |change| {
+            let Some(object) = change.object() else { return };
+            for owner in object.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "CatalogSource") {
+                woken.add(Key::new(object.metadata.namespace.clone().unwrap_or_default(), owner.name.clone()));
+            }
+        });
     }
 }
 
