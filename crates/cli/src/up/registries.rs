@@ -40,7 +40,7 @@ pub async fn run(contents: SourceContents, writer: Writer, stop: CancellationTok
                     served.insert(source, listener);
                 }
                 Err(error) => {
-                    tracing::warn!(namespace = source.0, name = source.1, error = chain(&error), "a catalog is not served by gRPC")
+                    tracing::warn!(namespace = source.0, name = source.1, error = chain(&error), "a catalog is not served by gRPC");
                 }
             }
         }

@@ -227,17 +227,14 @@ impl<'a> Execution<'a> {
         let secrets = source.iter().flat_map(|source| source.data["spec"]["secrets"].as_array().into_iter().flatten());
         let secrets: Vec<String> = secrets.filter_map(|secret| secret.as_str().map(str::to_owned)).collect();
         let failed = |problem: String| StepFailure::Bundle { csv: csv.to_owned(), problem };
-        let loaded = match &reference.image {
-            Some(image) => {
-                let loading = self.parts.images.bundle(&catalog.namespace, image, &secrets);
-                let over = |_| failed(format!("no answer after {} s", LOAD.as_secs()));
-                tokio::time::timeout(LOAD, loading).await.map_err(over)?.map_err(|failure: ImageFailure| failed(failure.message))?
-            }
-            None => {
-                let found = unpacked(self.parts, &catalog.namespace, &reference.name).await.map_err(failed)?;
-                let missing = || failed(format!("configmaps {:?} not found in namespace {}", reference.name, catalog.namespace));
-                Arc::new(found.ok_or_else(missing)?)
-            }
+        let loaded = if let Some(image) = &reference.image {
+            let loading = self.parts.images.bundle(&catalog.namespace, image, &secrets);
+            let over = |_| failed(format!("no answer after {} s", LOAD.as_secs()));
+            tokio::time::timeout(LOAD, loading).await.map_err(over)?.map_err(|failure: ImageFailure| failed(failure.message))?
+        } else {
+            let found = unpacked(self.parts, &catalog.namespace, &reference.name).await.map_err(failed)?;
+            let missing = || failed(format!("configmaps {:?} not found in namespace {}", reference.name, catalog.namespace));
+            Arc::new(found.ok_or_else(missing)?)
         };
         let properties = properties::read(&reference.properties).map_err(|error| failed(error.to_string()))?;
         let lookup = BundleLookup {

@@ -96,7 +96,7 @@ impl PodImages {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let init = pod["spec"]["initContainers"].as_array().into_iter().flatten().find(|init| init["name"] == unpack::PULL);
         let image = init.and_then(|init| init["image"].as_str()).unwrap_or_default();
-        let loaded = parts.images.bundle_content(namespace, image, &secrets(pod)).await.map_err(|failure| failure.words())?;
+        let loaded = parts.images.bundle_content(namespace, image, &secrets(pod)).await.map_err(ImageFailure::words)?;
         let files: BTreeMap<String, Vec<u8>> = loaded.1.into_iter().collect();
         let spec = &pod["spec"]["containers"][0];
         let argument = |flag: &str| {

@@ -82,7 +82,7 @@ pub fn plan(source: &Value, tools: &Tools, facts: &Facts<'_>, now: Timestamp) ->
         plan.steps.push(Step::Create(wanted.clone()));
     }
     if !is_config_map(source) {
-        poll(source, &wanted, of(UPDATE).collect(), (&mut serving, &mut superfluous), &mut plan, now);
+        poll(source, &wanted, &of(UPDATE).collect::<Vec<_>>(), (&mut serving, &mut superfluous), &mut plan, now);
     }
     plan.steps.extend(superfluous.into_iter().filter_map(delete));
     plan.serving = serving.map_or(Serving::Starting, state);
@@ -93,14 +93,14 @@ pub fn plan(source: &Value, tools: &Tools, facts: &Facts<'_>, now: Timestamp) ->
 fn poll<'a>(
     source: &Value,
     wanted: &Value,
-    updates: Vec<&'a Value>,
+    updates: &[&'a Value],
     (serving, superfluous): (&mut Option<&'a Value>, &mut Vec<&'a Value>),
     plan: &mut Plan,
     now: Timestamp,
 ) {
     let due = is_due(source, now);
     plan.again = due.and_then(Result::err);
-    for update in &updates {
+    for update in updates {
         if due.is_none() || !fits(update, wanted) || has_failed(update) {
             superfluous.push(*update);
         } else if is_ready(update) {
