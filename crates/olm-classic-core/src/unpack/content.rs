@@ -30,7 +30,7 @@ const COPIED: [&str; 6] = [
     "operators.operatorframework.io.bundle.channel.default.v1",
 ];
 
-/// Why a bundle does not fit a ConfigMap, or a ConfigMap holds none.
+/// Bundle that does not fit a ConfigMap, or ConfigMap that holds none.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// A folder is missing.

@@ -22,14 +22,14 @@ pub struct Facts<'a> {
     pub pods: &'a [Value],
 }
 
-/// How far an unpacking is.
+/// Progress of an unpacking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// Something has to be made first; its facts are asked for again.
     Begins,
     /// The Job is not over.
     Incomplete {
-        /// What it waits for.
+        /// Reason for waiting.
         message: String,
         /// True if that is no part of a start: an image cannot be pulled, for instance.
         failing: bool,
@@ -109,7 +109,7 @@ fn begun() -> Progress {
     Progress::Incomplete { message: INCOMPLETE.to_owned(), failing: false }
 }
 
-/// What the init containers of a pod wait for, and whether that is a failure.
+/// Waits of the init containers of a pod, each with true if it is a failure.
 fn waiting(pod: &Value) -> Vec<(String, bool)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let place = format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));

@@ -30,7 +30,7 @@ pub struct PodImages {
 pub struct PulledImage {
     /// Its digest.
     pub digest: String,
-    /// Why the container cannot work with its content.
+    /// Reason why the container cannot work with its content.
     pub problem: Option<String>,
 }
 

@@ -12,7 +12,7 @@ pub enum CatalogServing {
     Pods {
         /// The images of tools, and the user of the pods.
         tools: Tools,
-        /// Where the content of a catalog comes from once its pod is ready.
+        /// Source of the content of a catalog once its pod is ready.
         content: PodContent,
     },
 }

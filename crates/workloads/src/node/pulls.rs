@@ -33,7 +33,7 @@ const PULLS: usize = 16;
 pub struct Pulled {
     /// Its ID, as a container's status has it.
     pub id: String,
-    /// Why the container ends with an error as soon as it runs.
+    /// Reason why the container ends with an error as soon as it runs.
     pub problem: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub trait ImagePuller: Send + Sync {
 /// A container of a pod: the pod's uid, and its name.
 type Place = (String, String);
 
-/// How far the image or the work of a container is.
+/// Progress of the image or the work of a container.
 #[derive(Clone, Debug)]
 enum State {
     /// It is being done; the last failure, if there was one.

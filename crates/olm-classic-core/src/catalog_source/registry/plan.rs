@@ -26,7 +26,7 @@ pub struct Facts<'a> {
 /// The next work on the objects of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What is done, in this order.
+    /// Steps, in their order.
     pub steps: Vec<Step>,
     /// The pod that serves.
     pub serving: Serving,
@@ -36,7 +36,7 @@ pub struct Plan {
     pub again: Option<Duration>,
 }
 
-/// How far the pod of a source is.
+/// State of the pod of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Serving {
     /// It starts.

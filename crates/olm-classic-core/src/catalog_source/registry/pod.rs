@@ -18,7 +18,7 @@ const CONTENT: &str = "/extracted-catalog";
 /// Seconds before the first probe of readiness.
 const READY_AFTER: u64 = 5;
 
-/// Why a source has no pod.
+/// Part of a source of which no pod can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PodError {
     /// A part of `grpcPodConfig` has the wrong type.

@@ -20,7 +20,7 @@ use super::{Bundles, UnpackTerms, Unpacked};
 /// Looks at an unpacking that begins, until it waits for its Job.
 const LOOKS: usize = 6;
 
-/// Why an unpacking cannot go on.
+/// Failure of an unpacking that is tried again.
 #[derive(Debug, thiserror::Error)]
 enum JobError {
     #[error(transparent)]
