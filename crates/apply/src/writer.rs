@@ -267,6 +267,14 @@ impl Writer {
         Ok(self.send(call).await?.object)
     }
 
+    /// Replaces an object by one that was made of it, which has the version that it was made from.
+    pub async fn replace(&self, object: &Value) -> Result<Value, WriteError> {
+        let place = ObjectRef::of(object)?;
+        let served = self.served(&place).await?;
+        let call = self.prepared(Verb::Replace, Method::PUT, &place, &served, "", Some(object), false);
+        Ok(self.send(call).await?.object)
+    }
+
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete(&self, object: &ObjectRef, expect: &Expect, propagation: Propagation) -> Result<bool, WriteError> {
         let served = match self.served(object).await {

@@ -14,7 +14,9 @@ pub mod components;
 pub mod config;
 pub mod kubeconfig;
 pub mod platform;
+mod pod_images;
 pub mod processes;
+mod registries;
 pub mod simulation;
 pub mod storage;
 

@@ -213,7 +213,7 @@ fn images() {
     assert_eq!(package, "packageName: spool\nchannels:\n- name: stable\n  currentCSV: spool.v2.0.0\ndefaultChannel: stable\n");
 }
 
-/// CATLG-59: images of file-based catalogs are refused with upstream's words, other images by the label that is missing.
+/// CATLG-59, OLM0-HUB-10: images of file-based catalogs are refused with upstream's words, other images by the label that is missing.
 #[test]
 fn other_images_are_refused() {
     let world = World::new();

@@ -100,7 +100,7 @@ fn hub() -> ObjectRef {
     place("config.openshift.io/v1", "OperatorHub", "", "cluster")
 }
 
-/// OLM0-HUB-01, OLM0-HUB-03, OLM0-HUB-05, OLM0-HUB-06, OLM0-HUB-11: default catalogs are made, restored, made again, follow the release, and go.
+/// OLM0-HUB-01, OLM0-HUB-03, OLM0-HUB-05, OLM0-HUB-06, OLM0-HUB-11, OLM0-CAT-29: default catalogs are made, restored, made again, follow the release, and go.
 #[tokio::test(flavor = "multi_thread")]
 async fn default_catalogs_are_kept() {
     let world = World::start(operator_hub(false)).await;

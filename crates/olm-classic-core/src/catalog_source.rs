@@ -8,6 +8,8 @@
 //! ```
 
 pub mod config_map;
+pub mod pod_config;
+pub mod registry;
 pub mod template;
 
 use std::time::Duration;
@@ -243,7 +245,7 @@ pub fn status(source: &Value, request: Option<&Request>, outcome: &Outcome<'_>, 
             }
         }
     }
-    if status["conditions"].is_null() {
+    if status["conditions"].as_array().is_none_or(Vec::is_empty) {
         remove(&mut status, "conditions");
     }
     status

@@ -44,3 +44,4 @@ pub mod source;
 pub mod steps;
 pub mod subscription;
 pub mod token_auth;
+pub mod unpack;

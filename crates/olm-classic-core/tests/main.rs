@@ -9,6 +9,8 @@ mod hub;
 mod migration;
 mod publishing;
 mod recorded;
+mod registry;
 mod scenarios;
 mod subscription;
 mod unhealthy;
+mod unpack;

@@ -62,7 +62,7 @@ fn health_of_catalogs() {
     }
 }
 
-/// OLM0-IP-17, OLM0-IP-18: what an InstallPlan's state means for its Subscription.
+/// OLM0-IP-17, OLM0-IP-18, OLM0-ADMIN-43: what an InstallPlan's state means for its Subscription.
 #[test]
 fn states_of_install_plans() {
     let referring = |state: &str| json!({"state": state, "currentCSV": "p.v1", "installPlanRef": {"name": "install-a"}, "installplan": {"name": "install-a"}});
@@ -113,7 +113,7 @@ fn generated_subscriptions() {
     assert_eq!(observed(&subscription(&Value::Null), &stays, now())["state"], "UpgradePending");
 }
 
-/// OLM0-API-18: deprecations come and go with the catalog, and the channel's only where the user chose it.
+/// OLM0-API-18, OLM0-ADMIN-43: deprecations come and go with the catalog, and the channel's only where the user chose it.
 #[test]
 fn deprecations() {
     let said = |text: &str| Some(text.to_owned());

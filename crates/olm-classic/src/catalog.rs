@@ -8,7 +8,7 @@
 //!                                          plans: approve, execute steps as OLM or as the group's account
 //! ```
 //!
-//! Catalogs are pulled and read in this process (`in-process` of OLM0-CAT-34).
+//! Catalogs are pulled and read in this process, or pods serve them and Jobs unpack bundles ([`CatalogServing`], OLM0-CAT-34).
 
 mod bundles;
 mod caches;
@@ -18,9 +18,13 @@ mod execute;
 mod images;
 mod metrics;
 mod namespaces;
+mod objects;
 mod parts;
 mod plans;
+mod pod_images;
+mod registry_words;
 mod remote;
+mod serving;
 mod snapshot;
 mod sources;
 mod versions;
@@ -31,19 +35,22 @@ use std::time::Duration;
 
 use mainstay_apply::{Recorder, Writer};
 use mainstay_catalog_store::{CatalogStore, SourceContents, StoreError};
+use mainstay_image_source::global_pull_secret::{GlobalPullSecret, GlobalPullSecretError};
 use mainstay_image_source::mirrors::RefusedRules;
 use mainstay_image_source::mirrors::watch::MirrorController;
 use mainstay_image_source::registries::RegistrySettings;
 use mainstay_image_source::{ImageError, ImageSource};
 use mainstay_oci::{ClientConfig, Settings};
 use mainstay_olm_classic_core::resolve::{Isolation, UnhealthyCatalogs};
-use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Kinds};
+use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
 
 use parts::Parts;
 
 pub use contents::resolver_content;
 pub use parts::FIELD_MANAGER;
+pub use pod_images::{PodImages, PulledImage};
+pub use serving::{CatalogServing, PodContent};
 
 /// Its Lease, where several processes could run it.
 pub const LEASE: &str = "catalog-operator-lock";
@@ -74,6 +81,12 @@ pub struct Setup {
     pub isolation: Isolation,
     /// The reach of a catalog that cannot be read (OLM0-CAT-35).
     pub unhealthy_catalogs: UnhealthyCatalogs,
+    /// The way in which catalogs are served and bundles unpacked (OLM0-CAT-34).
+    pub serving: CatalogServing,
+    /// The images of simulated pods, which this operator pulls (OLM0-CAT-36).
+    pub pod_images: Option<PodImages>,
+    /// The Secret with credentials for every pull (OLM0-CAT-10).
+    pub global_pull_secret: Option<Key>,
 }
 
 impl Setup {
@@ -92,6 +105,9 @@ impl Setup {
             unpack_timeout: Duration::from_secs(600),
             isolation: Isolation::default(),
             unhealthy_catalogs: UnhealthyCatalogs::default(),
+            serving: CatalogServing::default(),
+            pod_images: None,
+            global_pull_secret: None,
         }
     }
 }
@@ -108,6 +124,9 @@ pub enum SetupError {
     /// The cache of images cannot be opened.
     #[error("the cache of images cannot be opened")]
     Images(#[from] ImageError),
+    /// The global pull secret cannot be used.
+    #[error("the global pull secret cannot be used")]
+    PullSecret(#[from] GlobalPullSecretError),
 }
 
 /// Runs the catalog operator until `stop`.
@@ -117,7 +136,11 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
     let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
     let recorder = Recorder::new(writer.clone(), setup.env.clone(), "catalog-operator", "mainstay");
     let store = Arc::new(CatalogStore::open(&setup.cache.join("catalogs"))?);
-    let settings = RegistrySettings { base: setup.registries, files: setup.files, authorities: setup.authorities, auth_file: None };
+    let pull_secret =
+        setup.global_pull_secret.map(|secret| GlobalPullSecret::new(client.clone(), secret, setup.env.clone())).transpose()?;
+    let pull_secret = pull_secret.map(Arc::new);
+    let auth_file = pull_secret.as_ref().map(|secret| secret.auth_file());
+    let settings = RegistrySettings { base: setup.registries, files: setup.files, authorities: setup.authorities, auth_file };
     let source = ImageSource::open(&setup.cache, settings, |removed| {
         tracing::info!(path = %removed.path.display(), reason = removed.reason, "removed from the cache of unpacked bundles");
     })?;
@@ -135,6 +158,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
     let parts = Arc::new(Parts {
         accounts: Accounts::new(setup.cluster, client.clone(), setup.env.clone()),
         images: images::Images::new(source, store.clone(), client),
+        serving: setup.serving,
         contents: contents::Contents::new(setup.contents, setup.unhealthy_catalogs == UnhealthyCatalogs::Isolate),
         metrics: metrics::Metrics::registered(&setup.env, &caches),
         writer,
@@ -149,11 +173,23 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
         isolation: setup.isolation,
         unhealthy_catalogs: setup.unhealthy_catalogs,
     });
+    let pull_secret = pull_secret.map(|secret| secret.watch(stop.clone()));
     let work = async {
         // Without rules the first pulls would contact registries that may be forbidden to them.
-        let known = async { tokio::join!(mirrors.known(), parts.caches.ready()) };
+        let secret = async {
+            if let Some(secret) = &pull_secret {
+                secret.known().await;
+            }
+        };
+        let known = async { tokio::join!(mirrors.known(), parts.caches.ready(), secret) };
         if stop.run_until_cancelled(known).await.is_none() {
             return;
+        }
+        if let Some(secret) = pull_secret {
+            tokio::spawn(secret.run());
+        }
+        if let Some(pod_images) = &setup.pod_images {
+            pod_images.begin(parts.clone());
         }
         let resolving = namespaces::Controller::new(parts.clone());
         tokio::join!(
@@ -163,5 +199,8 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), SetupError
         );
     };
     tokio::join!(mirrors.clone().run(stop.clone()), work);
+    if let Some(pod_images) = &setup.pod_images {
+        pod_images.end();
+    }
     Ok(())
 }

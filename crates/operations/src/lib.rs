@@ -42,6 +42,7 @@ mod placement;
 mod plan;
 mod progress;
 mod records;
+pub mod registry_addresses;
 pub mod rollback;
 mod saved;
 mod session;

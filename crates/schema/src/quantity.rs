@@ -139,6 +139,19 @@ pub fn written_in_milli(text: &str) -> Result<String, QuantityError> {
     if rounded == value { written(text) } else { Ok(rounded.to_string()) }
 }
 
+/// Returns the text that Kubernetes writes after reading this one and changing its form to that of binary suffixes (`Mi`): a text that is
+/// kept stays as it is.
+///
+/// # Errors
+/// The text is no quantity.
+pub fn written_in_binary(text: &str) -> Result<String, QuantityError> {
+    let parts = Parts::read(text)?;
+    if parts.is_kept() {
+        return Ok(text.to_owned());
+    }
+    Ok(Quantity { format: Format::BinarySi, ..Quantity::of(&parts) }.to_string())
+}
+
 impl Quantity {
     /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };

@@ -54,6 +54,7 @@ pub use crate::node::behaviour::{ImageFault, Script, duration};
 use crate::node::images::Images;
 pub use crate::node::images::{PullError, Registries};
 pub use crate::node::process;
+pub use crate::node::pulls::{ImagePuller, Pulled};
 use crate::replicaset::Flavour;
 use crate::scheduler::Followed;
 use crate::volumes::Storage;
@@ -76,6 +77,8 @@ pub struct Options {
     pub registries: Option<Arc<dyn Registries>>,
     /// The programs of this machine that stand for images; without them every container is simulated.
     pub machine: Option<process::Machine>,
+    /// The pulls of images whose content matters, and the work of the containers that read it; without it all containers are simulated.
+    pub puller: Option<Arc<dyn ImagePuller>>,
     /// The CA's certificate (PEM), which every namespace receives.
     pub ca_pem: Vec<u8>,
     /// The CA that signs CertificateSigningRequests; without it none is signed.
@@ -92,6 +95,7 @@ impl Default for Options {
             script: Script::default(),
             registries: None,
             machine: None,
+            puller: None,
             ca_pem: Vec::new(),
             authority: None,
         }
@@ -125,7 +129,8 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
         }
     }
     if options.nodes && options.node_count > 0 {
-        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries), options.machine));
+        let place = node::Options { images: Images::new(options.registries), machine: options.machine, puller: options.puller };
+        components.spawn(node::run(world.clone(), options.node_count, options.script, place));
     }
     // A component that still waits for its first list at the stop would wait for ever. Cutting it off is the same as a crash.
     let patience = async {

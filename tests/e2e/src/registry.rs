@@ -48,6 +48,30 @@ impl Registry {
         }
     }
 
+    /// Ours, with its content in a folder: another one can take its place later, on the same port (0 for a free one) and with another door.
+    #[track_caller]
+    pub fn kept(folder: &std::path::Path, port: u16, access: Access) -> Self {
+        let begin = || -> Result<Self, Box<dyn std::error::Error>> {
+            let options = Options { access, directory: Some(folder.to_owned()), ..Options::default() };
+            let registry = mainstay_oci::registry::Registry::new(options)?;
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+            let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", port)))?;
+            let address = listener.local_addr()?.to_string();
+            let end = CancellationToken::new();
+            runtime.spawn(registry.clone().serve(listener, end.clone().cancelled_owned()));
+            Ok(Self { address, engine: Engine::Ours { registry, end, _runtime: runtime } })
+        };
+        match begin() {
+            Ok(registry) => registry,
+            Err(error) => panic!("no registry on port {port}: {error}"),
+        }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default()
+    }
+
     /// Debian's `docker-registry`; none, with a visible skip, where it is not installed.
     #[track_caller]
     pub fn debian() -> Option<Self> {

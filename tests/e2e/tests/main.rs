@@ -10,6 +10,7 @@ mod choices;
 mod classic;
 mod classic_admin;
 mod classic_cli;
+mod classic_pods;
 mod classic_tenants;
 mod crash;
 mod durability;

@@ -12,6 +12,7 @@ pub mod lint;
 pub mod mirror;
 pub mod query;
 pub mod search;
+mod serve_address;
 pub mod why;
 
 use clap::Subcommand;
@@ -26,6 +27,8 @@ pub enum Commands {
     List(cluster::List),
     /// One catalog of the cluster and its packages
     Show(cluster::Show),
+    /// Where the registry server of a CatalogSource of OLM classic answers: host and port, for grpcurl
+    ServeAddress(serve_address::Arguments),
     /// Packages in the catalogs of the cluster, or in files and images
     Search(search::Arguments),
     /// Remove a catalog from the cluster
@@ -58,6 +61,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Add(arguments) => cluster::add(&arguments),
         Commands::List(arguments) => cluster::list(&arguments),
         Commands::Show(arguments) => cluster::show(&arguments),
+        Commands::ServeAddress(arguments) => serve_address::run(&arguments),
         Commands::Search(arguments) => search::run(&arguments),
         Commands::Remove(arguments) => cluster::remove(&arguments),
         Commands::Build(arguments) => build::run(&arguments),

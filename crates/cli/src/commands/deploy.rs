@@ -32,6 +32,7 @@ use mainstay_terminal::{output, runtime};
 use serde_json::{Value, json};
 
 use crate::named;
+use crate::up::classic::CatalogServing;
 use classic::OlmClassic;
 use components::{Component, Shape};
 
@@ -98,7 +99,7 @@ command again replaces them (the running controllers take them over). With --cer
 renews them, but for its own; with --certificates cert-manager, cert-manager does. The API server is told whom to trust for the webhook that
 labels catalogs with their name.
 
-OLM classic is one Deployment without further pods, since it reads catalogs and bundles by itself. Its operators may do everything, as upstream's
+OLM classic is one Deployment without further pods, since it reads catalogs and bundles by itself (but for --catalog-serving pods). Its operators may do everything, as upstream's
 may, so it is deployed only when it is named; beside them, the package server and the marketplace act as accounts that may do little. Settings
 (OperatorHub, OLMConfig, OperatorGroups) are made once and never changed again; the default catalogs are off without --default-catalogs. The
 package server makes its certificate at each start, and tells the API server of it.
@@ -159,6 +160,9 @@ pub struct Arguments {
     /// The platform's release, which the images of the default catalogs follow [default: that of mainstay run]
     #[arg(long, value_name = "VERSION")]
     release_version: Option<String>,
+    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs, as upstream has it, or by its own process [default: in-process]
+    #[arg(long, value_name = "pods|in-process")]
+    catalog_serving: Option<CatalogServing>,
     /// Take over fields that another field manager owns
     #[arg(long)]
     force_conflicts: bool,
@@ -257,7 +261,6 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
         .collect();
     for (flag, is_given) in [
         ("--combined", arguments.combined),
-        ("--global-pull-secret", arguments.global_pull_secret.is_some()),
         ("--catalog-pull-secret", !arguments.catalog_pull_secret.is_empty()),
         ("--feature-gates", !arguments.feature_gates.is_empty()),
         ("--use-own-service-account", arguments.use_own_service_account),
@@ -269,8 +272,15 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-v1's, which is not among the components"));
         }
     }
-    for (flag, is_given) in [("--default-catalogs", arguments.default_catalogs), ("--release-version", arguments.release_version.is_some())]
-    {
+    if arguments.global_pull_secret.is_some() && !chosen.contains(&Component::OlmV1) && !chosen.contains(&Component::OlmClassic) {
+        let why = "it is that of olm-v1 and olm-classic, neither of which is among the components";
+        return Err(Failure::new(Exit::Usage, "--global-pull-secret", why));
+    }
+    for (flag, is_given) in [
+        ("--default-catalogs", arguments.default_catalogs),
+        ("--release-version", arguments.release_version.is_some()),
+        ("--catalog-serving", arguments.catalog_serving.is_some()),
+    ] {
         if is_given && !chosen.contains(&Component::OlmClassic) {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-classic's, which is not among the components"));
         }
@@ -283,9 +293,10 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
         [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(((*namespace).to_owned(), (*name).to_owned())),
         _ => Err(Failure::new(Exit::Usage, "--global-pull-secret", format!("expected NAMESPACE/NAME, found {text:?}"))),
     });
+    let pull_secret = pull_secret.transpose()?;
     let olm_v1 = OlmV1 {
         combined: arguments.combined,
-        pull_secret: pull_secret.transpose()?,
+        pull_secret: pull_secret.clone(),
         catalog_pull_secrets: arguments.catalog_pull_secret.clone(),
         feature_gates: arguments.feature_gates.clone(),
         own_service_account: arguments.use_own_service_account,
@@ -293,7 +304,12 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
         create_namespaces: arguments.create_namespaces,
         extensions: Vec::new(),
     };
-    let classic = OlmClassic { release: arguments.release_version.clone(), default_catalogs: arguments.default_catalogs };
+    let classic = OlmClassic {
+        release: arguments.release_version.clone(),
+        default_catalogs: arguments.default_catalogs,
+        by_pods: arguments.catalog_serving == Some(CatalogServing::Pods),
+        pull_secret,
+    };
     if let Some(release) = &classic.release {
         hub::definitions(&hub::default_catalogs(), release).map_err(|error| Failure::of(Exit::Usage, "--release-version", &error))?;
     }

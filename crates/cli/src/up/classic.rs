@@ -10,13 +10,15 @@ use mainstay_apiserver::remote::{Address, LocalService};
 use mainstay_apply::Writer;
 use mainstay_catalog_store::SourceContents;
 use mainstay_objects::{ObjectRef, Until};
+use mainstay_olm_classic::catalog::{PodContent, PodImages};
 use mainstay_olm_classic::{catalog, olm, report};
+use mainstay_olm_classic_core::catalog_source::registry::Tools;
 use mainstay_olm_classic_core::cluster_operators::Part;
 use mainstay_olm_classic_core::{fresh, hub};
 use mainstay_package_server::Listener;
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::Env;
-use mainstay_terminal::errors::Failure;
+use mainstay_runtime::{Env, Key};
+use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images;
 #[cfg(test)]
 use serde_json::Value;
@@ -52,6 +54,8 @@ pub struct Classic<'a> {
     pub writer: &'a Writer,
     /// Ends the parts.
     pub stop: &'a CancellationToken,
+    /// The images of the pods that serve catalogs and unpack bundles; none if this process does both.
+    pub pod_images: Option<PodImages>,
 }
 
 impl Classic<'_> {
@@ -67,11 +71,23 @@ impl Classic<'_> {
         setup.contents = contents.clone();
         setup.isolation = self.options.classic.resolution.into();
         setup.unhealthy_catalogs = self.options.classic.unhealthy_catalogs.into();
+        setup.global_pull_secret = Some(Key::new("openshift-config", "pull-secret"));
+        if let Some(images) = &self.pod_images {
+            setup.serving = catalog::CatalogServing::Pods { tools: Tools::default(), content: PodContent::Image };
+            setup.pod_images = Some(images.clone());
+        }
         let stop = self.stop.clone();
         tasks.spawn(async move { ended("catalog operator", catalog::run(setup, stop).await) });
         let (setup, stop) = (olm::Setup::new(self.apis.in_process(olm_operator), self.env.clone()), self.stop.clone());
         tasks.spawn(async move { ended("OLM operator", olm::run(setup, stop).await) });
-        tell("olm-classic", "catalogs, subscriptions and operators", begun.elapsed());
+        let detail = if self.pod_images.is_some() {
+            "subscriptions and operators; catalogs are served by pods"
+        } else {
+            "subscriptions and operators; catalogs are served by this process"
+        };
+        let (of, writer, stop) = (contents.clone(), self.writer.clone(), self.stop.clone());
+        tasks.spawn(async move { super::registries::run(of, writer, stop).await });
+        tell("olm-classic", detail, begun.elapsed());
         self.package_server(contents, tasks, tell).await?;
         self.marketplace(tasks, tell);
         self.reports(tasks);
@@ -171,6 +187,33 @@ pub struct Arguments {
     /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern
     #[arg(long, value_name = "block|isolate", default_value = "block")]
     pub unhealthy_catalogs: UnhealthyCatalogs,
+    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs on the simulated nodes, as upstream has it, or by this process [default: pods, but in-process with --default-catalogs, or without nodes, scheduler and controllers]
+    #[arg(long, value_name = "pods|in-process")]
+    pub catalog_serving: Option<CatalogServing>,
+}
+
+impl Arguments {
+    /// Returns true if pods serve catalogs. `can_run` says whether pods can run on this cluster.
+    pub fn by_pods(&self, can_run: bool) -> Result<bool, Failure> {
+        match self.catalog_serving {
+            Some(CatalogServing::Pods) if !can_run => {
+                let why = "pods run only with nodes, scheduler and controllers: see --components and --nodes";
+                Err(Failure::new(Exit::Usage, "--catalog-serving pods", why).hint("mainstay up --catalog-serving in-process"))
+            }
+            Some(chosen) => Ok(chosen == CatalogServing::Pods),
+            // Pods of the default catalogs want nodes with the label and taint of OpenShift's control plane.
+            None => Ok(can_run && !self.default_catalogs),
+        }
+    }
+}
+
+/// The way in which catalogs are served (OLM0-CAT-34).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CatalogServing {
+    /// By pods; bundles are unpacked by Jobs.
+    Pods,
+    /// By the process itself.
+    InProcess,
 }
 
 impl Default for Arguments {
@@ -180,6 +223,7 @@ impl Default for Arguments {
             release_version: "4.19.0".to_owned(),
             resolution: Resolution::Component,
             unhealthy_catalogs: UnhealthyCatalogs::Block,
+            catalog_serving: None,
         }
     }
 }
@@ -226,11 +270,16 @@ impl From<UnhealthyCatalogs> for mainstay_olm_classic_core::resolve::UnhealthyCa
 mod tests {
     use super::*;
 
-    /// OLM0-HUB-12, OLM0-RES-32: what a cluster starts with unless told otherwise.
+    /// OLM0-HUB-12, OLM0-RES-32, OLM0-CAT-34: what a cluster starts with unless told otherwise.
     #[test]
     fn defaults() {
         let arguments = Arguments::default();
         assert!(!arguments.default_catalogs);
+        assert_eq!((arguments.by_pods(true).ok(), arguments.by_pods(false).ok()), (Some(true), Some(false)));
+        let pods = Arguments { catalog_serving: Some(CatalogServing::Pods), ..Arguments::default() };
+        assert!(pods.by_pods(false).is_err());
+        let with_defaults = Arguments { default_catalogs: true, ..Arguments::default() };
+        assert_eq!(with_defaults.by_pods(true).ok(), Some(false));
         assert_eq!((arguments.release_version.as_str(), arguments.resolution), ("4.19.0", Resolution::Component));
         let steps = fresh::steps(true);
         let hub = steps.iter().filter_map(|step| match step {

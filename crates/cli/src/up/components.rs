@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
+use mainstay_olm_classic::catalog::PodImages;
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use mainstay_olm_v1::{Setup, Surroundings};
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::classic::Classic;
+use super::pod_images::Puller;
 use super::{Apis, Options};
 use mainstay_terminal::errors::InvalidArgument;
 
@@ -179,6 +181,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if let Some(machine) = &apis.machine {
         machine.reach(super::processes::reached(apis));
     }
+    let pods = chosen.has(Component::Nodes) && options.nodes > 0 && chosen.has(Component::Scheduler) && chosen.has(Component::Controllers);
+    let by_pods = chosen.has(Component::OlmClassic) && options.classic.by_pods(pods)?;
+    let pod_images = by_pods.then(PodImages::default);
     let workloads = mainstay_workloads::Options {
         controllers: chosen.has(Component::Controllers),
         scheduler: chosen.has(Component::Scheduler),
@@ -187,6 +192,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         script: options.simulation.script(),
         registries: options.simulation.registries()?,
         machine: apis.machine.clone(),
+        puller: pod_images.as_ref().map(Puller::shared),
         ca_pem: apis.server.ca_certificate().as_bytes().to_vec(),
         authority: Some(Arc::new(authority)),
     };
@@ -272,7 +278,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::OlmClassic) {
-        let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop };
+        let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
         classic.start(&mut tasks, tell).await?;
     }
     for object in &options.manifests {

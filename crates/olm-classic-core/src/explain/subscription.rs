@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::csv::{CsvFacts, csv};
 use super::install_plan::{self, InstallPlanFacts, install_plan, unpack_failed};
+use super::told;
 use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, pods, string, subject, timestamp};
 use crate::catalog_source::is_ready;
 use crate::overview::{condition, place, text};
@@ -102,8 +103,9 @@ fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
         return resolution_failed(subject, facts, failed, blocked);
     }
     if let Some(failed) = holds("BundleUnpackFailed") {
-        let again = again(object);
-        let found = unpack_failed(subject, None, &text(&failed["message"]), again);
+        let message = text(&failed["message"]);
+        let again = if told::is_of_job(&message) { without_jobs(object) } else { again(object) };
+        let found = unpack_failed(subject, None, &message, again);
         return Explanation { state: blocked, since: timestamp(&failed["lastTransitionTime"]), ..found };
     }
     if let Some(unpacking) = holds("BundleUnpacking") {
@@ -136,6 +138,12 @@ fn replacing(subject: &str, facts: &SubscriptionFacts<'_>) -> Option<Explanation
     }
     let found = answer(subject, "upgrading", State::Working, format!("{former} is being replaced by {name}, which has succeeded"));
     Some(Explanation { waits_for: Some(format!("the removal of csv {namespace}/{former}")), ..found })
+}
+
+/// The command by which unpack Jobs begin from the start: a failed one stays until it is deleted (OLM0-ADMIN-12).
+fn without_jobs(subscription: &Value) -> Vec<String> {
+    let market = text(&subscription["spec"]["sourceNamespace"]);
+    vec![format!("kubectl delete jobs -n {market} -l {} --field-selector status.successful=0", crate::unpack::LABEL)]
 }
 
 /// Commands by which a Subscription begins from the start (OLM0-ADMIN-12).

@@ -77,6 +77,11 @@ pub(super) fn pull(message: &str) -> Option<PullProblem> {
     }
 }
 
+/// Returns true if a message about a failed unpacking is that of a Job, not of a pull in the operator's process (OLM0-CAT-34).
+pub(super) fn is_of_job(message: &str) -> bool {
+    message.contains("and Message: Job ")
+}
+
 /// A kind that an InstallPlan needs and the cluster does not serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MissingKind {
@@ -159,5 +164,7 @@ mod tests {
             assert_eq!(pull(message), Some(problem), "{message}");
         }
         assert_eq!(pull("out of disk"), None);
+        let of = |message: &str| format!("bundle unpacking failed. Reason: DeadlineExceeded, and Message: {message}");
+        assert!(is_of_job(&of("Job was active longer than specified deadline")) && !is_of_job(&of("bundle r.test/b:v1: not found")));
     }
 }

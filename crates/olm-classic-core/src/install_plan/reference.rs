@@ -7,12 +7,16 @@ use crate::resolve::BundleLookup;
 
 /// The kind of a reference to a bundle that the controller unpacks itself.
 const IMAGE: &str = "BundleImage";
+/// The kind of a reference to a bundle that a Job has unpacked.
+const CONFIG_MAP: &str = "ConfigMap";
 
 /// A reference to the content of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleReference {
-    /// The image.
-    pub image: String,
+    /// The name of what belongs to the unpacking ([`unpack_name`]).
+    pub name: String,
+    /// The image, if the controller reads it itself; none if the content is in a ConfigMap of that name in the catalog's namespace.
+    pub image: Option<String>,
     /// The catalog's name.
     pub catalog: String,
     /// The catalog's namespace.
@@ -24,10 +28,11 @@ pub struct BundleReference {
 }
 
 impl BundleReference {
-    /// The reference to a bundle that was looked up.
-    pub fn of(lookup: &BundleLookup) -> Self {
+    /// The reference to a bundle that was looked up, and that a Job has unpacked if `by_job`.
+    pub fn of(lookup: &BundleLookup, by_job: bool) -> Self {
         Self {
-            image: lookup.path.clone(),
+            name: unpack_name(&lookup.path),
+            image: (!by_job).then(|| lookup.path.clone()),
             catalog: lookup.catalog.name.clone(),
             catalog_namespace: lookup.catalog.namespace.clone(),
             replaces: lookup.replaces.clone(),
@@ -37,10 +42,13 @@ impl BundleReference {
 
     /// Reads a manifest; none if it is no reference.
     pub fn parse(manifest: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(manifest).ok().filter(|value: &Value| value["kind"] == IMAGE)?;
+        let value: Value = serde_json::from_str(manifest).ok()?;
+        // A ConfigMap of a bundle has no catalog, which a reference always has.
+        let refers = value["kind"] == IMAGE || (value["kind"] == CONFIG_MAP && value["catalogSourceName"].is_string());
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-        Some(Self {
-            image: text("image"),
+        refers.then(|| Self {
+            name: if value["kind"] == IMAGE { unpack_name(&text("image")) } else { text("name") },
+            image: (value["kind"] == IMAGE).then(|| text("image")),
             catalog: text("catalogSourceName"),
             catalog_namespace: text("catalogSourceNamespace"),
             replaces: text("replaces"),
@@ -50,12 +58,15 @@ impl BundleReference {
 
     /// The text that stands in a step.
     pub fn to_manifest(&self) -> String {
-        json!({
-            "kind": IMAGE, "name": unpack_name(&self.image), "namespace": self.catalog_namespace, "image": self.image,
+        let mut reference = json!({
+            "kind": if self.image.is_some() { IMAGE } else { CONFIG_MAP }, "name": self.name, "namespace": self.catalog_namespace,
             "catalogSourceName": self.catalog, "catalogSourceNamespace": self.catalog_namespace, "replaces": self.replaces,
             "properties": self.properties,
-        })
-        .to_string()
+        });
+        if let Some(image) = &self.image {
+            reference["image"] = json!(image);
+        }
+        reference.to_string()
     }
 }
 
@@ -74,13 +85,17 @@ mod tests {
     #[test]
     fn references() {
         let reference = BundleReference {
-            image: "r.test/b@sha256:1".into(),
+            name: unpack_name("r.test/b@sha256:1"),
+            image: Some("r.test/b@sha256:1".into()),
             catalog: "c".into(),
             catalog_namespace: "market".into(),
             replaces: "b.v1".into(),
             properties: "{}".into(),
         };
-        assert_eq!(BundleReference::parse(&reference.to_manifest()), Some(reference));
+        assert_eq!(BundleReference::parse(&reference.to_manifest()), Some(reference.clone()));
+        let by_job = BundleReference { image: None, ..reference };
+        assert!(by_job.to_manifest().contains("\"kind\":\"ConfigMap\""));
+        assert_eq!(BundleReference::parse(&by_job.to_manifest()), Some(by_job));
         assert_eq!(BundleReference::parse("{\"kind\":\"ConfigMap\"}"), None);
         assert_eq!(BundleReference::parse("kind: ConfigMap\n"), None);
         assert_eq!(unpack_name("r.test/b:v1").len(), 63);

@@ -3,7 +3,9 @@
 //! A failed pull is tried again until the time for unpacking is up. After that the bundle stays failed until its Subscriptions change, or for the
 //! retry interval that the OperatorGroup sets.
 
-use std::collections::HashMap;
+mod jobs;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ use mainstay_runtime::jobs::{Asked, Jobs, Terms, origin};
 
 use super::images::ImageFailure;
 use super::parts::Parts;
+use super::serving::CatalogServing;
+
+pub use jobs::unpacked;
 
 /// The longest time of one pull of a bundle.
 const PULL: Duration = Duration::from_secs(300);
@@ -42,7 +47,7 @@ pub enum Unpacked {
     /// It is given up.
     Failed {
         /// The reason, as a Job has it.
-        reason: &'static str,
+        reason: String,
         /// The sentence.
         message: String,
         /// The time until it is tried again; none for never.
@@ -54,6 +59,8 @@ pub enum Unpacked {
 pub struct Bundles {
     jobs: Jobs<Result<Arc<Loaded>, ImageFailure>>,
     tries: Mutex<HashMap<(String, String), Tries>>,
+    /// The namespaces that wait for an unpack Job, by its place.
+    waiting: Mutex<HashMap<Key, BTreeSet<String>>>,
 }
 
 /// The tries to unpack a bundle for a namespace.
@@ -65,16 +72,17 @@ struct Tries {
 impl Bundles {
     /// Makes an empty set of pulls. `wake` is called with the namespace for which one ended.
     pub fn new(wake: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let overdue = |after: Duration| {
-            Err(ImageFailure { message: format!("the pull was given up after {} s", after.as_secs()), is_content: false })
-        };
+        let overdue = |after: Duration| Err(ImageFailure::because(format!("the pull was given up after {} s", after.as_secs())));
         let jobs = Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue);
         jobs.wake_by(move |key| wake(&key.name));
-        Self { jobs, tries: Mutex::default() }
+        Self { jobs, tries: Mutex::default(), waiting: Mutex::default() }
     }
 
     /// Returns the content of a bundle for a namespace, or how far its pull is.
     pub async fn unpack(&self, parts: &Arc<Parts>, namespace: &str, lookup: &BundleLookup, terms: UnpackTerms) -> Unpacked {
+        if let CatalogServing::Pods { tools, .. } = &parts.serving {
+            return self.by_job(parts, namespace, lookup, terms, tools).await;
+        }
         let now = parts.env.now();
         let key = (namespace.to_owned(), lookup.path.clone());
         if let Some(given_up) = self.given_up(&key, terms, now) {
@@ -106,6 +114,11 @@ impl Bundles {
         self.tries().retain(|(of, _), _| of != namespace);
     }
 
+    /// Returns the namespaces that wait for an unpack Job.
+    pub fn waiting_for(&self, job: &Key) -> BTreeSet<String> {
+        self.waiting().get(job).cloned().unwrap_or_default()
+    }
+
     fn given_up(&self, key: &(String, String), terms: UnpackTerms, now: Timestamp) -> Option<Unpacked> {
         let mut tries = self.tries();
         let tried = tries.get_mut(key)?;
@@ -116,7 +129,7 @@ impl Bundles {
             tries.remove(key);
             return None;
         }
-        Some(Unpacked::Failed { reason, message, again })
+        Some(Unpacked::Failed { reason: reason.to_owned(), message, again })
     }
 
     fn failed(&self, key: (String, String), terms: UnpackTerms, failure: &ImageFailure, image: &str, now: Timestamp) -> Unpacked {
@@ -139,7 +152,11 @@ impl Bundles {
         };
         let message = format!("bundle {image}: {}", failure.message);
         tried.failed = Some((now, reason, message.clone()));
-        Unpacked::Failed { reason, message, again: terms.retry }
+        Unpacked::Failed { reason: reason.to_owned(), message, again: terms.retry }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, BTreeSet<String>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tries(&self) -> MutexGuard<'_, HashMap<(String, String), Tries>> {

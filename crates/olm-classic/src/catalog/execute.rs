@@ -19,6 +19,7 @@ use mainstay_olm_classic_core::steps::{self, BundleContent, Step, StepError};
 use mainstay_runtime::{AccountError, Key, KindError};
 use serde_json::{Value, json};
 
+use super::bundles::unpacked;
 use super::caches::GROUP;
 use super::images::ImageFailure;
 use super::parts::Parts;
@@ -209,12 +210,12 @@ impl<'a> Execution<'a> {
     /// The manifest of a step, from the bundle if it is a reference.
     async fn manifest(&mut self, step: &PlannedStep<'_>) -> Result<String, StepFailure> {
         let Some(reference) = BundleReference::parse(step.manifest) else { return Ok(step.manifest.to_owned()) };
-        if !self.bundles.contains_key(&reference.image) {
+        if !self.bundles.contains_key(&reference.name) {
             let steps = self.bundle(step.resolving, &reference).await?;
-            self.bundles.insert(reference.image.clone(), steps);
+            self.bundles.insert(reference.name.clone(), steps);
         }
         let same = |one: &&Step| (&*one.kind, &*one.group, &*one.version, &*one.name) == (step.kind, step.group, step.version, step.name);
-        let found = self.bundles.get(&reference.image).and_then(|steps| steps.iter().find(same));
+        let found = self.bundles.get(&reference.name).and_then(|steps| steps.iter().find(same));
         let missing = || StepFailure::NoStep { kind: step.kind.to_owned(), name: step.name.to_owned() };
         found.map(|step| step.manifest.clone()).ok_or_else(missing)
     }
@@ -225,12 +226,18 @@ impl<'a> Execution<'a> {
         let secrets = source.iter().flat_map(|source| source.data["spec"]["secrets"].as_array().into_iter().flatten());
         let secrets: Vec<String> = secrets.filter_map(|secret| secret.as_str().map(str::to_owned)).collect();
         let failed = |problem: String| StepFailure::Bundle { csv: csv.to_owned(), problem };
-        let loading = self.parts.images.bundle(&catalog.namespace, &reference.image, &secrets);
-        let loaded = tokio::time::timeout(LOAD, loading).await.map_err(|_| failed(format!("no answer after {} s", LOAD.as_secs())))?;
-        let loaded = loaded.map_err(|failure: ImageFailure| failed(failure.message))?;
+        let loaded = if let Some(image) = &reference.image {
+            let loading = self.parts.images.bundle(&catalog.namespace, image, &secrets);
+            let over = |_| failed(format!("no answer after {} s", LOAD.as_secs()));
+            tokio::time::timeout(LOAD, loading).await.map_err(over)?.map_err(|failure: ImageFailure| failed(failure.message))?
+        } else {
+            let found = unpacked(self.parts, &catalog.namespace, &reference.name).await.map_err(failed)?;
+            let missing = || failed(format!("configmaps {:?} not found in namespace {}", reference.name, catalog.namespace));
+            Arc::new(found.ok_or_else(missing)?)
+        };
         let properties = properties::read(&reference.properties).map_err(|error| failed(error.to_string()))?;
         let lookup = BundleLookup {
-            path: reference.image.clone(),
+            path: reference.image.clone().unwrap_or_default(),
             identifier: csv.to_owned(),
             replaces: reference.replaces.clone(),
             catalog,

@@ -16,6 +16,8 @@ use mainstay_oci::{Credentials, Reference};
 use mainstay_olm_classic_core::install_plan::reference::unpack_name;
 use mainstay_olm_classic_core::steps::{self, Loaded};
 
+use super::registry_words;
+
 /// Bundles that stay in memory after they were read.
 const KEPT: usize = 8;
 /// The kinds of images that serve a catalog.
@@ -28,15 +30,39 @@ pub struct ImageFailure {
     pub message: String,
     /// True if the content itself cannot be used, which another try does not change.
     pub is_content: bool,
+    /// The digest of the image, if it was pulled and its content cannot be used.
+    pub digest: Option<String>,
+    /// The words of a node's runtime about it, if it could not be pulled.
+    runtime: Option<String>,
 }
 
 impl ImageFailure {
     pub(super) fn of(error: &dyn std::error::Error) -> Self {
-        Self { message: chain(error), is_content: false }
+        Self::because(chain(error))
+    }
+
+    /// A failure that another try may change.
+    pub(super) fn because(message: String) -> Self {
+        Self { message, is_content: false, digest: None, runtime: None }
+    }
+
+    /// A failure of the registry, or on the way to it.
+    fn pull(error: &mainstay_oci::Error, reference: &Reference) -> Self {
+        Self { runtime: Some(registry_words::of(error, reference)), ..Self::of(error) }
+    }
+
+    /// The words of a node's runtime (OLM0-ADMIN-22).
+    pub fn words(self) -> String {
+        self.runtime.unwrap_or_else(|| format!("rpc error: code = Unknown desc = {}", self.message))
+    }
+
+    /// The sentence of the events about it (OLM0-CAT-34).
+    pub fn sentence(&self) -> String {
+        self.clone().words()
     }
 
     pub(super) fn content(error: &dyn std::error::Error) -> Self {
-        Self { message: chain(error), is_content: true }
+        Self { is_content: true, ..Self::of(error) }
     }
 }
 
@@ -60,7 +86,7 @@ impl Images {
         let parsed = Reference::parse_familiar(reference).map_err(|error| ImageFailure::content(&error))?;
         let credentials = self.credentials(namespace, secrets).await?;
         let own = credentials.as_ref();
-        let resolved = self.source.resolve(&parsed, own).await.map_err(|error| ImageFailure::of(error.cause()))?;
+        let resolved = self.source.resolve(&parsed, own).await.map_err(|error| ImageFailure::pull(error.cause(), &parsed))?;
         let stored = |error: StoreError| ImageFailure::of(&error);
         if let Ok(digest) = resolved.digest.as_str().parse()
             && let Some(catalog) = self.store.get(&digest).map_err(stored)?
@@ -75,13 +101,31 @@ impl Images {
         let digest = opened.digest.as_ref().unwrap_or(&resolved.digest).clone();
         let lock = self.source.lock_content(&digest).await;
         let store = self.store.clone();
+        let pulled = digest.to_string();
         let work = move || {
             let _lock = lock;
-            let digest = digest.as_str().parse().map_err(|error| ImageFailure::content(&error))?;
-            let source = opened.source().map_err(|error| ImageFailure::content(&error))?;
-            store.put(&digest, &*source, &Limits::default()).map_err(|error| ImageFailure::content(&error))
+            let content = |error: &dyn std::error::Error| ImageFailure { digest: Some(pulled.clone()), ..ImageFailure::content(error) };
+            let digest = digest.as_str().parse().map_err(|error| content(&error))?;
+            let source = opened.source().map_err(|error| content(&error))?;
+            store.put(&digest, &*source, &Limits::default()).map_err(|error| content(&error))
         };
         tokio::task::spawn_blocking(work).await.map_err(|error| ImageFailure::of(&error))?
+    }
+
+    /// Returns the stored catalog with this digest, or pulls it.
+    pub async fn held_catalog(
+        &self,
+        namespace: &str,
+        reference: &str,
+        digest: Option<&str>,
+        secrets: &[String],
+    ) -> Result<StoredCatalog, ImageFailure> {
+        if let Some(digest) = digest.and_then(|digest| digest.parse().ok())
+            && let Some(catalog) = self.store.get(&digest).map_err(|error| ImageFailure::of(&error))?
+        {
+            return Ok(catalog);
+        }
+        self.catalog(namespace, reference, secrets).await
     }
 
     /// Pulls and reads a bundle. Content that was unpacked before is used again.
@@ -89,6 +133,27 @@ impl Images {
         if let Some(loaded) = self.remembered(reference) {
             return Ok(loaded);
         }
+        let (_, files) = self.bundle_content(namespace, reference, secrets).await?;
+        let read = move || {
+            let manifests = files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix("manifests/")?, bytes.as_slice())));
+            steps::load(manifests.filter(|(path, _)| !path.contains('/')))
+        };
+        let loaded = Arc::new(tokio::task::spawn_blocking(read).await.map_err(|error| ImageFailure::of(&error))?);
+        if loaded.objects.is_empty() {
+            let message = format!("image {reference} has no manifests");
+            return Err(ImageFailure { is_content: true, ..ImageFailure::because(message) });
+        }
+        self.remember(reference, &loaded);
+        Ok(loaded)
+    }
+
+    /// Pulls a bundle, and returns its digest and its files by path. Content that was unpacked before is used again.
+    pub async fn bundle_content(
+        &self,
+        namespace: &str,
+        reference: &str,
+        secrets: &[String],
+    ) -> Result<(String, Vec<(String, Vec<u8>)>), ImageFailure> {
         let parsed = Reference::parse_familiar(reference).map_err(|error| ImageFailure::content(&error))?;
         let owner = unpack_name(reference);
         let credentials = match self.credentials(namespace, secrets).await {
@@ -98,21 +163,16 @@ impl Images {
             Err(failure) => return Err(failure),
         };
         let unpacked = self.source.unpacked(&owner, &parsed, credentials.as_ref()).await;
-        let unpacked = unpacked.map_err(|error: ImageError| ImageFailure::of(error.cause()))?;
+        let unpacked = unpacked.map_err(|error: ImageError| ImageFailure::pull(error.cause(), &parsed))?;
         let lock = self.source.lock_content(&unpacked.digest).await;
+        let digest = unpacked.digest.to_string();
         let work = move || {
             let _lock = lock;
-            let files = bundle_files(&unpacked.folder, Links::Inside)?;
-            let manifests = files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix("manifests/")?, bytes.as_slice())));
-            Ok::<_, FolderError>(steps::load(manifests.filter(|(path, _)| !path.contains('/'))))
+            bundle_files(&unpacked.folder, Links::Inside)
         };
-        let loaded = tokio::task::spawn_blocking(work).await.map_err(|error| ImageFailure::of(&error))?;
-        let loaded = Arc::new(loaded.map_err(|error| ImageFailure::content(&error))?);
-        if loaded.objects.is_empty() {
-            return Err(ImageFailure { message: format!("image {reference} has no manifests"), is_content: true });
-        }
-        self.remember(reference, &loaded);
-        Ok(loaded)
+        let files = tokio::task::spawn_blocking(work).await.map_err(|error| ImageFailure::of(&error))?;
+        let content = |error: FolderError| ImageFailure { digest: Some(digest.clone()), ..ImageFailure::content(&error) };
+        Ok((digest.clone(), files.map_err(content)?))
     }
 
     /// The credentials of the catalog's Secrets, then those of the namespace's default account; none if there are none.

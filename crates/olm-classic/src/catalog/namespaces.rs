@@ -22,14 +22,17 @@ use mainstay_olm_classic_core::resolve::{self, Outcome as Verdict, ResolveError,
 use mainstay_olm_classic_core::subscription::{
     Facts as Observed, GENERATED_BY, Resolution, VisibleCatalog, is_pending, observed, resolved,
 };
-use mainstay_runtime::{Key, Outcome, Queue};
+use mainstay_olm_classic_core::unpack::LABEL;
+use mainstay_runtime::{Cache, Key, Outcome, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::bundles::{Bundles, UnpackTerms};
 use super::caches::GROUP;
 use super::metrics::SubscriptionLabels;
+use super::objects;
 use super::parts::Parts;
+use super::serving::CatalogServing;
 use super::snapshot::{self, Facts};
 use super::versions::Versions;
 
@@ -127,6 +130,9 @@ impl Controller {
             }
             controller.wake(&key.namespace);
         });
+        if matches!(self.parts.serving, CatalogServing::Pods { .. }) {
+            self.clone().wake_by_jobs(&stop);
+        }
         let controller = self.clone();
         caches.sources.on_change(move |change| {
             if let Some(object) = change.object() {
@@ -139,6 +145,20 @@ impl Controller {
             async move { controller.reconcile(&key.name).await }
         };
         mainstay_runtime::run("subscriptions", queue, WORKERS, env, stop, reconcile).await;
+    }
+
+    /// Wakes the namespaces that wait for an unpack Job when it, its pods or its ConfigMap change.
+    fn wake_by_jobs(self: Arc<Self>, stop: &CancellationToken) {
+        for kind in [objects::jobs(), objects::pods()] {
+            let scope = Scope { labels: Some(LABEL.to_owned()), ..Scope::default() };
+            let controller = self.clone();
+            Cache::start(self.parts.writer.client(), &kind, &scope, stop).on_change(move |change| {
+                let Some(object) = change.object() else { return };
+                let name = object.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL)).cloned().unwrap_or_default();
+                let place = Key::new(object.metadata.namespace.clone().unwrap_or_default(), name);
+                controller.bundles.waiting_for(&place).iter().for_each(|namespace| controller.wake(namespace));
+            });
+        }
     }
 
     async fn reconcile(&self, namespace: &str) -> Result<Outcome, NamespaceError> {

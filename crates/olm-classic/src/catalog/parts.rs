@@ -12,9 +12,9 @@ use super::caches::Caches;
 use super::contents::Contents;
 use super::images::Images;
 use super::metrics::Metrics;
+use super::serving::CatalogServing;
 
-/// The field manager of what the catalog operator writes.
-pub const FIELD_MANAGER: &str = "catalog";
+pub use mainstay_olm_classic_core::catalog_source::registry::FIELD_MANAGER;
 
 /// The parts that every controller of the catalog operator uses.
 pub(crate) struct Parts {
@@ -33,4 +33,5 @@ pub(crate) struct Parts {
     pub isolation: Isolation,
     pub unhealthy_catalogs: UnhealthyCatalogs,
     pub metrics: Metrics,
+    pub serving: CatalogServing,
 }

@@ -34,7 +34,6 @@ pub async fn fetch(address: &str, store: &Arc<CatalogStore>, held: Option<Stored
         });
         stored.await.map_err(|error| ImageFailure::of(&error))?
     };
-    let overdue =
-        || ImageFailure { message: format!("registry {address} did not answer within {} s", LONGEST.as_secs()), is_content: false };
+    let overdue = || ImageFailure::because(format!("registry {address} did not answer within {} s", LONGEST.as_secs()));
     tokio::time::timeout(LONGEST, asking).await.map_err(|_| overdue())?
 }

@@ -1,15 +1,19 @@
 //! The controller of CatalogSources: it loads their content, polls their images and writes their status.
 
+mod address;
+mod pods;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use mainstay_apply::{EventKind, WriteError};
+use jiff::Timestamp;
+use mainstay_apply::{EventKind, Recorder, WriteError};
 use mainstay_catalog_serve::ServeError;
 use mainstay_catalog_store::StoredCatalog;
 use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectRef, Patch, meta};
+use mainstay_olm_classic_core::catalog_source::pod_config;
 use mainstay_olm_classic_core::catalog_source::template::{self, Filled, KubernetesVersion};
 use mainstay_olm_classic_core::catalog_source::{self, Connection, Held, Outcome as Found, Plan, Polling, Request, plan};
 use mainstay_olm_classic_core::resolve::UnhealthyCatalogs;
@@ -18,10 +22,13 @@ use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::configmap;
 use super::images::ImageFailure;
 use super::namespaces::Controller as Namespaces;
+use super::objects::ReadError;
 use super::parts::Parts;
-use super::{configmap, remote};
+use super::serving::CatalogServing;
+use pods::{Looked, wake_by_pods};
 
 /// CatalogSources that are reconciled at a time.
 const WORKERS: usize = 4;
@@ -29,8 +36,6 @@ const WORKERS: usize = 4;
 const PULL: Duration = Duration::from_secs(1_800);
 /// The interval at which a registry server is asked whether it answers.
 const CHECK: Duration = Duration::from_secs(15);
-/// The interval at which a registry server is asked for all that it lists.
-const REFETCH: SignedDuration = SignedDuration::from_mins(5);
 /// Interval at which content that no source has is removed.
 const COLLECT: Duration = Duration::from_secs(600);
 
@@ -43,6 +48,9 @@ pub enum SourceError {
     /// An object cannot be read.
     #[error("catalogsource {0} cannot be read")]
     Form(Key, #[source] serde_json::Error),
+    /// What serves a source cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }
 
 /// Why a content cannot be shown.
@@ -71,12 +79,13 @@ struct Sources {
     states: Mutex<HashMap<Key, State>>,
     /// The request of each source, with its uid, when content of it was last shown.
     shown: Mutex<HashMap<Key, (Request, String)>>,
+    /// By pods: the ID of the image whose content is shown. In this process: the uid of the source that was found to have no pod.
+    served: Mutex<HashMap<Key, String>>,
 }
 
 /// Runs the controller until `stop`.
 pub async fn run(parts: Arc<Parts>, namespaces: Arc<Namespaces>, stop: CancellationToken) {
-    let overdue =
-        |after: Duration| Err(ImageFailure { message: format!("the pull was given up after {} s", after.as_secs()), is_content: false });
+    let overdue = |after: Duration| Err(ImageFailure::because(format!("the pull was given up after {} s", after.as_secs())));
     let pulls = Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue);
     let queue: Queue<Key> = Queue::default();
     let woken = queue.clone();
@@ -87,9 +96,13 @@ pub async fn run(parts: Arc<Parts>, namespaces: Arc<Namespaces>, stop: Cancellat
             woken.add(Key::of(object));
         }
     });
+    if matches!(parts.serving, CatalogServing::Pods { .. }) {
+        wake_by_pods(&parts, &queue, &stop);
+    }
     let config_maps = configmap::follow(&parts, &queue, &stop);
     let env = parts.env.clone();
-    let sources = Arc::new(Sources { parts, namespaces, pulls, states: Mutex::default(), shown: Mutex::default() });
+    let sources =
+        Arc::new(Sources { parts, namespaces, pulls, states: Mutex::default(), shown: Mutex::default(), served: Mutex::default() });
     let worker = sources.clone();
     let reconcile = move |key: Key| {
         let (sources, config_maps) = (worker.clone(), config_maps.clone());
@@ -109,6 +122,7 @@ impl Sources {
             self.parts.contents.hide(&key.namespace, &key.name);
             self.parts.contents.forget(&key.namespace, &key.name);
             self.shown().remove(key);
+            self.served.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.parts.metrics.source_gone(&key.namespace, &key.name);
             self.namespaces.wake_for(&key.namespace);
             return Ok(Outcome::Done);
@@ -124,6 +138,8 @@ impl Sources {
             return Ok(Outcome::Done);
         }
         source["status"] = template::status(&source, filled.as_ref(), self.parts.env.now_seconds());
+        let by_pods = matches!(self.parts.serving, CatalogServing::Pods { .. });
+        source["status"] = pod_config::status(&source, by_pods, self.parts.env.now_seconds());
         if filled.as_ref().is_some_and(|filled| filled.problem.is_some()) && source["spec"]["image"].as_str().is_none_or(str::is_empty) {
             // A template that cannot be used, and nothing beside it (OLM0-CAT-26).
             self.hide(key);
@@ -150,7 +166,13 @@ impl Sources {
         match &request {
             Request::ConfigMap(name) => self.config_map(key, &live, &source, &request, config_maps, name).await,
             Request::Address(address) => self.address(key, &live, &source, &request, address).await,
-            Request::Image { reference, secrets } => self.image(key, &live, &source, &request, (reference, secrets)).await,
+            Request::Image { reference, secrets } => match &self.parts.serving {
+                CatalogServing::InProcess => self.image(key, &live, &source, &request, (reference, secrets)).await,
+                CatalogServing::Pods { tools, content } => {
+                    let looked = Looked { key, live: &live, source: &source, request: &request };
+                    self.by_pods(looked, (tools, *content), None).await
+                }
+            },
         }
     }
 
@@ -168,6 +190,7 @@ impl Sources {
         let reason = match plan(source, request, held.as_ref(), now) {
             Plan::Keep(again) => {
                 self.report(live, source, Some(request), &connected(Connection::Ready, None, false)).await?;
+                self.without_pods(key, source).await?;
                 return Ok(again.map_or(Outcome::Done, Outcome::After));
             }
             Plan::Load(reason) => reason,
@@ -178,7 +201,14 @@ impl Sources {
         let job = format!("{key} {} {reference} {}", meta(source, "uid").unwrap_or_default(), secrets.join(","));
         let (parts, namespace) = (self.parts.clone(), key.namespace.clone());
         let (image, names) = (reference.to_owned(), secrets.to_vec());
-        let pull = move || async move { parts.images.catalog(&namespace, &image, &names).await };
+        // Looks at an image whose content is shown are no news.
+        let pulling = (!serves).then(|| (self.parts.recorder.clone(), source.clone(), format!("Pulling image {reference:?}")));
+        let pull = move || async move {
+            if let Some((recorder, source, note)) = pulling {
+                tell(&recorder, &source, EventKind::Normal, "Pulling", &note);
+            }
+            parts.images.catalog(&namespace, &image, &names).await
+        };
         match self.pulls.ask(&job, origin(reference), key, pull).await {
             Asked::Running(_) => {
                 if !serves {
@@ -201,7 +231,10 @@ impl Sources {
                 }
             },
             Asked::Ended(Err(failure)) => {
-                self.tell(source, EventKind::Warning, "Failed", &format!("Failed to pull image {reference:?}: {}", failure.message));
+                // The events that a pod would have (OLM0-CAT-34).
+                self.tell(source, EventKind::Warning, "Failed", &format!("Failed to pull image {reference:?}: {}", failure.sentence()));
+                self.tell(source, EventKind::Warning, "Failed", "Error: ErrImagePull");
+                self.tell(source, EventKind::Normal, "BackOff", &format!("Back-off pulling image {reference:?}"));
                 if serves {
                     // The content stays; the next poll may succeed.
                     tracing::warn!(source = %key, error = failure.message, "the image cannot be polled; its content stays");
@@ -211,45 +244,6 @@ impl Sources {
                     let found = connected(Connection::TransientFailure, Some(&failure.message), false);
                     self.report(live, source, Some(request), &found).await?;
                 }
-                Ok(Outcome::Retry)
-            }
-        }
-    }
-
-    /// Keeps the content of a registry server: it is asked regularly whether it answers, and now and then for all that it lists.
-    async fn address(&self, key: &Key, live: &Value, source: &Value, request: &Request, address: &str) -> Result<Outcome, SourceError> {
-        let now = self.parts.env.now();
-        let held = self.states().get(key).map(|state| (state.held.clone(), state.catalog.clone()));
-        let fresh = held.filter(|(held, _)| held.request == *request && meta(source, "uid").as_deref() == Some(&held.uid));
-        let whole = fresh.as_ref().is_none_or(|(held, _)| now.duration_since(held.polled) >= REFETCH);
-        let (store, of) = (self.parts.store.clone(), address.to_owned());
-        let job = format!("{key} {address} {whole}");
-        let current = fresh.as_ref().map(|(_, catalog)| catalog.clone());
-        let fetch = move || async move { remote::fetch(&of, &store, current.filter(|_| !whole)).await };
-        let connected = |state, problem| Found::Connected { state, problem, polled: false, config_map: None };
-        match self.pulls.ask(&job, address, key, fetch).await {
-            Asked::Running(_) if fresh.is_some() => Ok(Outcome::Done),
-            Asked::Running(_) => {
-                self.hide(key);
-                self.report(live, source, Some(request), &connected(Connection::Connecting, None)).await?;
-                Ok(Outcome::Done)
-            }
-            Asked::Ended(Ok(catalog)) => {
-                let polled = fresh.filter(|_| !whole).map_or(now, |(held, _)| held.polled);
-                match self.show(key, source, request, catalog, polled).await {
-                    Ok(()) => self.report(live, source, Some(request), &connected(Connection::Ready, None)).await?,
-                    Err(error) => {
-                        self.hide(key);
-                        let problem = chain(&error);
-                        self.report(live, source, Some(request), &connected(Connection::TransientFailure, Some(&problem))).await?;
-                    }
-                }
-                Ok(Outcome::After(CHECK))
-            }
-            Asked::Ended(Err(failure)) => {
-                self.hide(key);
-                let found = connected(Connection::TransientFailure, Some(&failure.message));
-                self.report(live, source, Some(request), &found).await?;
                 Ok(Outcome::Retry)
             }
         }
@@ -269,8 +263,18 @@ impl Sources {
                 let shown = self.show(key, source, request, catalog, self.parts.env.now()).await;
                 let problem = shown.err().map(|error| chain(&error));
                 let state = if problem.is_none() { Connection::Ready } else { Connection::TransientFailure };
-                let found = Found::Connected { state, problem: problem.as_deref(), polled: false, config_map: Some(reference) };
+                let found = Found::Connected { state, problem: problem.as_deref(), polled: false, config_map: Some(reference.clone()) };
+                if let CatalogServing::Pods { tools, content } = &self.parts.serving
+                    && problem.is_none()
+                {
+                    let now = self.parts.env.now_seconds();
+                    let mut source = source.clone();
+                    source["status"] = catalog_source::status(&source, Some(request), &found, now);
+                    let looked = Looked { key, live, source: &source, request };
+                    return self.by_pods(looked, (tools, *content), Some(&reference)).await;
+                }
                 self.report(live, source, Some(request), &found).await?;
+                self.without_pods(key, source).await?;
                 Ok(Outcome::Done)
             }
             Err(error) => {
@@ -352,9 +356,7 @@ impl Sources {
     }
 
     fn tell(&self, source: &Value, kind: EventKind, reason: &str, note: &str) {
-        if let Err(error) = self.parts.recorder.record(source, kind, reason, "Pulling", note) {
-            tracing::warn!(%error, "an event could not be recorded");
-        }
+        tell(&self.parts.recorder, source, kind, reason, note);
     }
 
     fn states(&self) -> std::sync::MutexGuard<'_, HashMap<Key, State>> {
@@ -374,6 +376,12 @@ impl Sources {
                 Err(error) => tracing::warn!(%error, "catalogs that no source has could not be removed"),
             }
         }
+    }
+}
+
+fn tell(recorder: &Recorder, source: &Value, kind: EventKind, reason: &str, note: &str) {
+    if let Err(error) = recorder.record(source, kind, reason, "Pulling", note) {
+        tracing::warn!(%error, "an event could not be recorded");
     }
 }
 

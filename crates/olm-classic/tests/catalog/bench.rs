@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::http::Extensions;
+use kube::api::DynamicObject;
 use mainstay_apiserver::{Config, Server, TrustedIdentity};
 use mainstay_apply::{Reason, Writer};
 use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, ImageBuilder, Reference};
-use mainstay_olm_classic::catalog::{self, Setup};
+use mainstay_olm_classic::catalog::{self, PodImages, Setup};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_workloads::{ImagePuller, PullError, Pulled};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +21,30 @@ const GROUP: &str = "operators.coreos.com";
 
 fn administrator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
+}
+
+/// The pulls of simulated kubelets, as `mainstay up` has them.
+struct Puller(PodImages);
+
+#[async_trait]
+impl ImagePuller for Puller {
+    fn pulls(&self, pod: &DynamicObject, container: &Value) -> bool {
+        PodImages::concerns(&json!(pod), container["name"].as_str().unwrap())
+    }
+
+    async fn pull(&self, pod: &DynamicObject, container: &Value) -> Result<Pulled, PullError> {
+        let image = container["image"].as_str().unwrap();
+        let pulled = self.0.pull(&json!(pod), container["name"].as_str().unwrap(), image).await?;
+        Ok(Pulled { id: format!("{image}@{}", pulled.digest), problem: pulled.problem })
+    }
+
+    fn works(&self, pod: &DynamicObject, container: &Value) -> bool {
+        PodImages::works(&json!(pod), container["name"].as_str().unwrap())
+    }
+
+    async fn work(&self, pod: &DynamicObject, container: &Value) -> Result<(), PullError> {
+        Ok(self.0.work(&json!(pod), container["name"].as_str().unwrap()).await?)
+    }
 }
 
 pub struct Bench {
@@ -86,9 +113,30 @@ impl Bench {
 
     /// The operator ends and begins again.
     pub async fn restart(&mut self) {
+        self.restart_with(|_| {}).await;
+    }
+
+    /// The operator ends and begins again with other settings.
+    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Setup)) {
         self.stop.cancel();
         self.running.take().unwrap().await.unwrap();
-        self.run(|_| {});
+        self.run(change);
+    }
+
+    /// Simulated nodes and controllers, whose pods have their images pulled by `images`.
+    pub fn nodes(&self, images: &PodImages) {
+        let cluster = Cluster::Embedded { router: self.server.router(), identity: administrator };
+        let puller: Arc<dyn ImagePuller> = Arc::new(Puller(images.clone()));
+        let options = mainstay_workloads::Options { puller: Some(puller), ..mainstay_workloads::Options::default() };
+        let stop = self.registry_stop.clone();
+        tokio::spawn(async move { mainstay_workloads::run(cluster, options, Env::system(), stop).await.unwrap() });
+    }
+
+    /// The objects of a kind in a namespace.
+    pub async fn list(&self, api_version: &str, kind: &str, namespace: &str) -> Vec<Value> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let all = self.admin.list(&kube::api::GroupVersionKind::gvk(group, version, kind), 1000).await.unwrap();
+        all.into_iter().filter(|object| object["metadata"]["namespace"] == *namespace).collect()
     }
 
     /// No registry answers at its address any more.

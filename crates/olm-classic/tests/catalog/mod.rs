@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod plans;
+mod pods;
 mod scopes;
 mod sources;
 mod subscriptions;

@@ -179,6 +179,38 @@ pub struct Conduct {
     pub end: Option<End>,
     /// Its process, if the container is real.
     pub process: Option<Process>,
+    /// The wait for its image, while that is really pulled.
+    pub wait: Option<Wait>,
+    /// The sentence about an image that was really pulled.
+    pub pulled: Option<String>,
+    /// The ID of such an image.
+    pub image_id: Option<String>,
+    /// The reason of its exit, if it is not simulated.
+    pub told: Option<String>,
+}
+
+impl Conduct {
+    /// A container that keeps running.
+    pub const RUNS: Self =
+        Self { stuck: None, ready: true, end: None, wait: None, pulled: None, image_id: None, told: None, process: None };
+}
+
+/// The wait of a container for its image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The reason; empty while the container is made for the first time.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+    /// The time until another look.
+    pub again: Duration,
+}
+
+impl Wait {
+    /// The first pull of an image.
+    pub fn begins() -> Self {
+        Self { reason: "", message: String::new(), again: LATEST }
+    }
 }
 
 /// The exit of a container.
@@ -193,6 +225,9 @@ pub struct End {
 }
 
 impl End {
+    /// An error at once.
+    pub const ERROR: Self = Self { code: 1, reason: "Error", after: Duration::ZERO };
+
     fn code(code: i32) -> Self {
         Self { code, reason: if code == 0 { "Completed" } else { "Error" }, after: Duration::ZERO }
     }
@@ -245,7 +280,7 @@ impl Behaviour {
                 let name = container["name"].as_str().unwrap_or_default();
                 let image = container["image"].as_str().unwrap_or_default();
                 let end = (!runs_on && container["restartPolicy"] != "Always").then(|| End::code(0));
-                let mut conduct = Conduct { stuck: None, ready: true, end, process: None };
+                let mut conduct = Conduct { end, ..Conduct::RUNS };
                 if let Some(why) = absent(image) {
                     conduct.stuck = Some(("ErrImagePull", why));
                 }

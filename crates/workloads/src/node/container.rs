@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::behaviour::{Conduct, End};
 use super::process::{Process, Start};
-use crate::object::{Read as _, condition, parse_time, time};
+use crate::object::{Read as _, condition, items, parse_time, time};
 
 /// Seconds before the second restart; doubled with each further one.
 const BACKOFF: i64 = 10;
@@ -141,6 +141,15 @@ impl Container<'_> {
         if let Some((reason, message)) = &self.conduct.stuck {
             return self.stuck(reason, message, restarts, last);
         }
+        if let Some(wait) = &self.conduct.wait {
+            let first = if items(self.pod, "/spec/initContainers").next().is_some() { "PodInitializing" } else { "ContainerCreating" };
+            let mut waiting = json!({"reason": if wait.reason.is_empty() { first } else { wait.reason }});
+            if !wait.message.is_empty() {
+                waiting["message"] = json!(wait.message);
+            }
+            let status = self.status(json!({"waiting": waiting}), last, restarts, false);
+            return Look { status, again: Some(wait.again), start: None };
+        }
         self.goes_on(self.now, restarts, last)
     }
 
@@ -225,7 +234,7 @@ impl Container<'_> {
             "exitCode": end.code, "reason": end.reason, "startedAt": since, "finishedAt": time(at), "containerID": self.identity(),
         });
         if end.code != 0 && end.reason == "Error" {
-            state["message"] = json!(format!("simulated: exit code {}", end.code));
+            state["message"] = json!(self.conduct.told.clone().unwrap_or_else(|| format!("simulated: exit code {}", end.code)));
         }
         json!({"terminated": state})
     }
@@ -237,10 +246,17 @@ impl Container<'_> {
         let runs = state["running"].is_object();
         // An init container that has succeeded is done.
         let over = state.pointer("/terminated/exitCode").is_some_and(|code| code == 0) && self.is_init();
+        // The ID of an image that was pulled earlier stays, also when it is not known any more.
+        let held = self.before["imageID"].as_str().filter(|id| !id.is_empty() && self.before["image"] == image);
+        let image_id = self.conduct.image_id.as_deref().or(held).map(str::to_owned);
         let mut status = json!({
             "name": self.spec["name"],
             "image": image,
-            "imageID": if waits && restarts == 0 { String::new() } else { format!("{image}@sha256:{:x}", Sha256::digest(image)) },
+            "imageID": if waits && restarts == 0 {
+                String::new()
+            } else {
+                image_id.unwrap_or_else(|| format!("{image}@sha256:{:x}", Sha256::digest(image)))
+            },
             "ready": (runs && ready) || over,
             "started": runs,
             "restartCount": restarts,

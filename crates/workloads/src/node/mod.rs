@@ -7,6 +7,7 @@ pub mod images;
 pub mod object;
 pub mod plan;
 pub mod process;
+pub mod pulls;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use self::object::{SIMULATED, Simulated};
 use self::plan::{Kubelet, Place, Step, plan, told};
 use self::process::fields;
 use self::process::{Links, Machine, PROCESS};
+use self::pulls::{ImagePuller, Pulls};
 use crate::Result;
 use crate::api::{Api, Delete, Patch, builtin};
 use crate::live::Live;
@@ -54,6 +56,7 @@ struct Kubelets {
     script: Arc<Script>,
     images: Images,
     processes: Option<(Machine, Links)>,
+    pulls: Pulls,
 }
 
 /// The interval at which the volumes of processes are brought up to date.
@@ -67,8 +70,19 @@ const WORKERS: usize = 16;
 /// The message about a pod whose node has no address left.
 const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
+/// What containers are made of.
+pub struct Options {
+    /// The images that exist.
+    pub images: Images,
+    /// The programs that stand for images.
+    pub machine: Option<Machine>,
+    /// The pulls of images whose content matters.
+    pub puller: Option<Arc<dyn ImagePuller>>,
+}
+
 /// Runs the simulated nodes.
-pub async fn run(world: World, count: u32, script: Script, images: Images, machine: Option<Machine>) {
+pub async fn run(world: World, count: u32, script: Script, options: Options) {
+    let Options { images, machine, puller } = options;
     let all = object::nodes(count);
     world.nodes.ready().await;
     world.pods.ready().await;
@@ -89,6 +103,7 @@ pub async fn run(world: World, count: u32, script: Script, images: Images, machi
         addresses: Arc::default(),
         script: Arc::new(script),
         images,
+        pulls: Pulls::new(puller, queue.clone()),
     };
     // The addresses of existing pods are known before new pods get theirs.
     for pod in world.pods.all() {
@@ -97,8 +112,11 @@ pub async fn run(world: World, count: u32, script: Script, images: Images, machi
         }
     }
     let real = kubelets.processes.is_some();
-    let (wake, addresses) = (queue.clone(), kubelets.addresses.clone());
+    let (wake, addresses, pulls) = (queue.clone(), kubelets.addresses.clone(), kubelets.pulls.clone());
     world.pods.on_change(move |change| {
+        if let (Some(gone), None) = (&change.before, &change.now) {
+            pulls.forget(gone);
+        }
         lock(&addresses).changed(change.before.as_deref(), change.now.as_deref());
         let on_node = |pod: &&Object| nodes.contains_key(pod.text("/spec/nodeName"));
         if let Some(pod) = change.now.as_ref().or(change.before.as_ref().filter(|_| real)).filter(on_node) {
@@ -172,6 +190,9 @@ impl Kubelets {
         }
         let mut behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
         self.observe(&pod, &mut behaviour);
+        if !pod.deleting() && !crate::pod::finished(&pod) {
+            self.pulls.look(&pod, &mut behaviour, now);
+        }
         if let Some(problem) = &behaviour.problem {
             self.world.events.record(KUBELET, "Warning", self.pods.served(), &pod, "InvalidFault", problem.to_string());
         }
@@ -201,7 +222,7 @@ impl Kubelets {
             }
             Step::Report(status, again) => {
                 self.pods.write_status(&pod, &status).await?;
-                for event in told(&pod, &status) {
+                for event in told(&pod, &status, &behaviour) {
                     self.world.events.tell(KUBELET, self.pods.served(), &pod, event);
                 }
                 Ok(again.map_or(Outcome::Done, Outcome::After))

@@ -162,7 +162,7 @@ struct Life<'a> {
 }
 
 /// The conduct of a container without a script: it keeps running.
-const PLAIN: Conduct = Conduct { stuck: None, ready: true, end: None, process: None };
+const PLAIN: Conduct = Conduct::RUNS;
 
 impl<'a> Life<'a> {
     fn new(pod: &'a DynamicObject, behaviour: &'a Behaviour, now: Timestamp) -> Self {
@@ -416,18 +416,20 @@ impl<'a> Life<'a> {
 }
 
 /// Returns the events of a pod's change from one status to the next.
-pub fn told(pod: &DynamicObject, after: &Value) -> Vec<Event> {
+pub fn told(pod: &DynamicObject, after: &Value, behaviour: &Behaviour) -> Vec<Event> {
     let mut events = Vec::new();
     for list in ["initContainerStatuses", "containerStatuses"] {
         for status in after[list].as_array().into_iter().flatten() {
             let before = pod.at("/status")[list].as_array().into_iter().flatten().find(|before| before["name"] == status["name"]);
-            tell_container(pod, before.unwrap_or(&Value::Null), status, &mut events);
+            let conduct = behaviour.containers.get(status["name"].as_str().unwrap_or_default());
+            let pulled = conduct.and_then(|conduct| conduct.pulled.as_deref());
+            tell_container(pod, (before.unwrap_or(&Value::Null), status), pulled, &mut events);
         }
     }
     events
 }
 
-fn tell_container(pod: &DynamicObject, before: &Value, after: &Value, events: &mut Vec<Event>) {
+fn tell_container(pod: &DynamicObject, (before, after): (&Value, &Value), pulled: Option<&str>, events: &mut Vec<Event>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (name, image) = (text(&after["name"]), text(&after["image"]));
     let started = |status: &Value| {
@@ -435,7 +437,12 @@ fn tell_container(pod: &DynamicObject, before: &Value, after: &Value, events: &m
         (over || status.pointer("/lastState/terminated").is_some()).then(|| status["restartCount"].as_i64().unwrap_or_default())
     };
     if started(after) > started(before) {
-        events.push(Event::normal("Pulled", format!("Container image {image:?} already present on machine")));
+        if let Some(pulled) = pulled.filter(|_| started(before).is_none()) {
+            events.push(Event::normal("Pulling", format!("Pulling image {image:?}")));
+            events.push(Event::normal("Pulled", pulled));
+        } else {
+            events.push(Event::normal("Pulled", format!("Container image {image:?} already present on machine")));
+        }
         events.push(Event::normal("Created", format!("Created container: {name}")));
         events.push(Event::normal("Started", format!("Started container {name}")));
     }

@@ -44,6 +44,10 @@ pub struct OlmClassic {
     pub release: Option<String>,
     /// True if the cluster starts with the default catalogs.
     pub default_catalogs: bool,
+    /// True if pods serve catalogs and Jobs unpack bundles (OLM0-CAT-34).
+    pub by_pods: bool,
+    /// Namespace and name of the Secret with credentials for every pull (OLM0-CAT-10).
+    pub pull_secret: Option<(String, String)>,
 }
 
 impl OlmClassic {
@@ -94,6 +98,10 @@ impl OlmClassic {
 
     fn program(&self) -> Program {
         let mut arguments = vec![format!("--cache-path={CACHE}"), format!("--package-server-address=:{}", mainstay_package_server::PORT)];
+        if self.by_pods {
+            arguments.extend(["--catalog-serving=pods".to_owned(), "--set-workload-user-id=true".to_owned()]);
+        }
+        arguments.extend(self.pull_secret.iter().map(|(namespace, name)| format!("--global-pull-secret={namespace}/{name}")));
         arguments.extend(self.release.iter().map(|release| format!("--release-version={release}")));
         Program {
             name: NAME,
@@ -218,7 +226,7 @@ mod tests {
             authorities: AUTHORITIES,
             service_monitor,
         };
-        OlmClassic { release: Some("4.20.1".to_owned()), default_catalogs: false }.objects(&frame)
+        OlmClassic { release: Some("4.20.1".to_owned()), ..OlmClassic::default() }.objects(&frame)
     }
 
     fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
@@ -252,6 +260,16 @@ mod tests {
             objects.iter().all(|object| object["kind"] != "OperatorGroup" && object["kind"] != "OperatorHub"),
             "settings are no part of it"
         );
+    }
+
+    /// OLM0-CAT-34: the process serves catalogs itself unless pods are asked for.
+    #[test]
+    fn ways_to_serve_catalogs() {
+        let arguments = |classic: OlmClassic| classic.program().arguments.join(" ");
+        assert!(!arguments(OlmClassic::default()).contains("--catalog-serving"));
+        let secret = Some(("config".to_owned(), "pull".to_owned()));
+        let by_pods = arguments(OlmClassic { by_pods: true, pull_secret: secret, ..OlmClassic::default() });
+        assert!(by_pods.contains("--catalog-serving=pods --set-workload-user-id=true --global-pull-secret=config/pull"), "{by_pods}");
     }
 
     /// OLM0-API-33: settings are made once, and are not marked as this program's.

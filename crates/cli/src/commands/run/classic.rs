@@ -17,6 +17,7 @@ use clap::{ArgAction, Args};
 use mainstay_catalog_store::SourceContents;
 use mainstay_objects::Labels;
 use mainstay_olm_classic::{catalog, olm, report};
+use mainstay_olm_classic_core::catalog_source::registry::Tools;
 use mainstay_olm_classic_core::cluster_operators::Part;
 use mainstay_olm_classic_core::hub;
 use mainstay_package_server::Listener;
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::{Component, Plan, address, duration, pair, usage};
 use super::listeners;
-use crate::up::classic::{Resolution, UnhealthyCatalogs};
+use crate::up::classic::{CatalogServing, Resolution, UnhealthyCatalogs};
 
 const ADDRESS: &str = ":5443";
 const RELEASE: &str = "4.19.0";
@@ -66,6 +67,21 @@ pub struct ClassicArguments {
     /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern [default: block]
     #[arg(long, value_name = "block|isolate")]
     unhealthy_catalogs: Option<UnhealthyCatalogs>,
+    /// How catalogs are served and bundles unpacked: by pods and Jobs, as upstream has it, or by this process [default: in-process]
+    #[arg(long, value_name = "pods|in-process")]
+    catalog_serving: Option<CatalogServing>,
+    /// The image of the server of catalogs in ConfigMaps, with --catalog-serving pods
+    #[arg(long = "configmapServerImage", value_name = "REF")]
+    configmap_server_image: Option<String>,
+    /// The image of opm, which unpacks bundles and serves extracted catalogs, with --catalog-serving pods
+    #[arg(long = "opmImage", value_name = "REF")]
+    opm_image: Option<String>,
+    /// The image of the tools that copy content, with --catalog-serving pods
+    #[arg(long, value_name = "REF")]
+    util_image: Option<String>,
+    /// Run restricted catalog pods and unpack Jobs as user 1001, with --catalog-serving pods
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
+    set_workload_user_id: bool,
     /// The platform's release, which the images of the default catalogs follow [default: $RELEASE_VERSION, or 4.19.0]
     #[arg(long, value_name = "VERSION")]
     release_version: Option<String>,
@@ -98,18 +114,6 @@ struct Unused {
     /// Accepted for compatibility, as are the next ones: changes are watched
     #[arg(long, value_name = "DURATION")]
     interval: Option<String>,
-    /// No pods serve catalogs
-    #[arg(long = "configmapServerImage", value_name = "REF")]
-    configmap_server_image: Option<String>,
-    /// No pods serve catalogs
-    #[arg(long = "opmImage", value_name = "REF")]
-    opm_image: Option<String>,
-    /// No pods unpack bundles
-    #[arg(long, value_name = "REF")]
-    util_image: Option<String>,
-    /// No pods serve catalogs
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
-    set_workload_user_id: bool,
     /// Metrics are read with tokens, not with client certificates
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
@@ -128,6 +132,7 @@ pub struct ClassicPlan {
     pub protected: Vec<String>,
     pub resolution: Resolution,
     pub unhealthy: UnhealthyCatalogs,
+    pub serving: catalog::CatalogServing,
     pub release: String,
     /// The parts that report, with the names of their ClusterOperators.
     pub reports: Vec<(Part, String)>,
@@ -150,6 +155,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
     for (flag, is_given) in [
         ("--resolution", given.resolution.is_some()),
         ("--unhealthy-catalogs", given.unhealthy_catalogs.is_some()),
+        ("--catalog-serving", given.catalog_serving.is_some()),
         ("--watchedNamespaces", !given.watched_namespaces.is_empty()),
         ("--release-version", given.release_version.is_some()),
     ] {
@@ -183,7 +189,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
     let ca = given.package_server_ca.as_ref().map(|path| {
         std::fs::read_to_string(path).map_err(|error| Failure::of(Exit::Usage, format!("--package-server-ca, {}", path.display()), &error))
     });
-    notes.extend(unused(&given.unused));
+    notes.extend(unused(given));
     Ok(ClassicPlan {
         namespace: given.namespace.clone(),
         unpack_timeout: duration("--bundle-unpack-timeout", &given.bundle_unpack_timeout)?,
@@ -192,6 +198,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
         protected: named("--protectedCopiedCSVNamespaces", &given.protected_copied_csv_namespaces)?,
         resolution: given.resolution.unwrap_or_default(),
         unhealthy: given.unhealthy_catalogs.unwrap_or_default(),
+        serving: serving(given),
         release,
         reports: reports(given, components)?,
         packages,
@@ -232,15 +239,38 @@ fn reports(given: &ClassicArguments, components: &BTreeSet<Component>) -> Result
     Ok(all)
 }
 
+/// The user of restricted pods, as upstream has it.
+const POD_USER: i64 = 1001;
+
+fn by_pods(given: &ClassicArguments) -> bool {
+    given.catalog_serving == Some(CatalogServing::Pods)
+}
+
+fn serving(given: &ClassicArguments) -> catalog::CatalogServing {
+    if !by_pods(given) {
+        return catalog::CatalogServing::InProcess;
+    }
+    let usual = Tools::default();
+    let tools = Tools {
+        opm: given.opm_image.clone().unwrap_or(usual.opm),
+        util: given.util_image.clone().unwrap_or(usual.util),
+        config_map_server: given.configmap_server_image.clone().unwrap_or(usual.config_map_server),
+        user: given.set_workload_user_id.then_some(POD_USER),
+    };
+    catalog::CatalogServing::Pods { tools, content: catalog::PodContent::Server }
+}
+
 /// The flags that are given and have no effect, each with the reason.
-fn unused(given: &Unused) -> Vec<String> {
-    let catalogs = "no pods serve catalogs or unpack bundles, this process does";
+fn unused(all: &ClassicArguments) -> Vec<String> {
+    let given = &all.unused;
+    let in_process = !by_pods(all);
+    let catalogs = "no pods serve catalogs or unpack bundles, this process does (--catalog-serving)";
     let flags = [
         ("--interval", given.interval.is_some(), "changes are watched, and looked for in intervals that cannot be set"),
-        ("--configmapServerImage", given.configmap_server_image.is_some(), catalogs),
-        ("--opmImage", given.opm_image.is_some(), catalogs),
-        ("--util-image", given.util_image.is_some(), catalogs),
-        ("--set-workload-user-id", given.set_workload_user_id, catalogs),
+        ("--configmapServerImage", in_process && all.configmap_server_image.is_some(), catalogs),
+        ("--opmImage", in_process && all.opm_image.is_some(), catalogs),
+        ("--util-image", in_process && all.util_image.is_some(), catalogs),
+        ("--set-workload-user-id", in_process && all.set_workload_user_id, catalogs),
         ("--client-ca", given.client_ca.is_some(), "metrics are read with tokens"),
         ("--debug", given.debug, "mainstay log-level changes what is logged"),
     ];
@@ -271,6 +301,8 @@ impl Classic {
             setup.global_namespace.clone_from(&plan.classic.namespace);
             setup.isolation = plan.classic.resolution.into();
             setup.unhealthy_catalogs = plan.classic.unhealthy.into();
+            setup.serving = plan.classic.serving.clone();
+            setup.global_pull_secret.clone_from(&plan.pull_secret);
             setup.retry_for = plan.classic.retry_for;
             setup.unpack_timeout = plan.classic.unpack_timeout;
             Some(setup)

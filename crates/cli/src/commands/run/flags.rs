@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(read("marketplace,catalogd").unwrap().system_namespace, "olmv1-system");
     }
 
-    /// OLM0-CAT-33: upstream's flags that mean nothing here are accepted, and each says why it has no effect.
+    /// OLM0-CAT-33, OLM0-CAT-34: upstream's flags that mean nothing here are accepted, and each says why it has no effect.
     #[test]
     fn flags_without_effect() {
         let line = "olm-classic --interval 5m --configmapServerImage a --opmImage b --util-image c --set-workload-user-id=true \
@@ -461,6 +461,13 @@ mod tests {
         assert_eq!(notes.len(), 9, "{notes:?}");
         assert!(notes.iter().all(|note| note.starts_with("--") && note.contains(" has no effect: ")), "{notes:?}");
         assert!(read("olm-classic --set-workload-user-id=false --writeStatusName=").unwrap().notes.is_empty());
+        // With pods they have one.
+        let line = "olm-classic --catalog-serving pods --configmapServerImage a --opmImage b --util-image c --set-workload-user-id=true";
+        let by_pods = read(line).unwrap();
+        assert!(by_pods.notes.is_empty(), "{:?}", by_pods.notes);
+        let mainstay_olm_classic::catalog::CatalogServing::Pods { tools, content } = by_pods.classic.serving else { panic!("not by pods") };
+        assert_eq!((tools.config_map_server.as_str(), tools.opm.as_str(), tools.util.as_str(), tools.user), ("a", "b", "c", Some(1001)));
+        assert_eq!(content, mainstay_olm_classic::catalog::PodContent::Server);
     }
 
     /// OLM0-CAT-33, MS-CLI-04: mistakes with OLM classic are told at once.
@@ -475,6 +482,7 @@ mod tests {
         assert!(refused("olm-classic --package-server-address 0").contains("would serve no client"));
         assert!(!refused("olm-classic --release-version newest").is_empty());
         assert!(refused("catalogd --unhealthy-catalogs isolate").contains("OLM classic's"));
+        assert!(refused("catalogd --catalog-serving pods").contains("OLM classic's"));
         assert!(
             refused("olm-classic --package-server-tls-cert c --package-server-tls-key k --package-server-ca /does/not/exist")
                 .contains("No such file")

@@ -16,6 +16,7 @@ use mainstay_runtime::Outcome;
 use serde_json::Value;
 
 use super::super::bundles::Unpacked;
+use super::super::serving::CatalogServing;
 use super::{Controller, NamespaceError, RESYNC};
 
 /// Tries to write a status while others write to the object.
@@ -125,7 +126,7 @@ impl Controller {
             let mut wait = None;
             for lookup in &steps.lookups {
                 match self.bundles.unpack(&self.parts, namespace, lookup, terms).await {
-                    Unpacked::Ready(loaded) => match Self::steps_of(namespace, lookup, &loaded) {
+                    Unpacked::Ready(loaded) => match self.steps_of(namespace, lookup, &loaded) {
                         Ok(steps) => found.extend(steps),
                         Err(error) => wait = Some(Wait::Failed("ErrorPreventedUnpacking", error.to_string(), None)),
                     },
@@ -151,12 +152,13 @@ impl Controller {
     }
 
     /// The steps of an unpacked bundle, with references in place of manifests.
-    pub(super) fn steps_of(namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
+    pub(super) fn steps_of(&self, namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
         let properties = properties::read(&lookup.properties)?;
         let content =
             BundleContent { name: &lookup.identifier, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
         let steps = steps::of_bundle(content, namespace, &lookup.replaces, &lookup.catalog)?;
-        let manifest = BundleReference::of(lookup).to_manifest();
+        let by_job = matches!(self.parts.serving, CatalogServing::Pods { .. });
+        let manifest = BundleReference::of(lookup, by_job).to_manifest();
         Ok(steps.into_iter().map(|step| Step { manifest: manifest.clone(), ..step }).collect())
     }
 

@@ -58,7 +58,7 @@ impl Controller {
         for lookup in &found.lookups {
             let waits = |problem: Option<&str>| Some(install_plan::planning(&found.lookups, problem, now));
             match self.bundles.unpack(&self.parts, namespace, lookup, terms).await {
-                Unpacked::Ready(loaded) => match Self::steps_of(namespace, lookup, &loaded) {
+                Unpacked::Ready(loaded) => match self.steps_of(namespace, lookup, &loaded) {
                     Ok(steps) => content.steps.extend(steps),
                     Err(error) => return Ok((Some(install_plan::refused("InstallCheckFailed", &error.to_string(), now)), None)),
                 },

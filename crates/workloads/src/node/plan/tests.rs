@@ -36,7 +36,7 @@ impl Simulation {
             let behaviour = Behaviour::of(&pod, &self.script, &|_| None);
             let again = match plan(&pod, &self.place, &behaviour, self.now).step {
                 Step::Report(status, again) => {
-                    self.events.extend(told(&pod, &status));
+                    self.events.extend(told(&pod, &status, &behaviour));
                     self.pod["status"] = status;
                     again
                 }

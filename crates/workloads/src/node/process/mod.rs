@@ -158,7 +158,7 @@ impl Machine {
             }
             let process = known.and_then(|pod| pod.containers.get(name)).map_or(Process::Absent, |held| held.process.clone());
             let conduct = behaviour.containers.entry(name.to_owned());
-            let conduct = conduct.or_insert_with(|| Conduct { stuck: None, ready: true, end: None, process: None });
+            let conduct = conduct.or_insert(Conduct::RUNS);
             conduct.process = Some(process);
         }
     }

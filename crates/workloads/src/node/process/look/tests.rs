@@ -43,7 +43,7 @@ impl Imagined {
         let mut behaviour = Behaviour::of(&pod, &Script::default(), &|_| None);
         for name in self.names() {
             let process = self.processes.get(&name).cloned().unwrap_or(Process::Absent);
-            behaviour.containers.insert(name, Conduct { stuck: None, ready: true, end: None, process: Some(process) });
+            behaviour.containers.insert(name, Conduct { process: Some(process), ..Conduct::RUNS });
         }
         let place = Place { kubelet: Kubelet::Working, host_ip: "172.31.0.2".into(), pod_ip: Some("10.244.0.1".into()) };
         plan(&pod, &place, &behaviour, self.now)
