@@ -122,9 +122,8 @@ fn selector(text: &str) -> Result<BTreeMap<String, String>, String> {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not of the form KEY=VALUE"))?;
         // A selector may say `==`, too.
         let (key, value) = (key.trim(), value.strip_prefix('=').unwrap_or(value).trim());
-        let problems = |kind: &str, problems: Vec<String>| match problems.is_empty() {
-            true => Ok(()),
-            false => Err(format!("{kind} of {part:?}: {}", problems.join("; "))),
+        let problems = |kind: &str, found: Vec<String>| {
+            if found.is_empty() { Ok(()) } else { Err(format!("{kind} of {part:?}: {}", found.join("; "))) }
         };
         problems("key", qualified_name(key))?;
         problems("value", label_value(value))?;

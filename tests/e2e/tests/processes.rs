@@ -317,6 +317,10 @@ fn mappings_are_refused() {
     assert!(refused.contains("--run-image: cannot be used with --listen 0.0.0.0:0") && refused.contains("--allow-processes"), "{refused}");
     let missing = up(&["--listen", "127.0.0.1:0", "--run-image", "a=no-such-program-here"]);
     assert!(missing.contains("program \"no-such-program-here\" of image \"a\" is not found in PATH"), "{missing}");
+    for (arguments, other) in [(["--nodes", "0"], "--nodes 0"), (["--components", "controllers"], "--components without nodes")] {
+        let refused = up(&[&arguments[..], &["--run-image", "a=sh"]].concat());
+        assert!(refused.contains(&format!("--run-image: cannot be used with {other}")), "{refused}");
+    }
     assert!(up(&["--run-image", "a"]).contains("\"a\" is not IMAGE=PROGRAM [ARG...]"));
 }
 

@@ -74,13 +74,13 @@ fn a_cluster_is_looked_into() {
         let titled = words(0) == ["NAME", "VERSION", "AVAILABLE", "PROGRESSING", "DEGRADED", "SINCE"];
         let row = words(1);
         // A version, and a word for each condition.
-        if titled && row.len() == 6 && row[0] == "olm" && row[2] == "True" { Ok(()) } else { Err(operators) }
+        if titled && row.len() == 6 && row[0] == "marketplace" && row[2] == "True" { Ok(()) } else { Err(operators) }
     });
     let folder = cluster.folder().join("support");
     let said = cluster.mainstay(&["adm", "must-gather", "--dest-dir", &folder.to_string_lossy()]).ok();
     assert!(said.contains("objects in "), "{said}");
     let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-    assert!(read("cluster-scoped-resources/config.openshift.io/clusteroperators/olm.yaml").contains("relatedObjects"));
+    assert!(read("cluster-scoped-resources/config.openshift.io/clusteroperators/marketplace.yaml").contains("relatedObjects"));
     assert!(read("namespaces/openshift-operators/openshift-operators.yaml").contains("kind: Namespace"));
     assert!(read("namespaces/openshift-operators/operators.coreos.com/operatorgroups.yaml").contains("global-operators"));
     assert!(
@@ -96,8 +96,8 @@ fn a_cluster_is_looked_into() {
     assert!(again.contains("is not empty"), "{again}");
 
     let one = cluster.folder().join("one");
-    cluster.mainstay(&["adm", "inspect", "clusteroperator/olm", "--dest-dir", &one.to_string_lossy()]).ok();
-    assert!(one.join("cluster-scoped-resources/config.openshift.io/clusteroperators/olm.yaml").exists());
+    cluster.mainstay(&["adm", "inspect", "clusteroperator/marketplace", "--dest-dir", &one.to_string_lossy()]).ok();
+    assert!(one.join("cluster-scoped-resources/config.openshift.io/clusteroperators/marketplace.yaml").exists());
     assert!(std::fs::read_dir(one.join("namespaces")).unwrap().count() > 0, "what it relates to comes along");
     assert!(cluster.mainstay(&["adm", "inspect", "clusteroperator/none"]).exits(3).contains("not found"));
     assert!(cluster.mainstay(&["adm", "inspect", "pods/../x"]).exits(2).contains("is not RESOURCE"));

@@ -13,6 +13,7 @@ use mainstay_workloads::process::mapping::RunImage;
 use mainstay_workloads::process::{Machine, Settings};
 
 use super::Options;
+use super::components::Component;
 
 /// The interval at which a log that is followed is read.
 const FOLLOW: Duration = Duration::from_millis(200);
@@ -53,6 +54,12 @@ impl Arguments {
     pub fn machine(&self, options: &Options) -> Result<Option<Machine>, Failure> {
         if self.images.is_empty() {
             return Ok(None);
+        }
+        let nodes = options.components.has(Component::Nodes);
+        if !nodes || options.nodes == 0 {
+            let other = if nodes { "--nodes 0" } else { "--components without nodes" };
+            return Err(Failure::new(Exit::Usage, "--run-image", format!("cannot be used with {other}"))
+                .because("the processes are containers of simulated nodes"));
         }
         if !options.listen.ip().is_loopback() && !self.allow_processes {
             let failure = Failure::new(Exit::Usage, "--run-image", format!("cannot be used with --listen {}", options.listen));

@@ -57,11 +57,14 @@ impl Target {
     pub fn path(&self) -> String {
         let group = group(self.group.as_deref().unwrap_or_default());
         let Self { resource, namespace, name, .. } = self;
-        match namespace.is_empty() {
-            true if self.is("", "namespaces") => format!("namespaces/{name}/{name}.yaml"),
-            true => format!("cluster-scoped-resources/{group}/{resource}/{name}.yaml"),
-            false if self.is("", "pods") => format!("namespaces/{namespace}/pods/{name}/{name}.yaml"),
-            false => format!("namespaces/{namespace}/{group}/{resource}/{name}.yaml"),
+        if self.is("", "namespaces") {
+            format!("namespaces/{name}/{name}.yaml")
+        } else if namespace.is_empty() {
+            format!("cluster-scoped-resources/{group}/{resource}/{name}.yaml")
+        } else if self.is("", "pods") {
+            format!("namespaces/{namespace}/pods/{name}/{name}.yaml")
+        } else {
+            format!("namespaces/{namespace}/{group}/{resource}/{name}.yaml")
         }
     }
 

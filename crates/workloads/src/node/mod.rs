@@ -61,6 +61,8 @@ struct Kubelets {
 
 /// The interval at which the volumes of processes are brought up to date.
 const REFRESH: Duration = Duration::from_secs(15);
+/// The most times that a pod is looked at again at once, because processes of it have started.
+const ROUNDS: usize = 8;
 /// The time that processes have to end when the nodes end.
 const PROCESSES_END: Duration = Duration::from_millis(1_200);
 
@@ -201,7 +203,11 @@ impl Kubelets {
             if !planned.orders.start.is_empty() {
                 self.tell_skipped(machine, &pod);
             }
-            if machine.carry_out(links, &pod, &planned.orders, &addresses_of(&place)).await {
+            // What has started may let others start; each start is one round.
+            for _ in 0..ROUNDS {
+                if !machine.carry_out(links, &pod, &planned.orders, &addresses_of(&place)).await {
+                    break;
+                }
                 self.observe(&pod, &mut behaviour);
                 planned = plan(&pod, &place, &behaviour, self.world.env.now());
             }

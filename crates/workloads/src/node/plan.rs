@@ -240,7 +240,9 @@ impl<'a> Life<'a> {
             let mut look = container.runs();
             self.order(&container, &mut look);
             let ended = look.ended(container.restarts);
-            open = if sidecar { look.running() } else { ended == Some(0) };
+            // The containers go on while a sidecar that has ended starts again.
+            let began = look.running() || matches!(container.conduct.process, Some(Process::Ended { .. }));
+            open = if sidecar { began } else { ended == Some(0) };
             self.failed |= !sidecar && ended.is_some_and(|code| code != 0);
             if let Some(again) = look.again {
                 self.look_after(again);

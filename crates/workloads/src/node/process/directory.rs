@@ -169,10 +169,10 @@ fn replace(at: &Path, files: &BTreeMap<String, File>) -> io::Result<()> {
         let entry = entry?.file_name().to_string_lossy().into_owned();
         let stale = if entry.starts_with("..") { entry != "..data" && entry != name } else { !shown.contains(entry.as_str()) };
         let path = at.join(&entry);
-        match stale {
-            true if path.is_symlink() => fs::remove_file(path)?,
-            true => fs::remove_dir_all(path)?,
-            false => {}
+        if stale && path.is_symlink() {
+            fs::remove_file(path)?;
+        } else if stale {
+            fs::remove_dir_all(path)?;
         }
     }
     for name in shown {
