@@ -104,8 +104,11 @@ pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
     notes
 }
 
+/// A variable, its form, and the check of a value.
+type Form = (&'static str, &'static str, fn(&str) -> bool);
+
 /// Variables with a known form.
-const FORMS: [(&str, &str, fn(&str) -> bool); 3] = [
+const FORMS: [Form; 3] = [
     ("ROLEARN", "arn:aws:iam::ACCOUNT:role/NAME", is_role),
     ("AUDIENCE", "//iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_audience),
     ("SERVICE_ACCOUNT_EMAIL", "NAME@PROJECT.iam.gserviceaccount.com", is_email),
