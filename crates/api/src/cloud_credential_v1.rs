@@ -112,7 +112,7 @@ pub struct CredentialsRequestCondition {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CloudCredentialSpec {
-    /// How credentials are made; empty leaves it to the platform.
+    /// Mode in which credentials are made; empty leaves it to the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_mode: Option<CredentialsMode>,
 }

@@ -39,6 +39,7 @@ pub fn platform_manifests() -> Result<Vec<Manifest>, mainstay_yaml::Error> {
 
 /// The definitions as the types give them.
 pub fn platform_definitions() -> Vec<Manifest> {
+    const SPEC: &[&str] = &["spec"];
     let cluster = |group, name, plural, description, version| Kind {
         group,
         name,
@@ -49,7 +50,6 @@ pub fn platform_definitions() -> Vec<Manifest> {
         columns: &[],
         versions: vec![version],
     };
-    const SPEC: &[&str] = &["spec"];
     vec![
         manifest(Kind {
             group: CREDENTIALS_GROUP,

@@ -22,7 +22,7 @@ pub struct InfrastructureStatus {
     /// The platform; replaced by `platformStatus.type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// What is particular to the platform.
+    /// Details of the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform_status: Option<PlatformStatus>,
     /// Address of the API for users.
@@ -33,7 +33,7 @@ pub struct InfrastructureStatus {
     pub api_server_internal_uri: Option<String>,
 }
 
-/// What is particular to a platform.
+/// Details of a platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]

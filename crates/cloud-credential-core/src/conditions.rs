@@ -117,7 +117,7 @@ pub fn namespace(status: &mut Value, namespace: &str, missing: bool, now: Timest
     set(status, Condition::MissingTargetNamespace, missing, reason, &format!("target namespace {namespace} {found}"), now);
 }
 
-/// What came of an attempt to provision.
+/// Outcome of an attempt to provision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provisioned {
     /// It succeeded.

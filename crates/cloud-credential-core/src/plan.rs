@@ -31,13 +31,13 @@ pub struct Snapshot<'a> {
     pub root: Option<&'a Value>,
     /// True if there is a provider that mints credentials.
     pub can_mint: bool,
-    /// What the provider answered to [`Plan::Need`].
+    /// The answer of the provider to [`Plan::Need`].
     pub answer: Option<&'a Answer>,
     /// The present time, in whole seconds.
     pub now: Timestamp,
 }
 
-/// What the provider is to do before a plan can be made.
+/// The provider's part before a plan can be made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
     /// Credentials.
@@ -46,7 +46,7 @@ pub enum Need {
     Release(Value),
 }
 
-/// What the provider answered.
+/// The answer of the provider.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Credentials, or why there are none.

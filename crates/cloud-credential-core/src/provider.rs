@@ -1,4 +1,4 @@
-//! What a provider is asked for when credentials are minted, and the simulated provider (COP-CRED-03).
+//! Orders to a provider that mints credentials, and the simulated provider (COP-CRED-03).
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub struct Order {
     pub root: Contents,
 }
 
-/// What a provider made.
+/// Credentials that a provider made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minted {
     /// The contents of the Secret.

@@ -1,4 +1,4 @@
-//! What `ccoctl` writes in a dry run: the Secrets of requests and the documents for the cloud, without a call to it (COP-CRED-08, OLM0-TOKEN-17, OLM0-TOKEN-18).
+//! Files that `ccoctl` writes in a dry run: the Secrets of requests and the documents for the cloud, without a call to it (COP-CRED-08, OLM0-TOKEN-17, OLM0-TOKEN-18).
 
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Cloud;
 
-/// How credentials are made.
+/// The mode in which credentials are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// As the root Secret allows.
@@ -49,7 +49,7 @@ pub enum SettingsError {
 /// The settings of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How credentials are made.
+    /// The mode in which credentials are made.
     pub mode: Mode,
     /// The issuer of service account tokens, if the cluster has one of its own.
     pub issuer: Option<String>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The longest token that is looked at.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// What a token must say.
+/// Claims that a token must have.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The issuer.

@@ -17,7 +17,8 @@ pub fn settings(mode: &str, issuer: &str, platform: &str) -> Settings {
 
 pub fn request(kind: &str, fields: Value) -> Value {
     let mut provider = json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": kind});
-    provider.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let Value::Object(fields) = fields else { panic!("fields are an object") };
+    provider.as_object_mut().unwrap().extend(fields);
     json!({
         "metadata": {"name": "cache", "namespace": "openshift-cloud-credential-operator", "generation": 2, "finalizers": [FINALIZER]},
         "spec": {

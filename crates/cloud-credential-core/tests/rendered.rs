@@ -1,4 +1,4 @@
-//! What is rendered for clouds.
+//! Files for clouds.
 
 use mainstay_cloud_credential_core::Cloud;
 use mainstay_cloud_credential_core::render::{File, RenderError, Settings, render};

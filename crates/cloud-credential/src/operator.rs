@@ -1,4 +1,4 @@
-//! What an operator does at its start to get credentials of a cloud by its token (OLM0-TOKEN-13, OLM0-TOKEN-14): a library for operators in Rust.
+//! The steps of an operator at its start to get credentials of a cloud by its token (OLM0-TOKEN-13, OLM0-TOKEN-14): a library for operators in Rust.
 //!
 //! ```text
 //!   environment ──► Identity ──► CredentialsRequest ──► the Secret appears ──► Credentials
@@ -182,7 +182,7 @@ impl Wanted {
     }
 }
 
-/// How long an operator waits.
+/// The patience of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// The interval between two looks.

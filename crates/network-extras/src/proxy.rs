@@ -233,7 +233,7 @@ fn merge(user: &str, infrastructure: &Value, network: &Value, cluster: &Value) -
     Ok(all.into_iter().collect::<Vec<_>>().join(","))
 }
 
-/// What the platform itself serves, which no proxy reaches.
+/// Addresses that the platform itself serves, which no proxy reaches.
 fn of_platform(platform: &Value) -> Vec<String> {
     let kind = platform["type"].as_str().unwrap_or_default();
     let mut all = Vec::new();

@@ -67,7 +67,7 @@ impl TokenCloud {
     }
 }
 
-/// What stands in the way of an operator that uses tokens, for people: variables that are missing or malformed, and updates that nobody looks at.
+/// Obstacles of an operator that uses tokens, for people: variables that are missing or malformed, and updates that nobody looks at.
 /// `env` is the list of `spec.config.env`.
 pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
     let value = |name: &str| {
@@ -104,8 +104,11 @@ pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
     notes
 }
 
+/// A variable, its form, and the check of a value.
+type Form = (&'static str, &'static str, fn(&str) -> bool);
+
 /// Variables with a known form.
-const FORMS: [(&str, &str, fn(&str) -> bool); 3] = [
+const FORMS: [Form; 3] = [
     ("ROLEARN", "arn:aws:iam::ACCOUNT:role/NAME", is_role),
     ("AUDIENCE", "//iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_audience),
     ("SERVICE_ACCOUNT_EMAIL", "NAME@PROJECT.iam.gserviceaccount.com", is_email),
@@ -129,7 +132,7 @@ fn is_email(text: &str) -> bool {
     !name.is_empty() && domain.strip_suffix(".iam.gserviceaccount.com").is_some_and(|project| !project.is_empty())
 }
 
-/// What a CSV that declares token authentication lacks (OLM0-TOKEN-10, OLM0-TOKEN-11), for its author.
+/// Parts that a CSV lacks that declares token authentication (OLM0-TOKEN-10, OLM0-TOKEN-11), for its author.
 pub fn author_notes(csv: &Value) -> Vec<String> {
     let annotations = &csv["metadata"]["annotations"];
     let declared: Vec<TokenCloud> =

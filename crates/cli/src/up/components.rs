@@ -74,7 +74,7 @@ impl Components {
         Self(ALL.iter().map(|(_, component)| *component).collect())
     }
 
-    /// What runs unless the user says otherwise. Credentials are for a platform that has a cloud.
+    /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud.
     pub fn usual(has_cloud: bool) -> Self {
         Self(
             ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect(),

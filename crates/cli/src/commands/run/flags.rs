@@ -299,14 +299,13 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let is_alone = |component: Component| components.iter().eq([&component]);
             let is_classic = components.iter().all(|component| component.is_classic());
-            Ok(match is_classic {
-                true => mainstay_olm_classic::olm::NAMESPACE,
-                false if is_alone(Component::ServiceCa) => mainstay_service_ca::NAMESPACE,
-                false if is_alone(Component::CloudCredential) => mainstay_cloud_credential::NAMESPACE,
-                false if is_alone(Component::NetworkExtras) => mainstay_network_extras::NAMESPACE,
-                false => SYSTEM_NAMESPACE,
-            }
-            .to_owned())
+            let homes = [
+                (is_classic, mainstay_olm_classic::olm::NAMESPACE),
+                (is_alone(Component::ServiceCa), mainstay_service_ca::NAMESPACE),
+                (is_alone(Component::CloudCredential), mainstay_cloud_credential::NAMESPACE),
+                (is_alone(Component::NetworkExtras), mainstay_network_extras::NAMESPACE),
+            ];
+            Ok(homes.into_iter().find(|(fits, _)| *fits).map_or(SYSTEM_NAMESPACE, |(_, home)| home).to_owned())
         }
         Err(error) => Err(Failure::of(Exit::Usage, format!("--system-namespace, {}", own.display()), &error)),
     }
