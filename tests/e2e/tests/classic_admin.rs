@@ -55,7 +55,8 @@ fn delegated_install_from_a_curated_catalog() {
     let cluster = Cluster::with(&Options::default());
     let (_registry, reference) = publish_gadgets(&cluster, &["1.0.0"]);
     let rbac = |kind: &str, more: Value| {
-        let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "scoped", "namespace": "tenant"}});
+        let mut object =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "scoped", "namespace": "tenant"}});
         object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         object
     };
@@ -65,11 +66,14 @@ fn delegated_install_from_a_curated_catalog() {
     let all = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
     let bound = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scoped"}, "subjects": [{"kind": "ServiceAccount", "name": "scoped", "namespace": "tenant"}]});
     apply(&cluster, &[namespace("tenant"), namespace("other"), account, token, rbac("Role", all.clone()), rbac("RoleBinding", bound)]);
-    apply(&cluster, &[
-        group("tenant", &json!({"serviceAccountName": "scoped", "targetNamespaces": ["tenant"]})),
-        source("curated", "tenant", &reference),
-        subscription("gadget", "stable", "tenant", ("curated", "tenant")),
-    ]);
+    apply(
+        &cluster,
+        &[
+            group("tenant", &json!({"serviceAccountName": "scoped", "targetNamespaces": ["tenant"]})),
+            source("curated", "tenant", &reference),
+            subscription("gadget", "stable", "tenant", ("curated", "tenant")),
+        ],
+    );
     cluster.until("the token is there", &["secret", "scoped", "-n", "tenant"], |secret| secret["data"]["token"].is_string());
     cluster.until("it is offered in its namespace", &["packagemanifest", "gadget", "-n", "tenant"], |_| true);
     assert!(cluster.get(&["packagemanifest", "gadget", "-n", "other"]).is_none(), "others do not see it");
@@ -103,17 +107,37 @@ fn groups_of_their_own() {
     bundles::copy(&real.join("grafana-operator/5.1.0"), &folder.join("grafana-operator/5.1.0"));
     let reference = publish(&registry, &folder, cluster.folder(), "latest");
     let wanted = |name: &str| subscription("grafana-operator", "v5", name, ("team", "openshift-marketplace"));
-    apply(&cluster, &[source("team", "openshift-marketplace", &reference), namespace("shared-ops"), group("shared-ops", &json!({})), wanted("shared-ops")]);
-    let status = cluster.until("the group is looked at", &["operatorgroup", "group", "-n", "shared-ops"], |group| group["status"]["namespaces"].is_array());
+    apply(
+        &cluster,
+        &[
+            source("team", "openshift-marketplace", &reference),
+            namespace("shared-ops"),
+            group("shared-ops", &json!({})),
+            wanted("shared-ops"),
+        ],
+    );
+    let status = cluster
+        .until("the group is looked at", &["operatorgroup", "group", "-n", "shared-ops"], |group| group["status"]["namespaces"].is_array());
     assert_eq!(status["status"]["namespaces"], json!([""]));
     succeeded(&cluster, "grafana-operator.v5.1.0", "shared-ops");
     cluster.mainstay(&["uninstall", "grafana-operator", "--classic", "-n", "shared-ops", "--yes"]).ok();
 
-    apply(&cluster, &[namespace("a"), namespace("b"), namespace("several"), group("several", &json!({"targetNamespaces": ["a", "b"]})), wanted("several")]);
+    apply(
+        &cluster,
+        &[
+            namespace("a"),
+            namespace("b"),
+            namespace("several"),
+            group("several", &json!({"targetNamespaces": ["a", "b"]})),
+            wanted("several"),
+        ],
+    );
     let csv = succeeded(&cluster, "grafana-operator.v5.1.0", "several");
     assert_eq!(csv["metadata"]["annotations"]["olm.targetNamespaces"], "a,b", "{csv:#}");
     for target in ["a", "b"] {
-        cluster.until("a copy is in each target", &["csv", "grafana-operator.v5.1.0", "-n", target], |copy| copy["metadata"]["labels"]["olm.copiedFrom"] == "several");
+        cluster.until("a copy is in each target", &["csv", "grafana-operator.v5.1.0", "-n", target], |copy| {
+            copy["metadata"]["labels"]["olm.copiedFrom"] == "several"
+        });
         let roles: Value = serde_json::from_str(&cluster.kubectl(&["get", "rolebindings", "-n", target, "-o", "json"]).ok()).unwrap();
         assert!(!roles["items"].as_array().unwrap().is_empty(), "the operator has no permissions in {target}");
     }
@@ -145,9 +169,17 @@ fn overrides_of_conditions() {
     patch(&told, "conditions").ok();
     let short = json!({"type": "Upgradeable", "status": "True", "reason": "Safe"});
     assert_ne!(patch(&short, "overrides").code, Some(0), "an override needs a message");
-    cluster.mainstay(&["approve", "subscription/gadget", "-n", "lights", "--yes", "--no-wait"]);
-    cluster.until("the upgrade is held", &["csv", "gadget.v1.1.0", "-n", "lights"], |csv| csv["status"]["reason"] == "OperatorConditionNotUpgradeable");
-    let why: Value = serde_json::from_str(&cluster.mainstay(&["explain", "operatorcondition", "gadget.v1.0.0", "-n", "lights", "-o", "json"]).ok()).unwrap();
+    let pending = cluster.until("an InstallPlan waits", &["subscription.operators.coreos.com", "gadget", "-n", "lights"], |subscription| {
+        subscription["status"]["state"] == "UpgradePending"
+    });
+    let plan = pending["status"]["installPlanRef"]["name"].as_str().unwrap();
+    cluster.kubectl(&["patch", "installplan", plan, "-n", "lights", "--type", "merge", "-p", r#"{"spec":{"approved":true}}"#]).ok();
+    cluster.until("the upgrade is held", &["csv", "gadget.v1.1.0", "-n", "lights"], |csv| {
+        csv["status"]["reason"] == "OperatorConditionNotUpgradeable"
+    });
+    let why: Value =
+        serde_json::from_str(&cluster.mainstay(&["explain", "operatorcondition", "gadget.v1.0.0", "-n", "lights", "-o", "json"]).ok())
+            .unwrap();
     assert_eq!((&why["situation"], &why["waitsFor"]), (&json!("not-upgradeable"), &json!("csv lights/gadget.v1.1.0")), "{why:#}");
     let full = json!({"type": "Upgradeable", "status": "True", "reason": "Safe", "message": "known false report"});
     patch(&full, "overrides").ok();
