@@ -152,7 +152,7 @@ fn obstacles_are_named() {
         ),
         (
             change(|world| {
-                world.condition = Some(json!({"spec": {"overrides": [{"type": "Upgradeable", "status": "False", "message": "busy"}]}}))
+                world.condition = Some(json!({"spec": {"overrides": [{"type": "Upgradeable", "status": "False", "message": "busy"}]}}));
             }),
             "operatorcondition beacon.v1 does not allow it: the operator is not upgradeable: busy",
         ),
@@ -179,7 +179,7 @@ fn obstacles_are_named() {
         (change(|world| world.offer = Err("package beacon: not found".to_owned())), "OLM v1 does not offer it: package beacon: not found"),
         (
             change(|world| {
-                world.foreign.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "ops", "name": "x"}}))
+                world.foreign.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "ops", "name": "x"}}));
             }),
             "are not the operator's: Service ops/x",
         ),
@@ -294,7 +294,7 @@ fn real_deployments_are_adopted() {
         let Ok(rendered) = render(&bundle, &options) else { continue };
         let owner = Owner { api_version: csv.api_version(), name: &csv.name, namespace: "ops", uid: "csv" };
         let config = SubscriptionConfig::default();
-        let mut live: Vec<Value> = Strategy { csv, owner: owner.clone(), config: &config, proxy: &[] }
+        let mut live: Vec<Value> = Strategy { csv, owner, config: &config, proxy: &[] }
             .deployments()
             .into_iter()
             .map(|object| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object["metadata"], "spec": object["spec"]}))

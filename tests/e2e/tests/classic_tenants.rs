@@ -169,7 +169,11 @@ fn overrides_of_conditions() {
     patch(&told, "conditions").ok();
     let short = json!({"type": "Upgradeable", "status": "True", "reason": "Safe"});
     assert_ne!(patch(&short, "overrides").code, Some(0), "an override needs a message");
-    cluster.mainstay(&["approve", "subscription/gadget", "-n", "lights", "--yes", "--no-wait"]);
+    let pending = cluster.until("an InstallPlan waits", &["subscription.operators.coreos.com", "gadget", "-n", "lights"], |subscription| {
+        subscription["status"]["state"] == "UpgradePending"
+    });
+    let plan = pending["status"]["installPlanRef"]["name"].as_str().unwrap();
+    cluster.kubectl(&["patch", "installplan", plan, "-n", "lights", "--type", "merge", "-p", r#"{"spec":{"approved":true}}"#]).ok();
     cluster.until("the upgrade is held", &["csv", "gadget.v1.1.0", "-n", "lights"], |csv| {
         csv["status"]["reason"] == "OperatorConditionNotUpgradeable"
     });

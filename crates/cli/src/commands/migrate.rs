@@ -95,9 +95,8 @@ async fn perform(session: &Session, arguments: &Arguments) -> Result<(), Failure
     if let Some(earlier) = Backup::find(&file)? {
         match earlier.state {
             State::Begun if !arguments.dry_run => return resume(session, arguments, earlier, &file).await,
-            State::Begun => {}
             State::Done => return Err(finished(&earlier, &file)),
-            State::Back => {}
+            State::Begun | State::Back => {}
         }
     }
     let request = Request {

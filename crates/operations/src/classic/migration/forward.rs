@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kube::api::ListParams;
-use mainstay_diagnostics::Failure;
+use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{ObjectRef, Patch, Step};
 use mainstay_olm_classic_core::migration::{COPY_LABEL, adopt, clear, is_made_by_classic, prepare, reference, stop};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::Backup;
 use super::backup::State;
 use super::observed::{live, marks};
 use crate::apply::{execute, settle};
-use crate::classic::objects::{CSV, Kind, OPERATOR_CONDITION, find, list_by, text};
+use crate::classic::objects::{CSV, Kind, OPERATOR_CONDITION, SUBSCRIPTION, find, list_by, text};
 use crate::extensions;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -31,6 +31,7 @@ pub async fn forward(
     progress: &mut dyn Progress,
 ) -> Result<String, Failure> {
     let begun = Instant::now();
+    unchanged(session, backup).await?;
     let name = backup.extension_name.clone();
     let resumed = |failure: Failure| {
         failure.hint(format!("the same command goes on; mainstay migrate --back {} restores the operator", file.display()))
@@ -86,6 +87,20 @@ async fn steps(session: &Session, backup: &Backup, timeout: Duration, progress: 
         execute(session, &Step::Patch { object, subresource: String::new(), patch: Patch::Merge(patch) }).await?;
     }
     Ok(())
+}
+
+/// Refuses a backup whose operator was upgraded since: the extension would bring the earlier version back.
+async fn unchanged(session: &Session, backup: &Backup) -> Result<(), Failure> {
+    let Backup { namespace, csv_name, .. } = backup;
+    let name = text(&backup.subscription, "/metadata/name");
+    let Some(live) = find(session, SUBSCRIPTION, namespace, &name).await? else { return Ok(()) };
+    let installed = text(&live, "/status/installedCSV");
+    if installed == *csv_name && live["metadata"]["uid"] == backup.subscription["metadata"]["uid"] {
+        return Ok(());
+    }
+    let problem = format!("has changed since the backup was written: {csv_name} was installed, now {installed:?} is");
+    Err(Failure::new(FailureKind::Impossible, format!("subscription {namespace}/{name}"), problem)
+        .hint("--backup FILE with another file begins anew"))
 }
 
 pub(super) async fn all(session: &Session, steps: Vec<Step>) -> Result<(), Failure> {

@@ -118,9 +118,8 @@ fn spec(mutable: &Mutable, image: Option<&str>, defaults: bool) -> Result<Value,
             }
             source.insert("pollIntervalMinutes".to_owned(), minutes.into());
         }
-        Some(_) => drop(source.insert("pollIntervalMinutes".to_owned(), Value::Null)),
-        None if defaults => drop(source.insert("pollIntervalMinutes".to_owned(), Value::Null)),
-        None => {}
+        None if !defaults => {}
+        _ => drop(source.insert("pollIntervalMinutes".to_owned(), Value::Null)),
     }
     if !source.is_empty() {
         spec.insert("source".to_owned(), json!({"type": "Image", "image": source}));
@@ -264,9 +263,10 @@ pub async fn search(context: &Context, arguments: &Search) -> Result<(), Failure
             versions.sort_by(|one, other| other.cmp(one));
             let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
             let row = |value: &str| vec![package.name().to_owned(), catalog.name.clone(), package.provider().to_owned(), value.to_owned()];
-            match arguments.list_versions {
-                true => rows.extend(versions.iter().map(|version| row(version))),
-                false => rows.push(row(&channels.join(","))),
+            if arguments.list_versions {
+                rows.extend(versions.iter().map(|version| row(version)));
+            } else {
+                rows.push(row(&channels.join(",")));
             }
             objects.push(json!({"package": package.name(), "catalog": catalog.name, "provider": package.provider(), "channels": channels, "versions": versions}));
         }
