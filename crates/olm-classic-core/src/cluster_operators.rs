@@ -61,11 +61,8 @@ pub fn report(part: Part, namespace: &str, facts: &Facts) -> Report {
     };
     let waits = (!facts.works).then(waiting);
     let incompatible = if part == Part::Olm { incompatible(&facts.release, &facts.installed) } else { None };
-    let mut related: Vec<Related> = facts
-        .related
-        .iter()
-        .map(|(resource, namespace, name)| Related::new("operators.coreos.com", resource, namespace, name))
-        .collect();
+    let mut related: Vec<Related> =
+        facts.related.iter().map(|(resource, namespace, name)| Related::new("operators.coreos.com", resource, namespace, name)).collect();
     related.push(Related::new("", "namespaces", "", namespace));
     Report {
         unavailable: waits.clone(),

@@ -22,7 +22,9 @@ fn argo(subscription: &Value) -> &'static str {
     let holds = |condition: &Value| condition["status"] == "True";
     let pending = conditions.iter().any(|one| one["type"] == "InstallPlanPending" && holds(one));
     let missing = |one: &Value| one["type"] == "InstallPlanMissing" && one["reason"] != "ReferencedInstallPlanNotFound";
-    let bad = |one: &Value| ["CatalogSourcesUnhealthy", "InstallPlanFailed", "ResolutionFailed"].iter().any(|kind| one["type"] == *kind) && holds(one);
+    let bad = |one: &Value| {
+        ["CatalogSourcesUnhealthy", "InstallPlanFailed", "ResolutionFailed"].iter().any(|kind| one["type"] == *kind) && holds(one)
+    };
     match (conditions.iter().any(|one| missing(one) || bad(one)), pending) {
         (true, _) => "Degraded",
         (false, true) => "Progressing",
@@ -33,7 +35,8 @@ fn argo(subscription: &Value) -> &'static str {
 /// The expression that the page gives Flux for a kind.
 fn expression(kind: &str, field: &str) -> String {
     let rest = PAGE.split(&format!("    kind: {kind}\n")).nth(1).unwrap_or_else(|| panic!("no expressions for {kind}"));
-    let line = rest.lines().map(str::trim).take_while(|line| !line.starts_with("- ")).find_map(|line| line.strip_prefix(&format!("{field}: ")));
+    let line =
+        rest.lines().map(str::trim).take_while(|line| !line.starts_with("- ")).find_map(|line| line.strip_prefix(&format!("{field}: ")));
     line.unwrap_or_else(|| panic!("{kind} has no {field}")).to_owned()
 }
 
@@ -69,7 +72,14 @@ fn subscriptions() {
         [VisibleCatalog { name, namespace, uid: "u".to_owned(), resource_version: "1".to_owned(), healthy }]
     };
     let (good, bad) = (catalog(true), catalog(false));
-    let facts = Facts { catalogs: &good, install_plan: None, generated_by: None, current_csv_exists: false, fails_forward: false, deprecations: None };
+    let facts = Facts {
+        catalogs: &good,
+        install_plan: None,
+        generated_by: None,
+        current_csv_exists: false,
+        fails_forward: false,
+        deprecations: None,
+    };
     let verdicts = |status: &Value| (argo(&subscription(status)), flux(&subscription(status)));
     let plan = |phase: &str| {
         json!({"metadata": {"name": "install-a", "namespace": "n", "uid": "1"}, "spec": {"generation": 1}, "status": {"phase": phase,
@@ -97,7 +107,8 @@ fn subscriptions() {
     // A plan that was carried out and cleaned up is not missed; a catalog that goes is told.
     let collected = observed(&subscription(&done), &Facts { current_csv_exists: true, ..facts }, now());
     assert_eq!(verdicts(&collected), ("Healthy", "Current"));
-    let dark = observed(&subscription(&done), &Facts { catalogs: &bad, install_plan: Some(&complete), current_csv_exists: true, ..facts }, now());
+    let dark =
+        observed(&subscription(&done), &Facts { catalogs: &bad, install_plan: Some(&complete), current_csv_exists: true, ..facts }, now());
     assert_eq!(verdicts(&dark), ("Degraded", "Failed"));
 }
 

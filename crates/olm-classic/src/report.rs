@@ -81,7 +81,8 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), ConnectErr
         cache.on_change(move |_| wake());
         cache
     };
-    let (olm, own) = ("operators.coreos.com", Scope { part: Shown::Metadata, labels: Some("!olm.copiedFrom".to_owned()), ..Scope::default() });
+    let (olm, own) =
+        ("operators.coreos.com", Scope { part: Shown::Metadata, labels: Some("!olm.copiedFrom".to_owned()), ..Scope::default() });
     let writer = Writer::new(client.clone(), Kinds::new(client.clone()), crate::olm::MANAGER);
     let reports = Arc::new(Reports {
         services: cache("apiregistration.k8s.io", "v1", "APIService", "apiservices", &Scope::default()),
@@ -129,8 +130,7 @@ impl Reports {
         }
         let wanted = report(*part, &self.setup.namespace, &self.facts(*part));
         let now = self.setup.env.now_seconds();
-        let written =
-            self.writer.keep_status(&cluster_operator::object(name), |live| cluster_operator::status(live, &wanted, now)).await?;
+        let written = self.writer.keep_status(&cluster_operator::object(name), |live| cluster_operator::status(live, &wanted, now)).await?;
         if let Some((live, status)) = written
             && let Some(note) = cluster_operator::transitions(&live, &status)
             && let Err(error) = self.recorder.record(&live, EventKind::Normal, "OperatorStatusChanged", "Reconciling", &note)

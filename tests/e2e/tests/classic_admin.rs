@@ -82,7 +82,8 @@ impl Scene {
     }
 
     fn succeeded(&self, namespace: &str, csv: &str) -> Value {
-        self.cluster.until(&format!("{csv} succeeds in {namespace}"), &["csv", csv, "-n", namespace], |csv| csv["status"]["phase"] == "Succeeded")
+        self.cluster
+            .until(&format!("{csv} succeeds in {namespace}"), &["csv", csv, "-n", namespace], |csv| csv["status"]["phase"] == "Succeeded")
     }
 
     /// The plan that waits for an approval and installs this CSV.
@@ -90,7 +91,8 @@ impl Scene {
         eventually(&format!("a plan for {csv} waits"), Duration::from_secs(60), || {
             let plans = self.cluster.get(&["installplans", "-n", namespace]).unwrap_or_default();
             let all = plans["items"].as_array().cloned().unwrap_or_default();
-            let names = |plan: &Value| plan["spec"]["clusterServiceVersionNames"].as_array().is_some_and(|names| names.contains(&json!(csv)));
+            let names =
+                |plan: &Value| plan["spec"]["clusterServiceVersionNames"].as_array().is_some_and(|names| names.contains(&json!(csv)));
             let waits = |plan: &&Value| names(plan) && plan["status"]["phase"] == "RequiresApproval";
             all.iter().find(waits).cloned().ok_or_else(|| format!("{all:#?}"))
         })
@@ -99,7 +101,9 @@ impl Scene {
     fn approve(&self, namespace: &str, csv: &str) -> Value {
         let plan = self.waiting(namespace, csv);
         let name = plan["metadata"]["name"].as_str().unwrap_or_default();
-        self.cluster.kubectl(&["patch", "installplan", name, "-n", namespace, "--type", "merge", "--patch", r#"{"spec":{"approved":true}}"#]).ok();
+        self.cluster
+            .kubectl(&["patch", "installplan", name, "-n", namespace, "--type", "merge", "--patch", r#"{"spec":{"approved":true}}"#])
+            .ok();
         plan
     }
 
@@ -172,7 +176,9 @@ fn tenants() {
     let Some(scene) = Scene::start(&[]) else { return };
     scene.source(&scene.push("v1", &[("gadget", &["1.0.0"]), ("gizmo", &["1.0.0"])], &[]));
     scene.group("shared-ops", &json!({}));
-    scene.cluster.until("the group is global", &["operatorgroup", "group", "-n", "shared-ops"], |group| group["status"]["namespaces"] == json!([""]));
+    scene.cluster.until("the group is global", &["operatorgroup", "group", "-n", "shared-ops"], |group| {
+        group["status"]["namespaces"] == json!([""])
+    });
     scene.subscribe("shared-ops", "gizmo", &json!({}));
     scene.succeeded("shared-ops", "gizmo.v1.0.0");
     for tenant in ["red", "blue"] {
@@ -181,7 +187,10 @@ fn tenants() {
         scene.group(&home, &json!({"targetNamespaces": [tenant]}));
         scene.subscribe(&home, "gadget", &json!({}));
         scene.succeeded(&home, "gadget.v1.0.0");
-        scene.cluster.kubectl(&["create", "rolebinding", "users", "-n", tenant, "--clusterrole=edit", &format!("--user={tenant}-user")]).ok();
+        scene
+            .cluster
+            .kubectl(&["create", "rolebinding", "users", "-n", tenant, "--clusterrole=edit", &format!("--user={tenant}-user")])
+            .ok();
     }
     for (tenant, other) in [("red", "blue"), ("blue", "red")] {
         let (home, user) = (format!("{tenant}-operator"), format!("{tenant}-user"));
@@ -236,7 +245,19 @@ fn reinstalled_after_an_incomplete_removal() {
     // Nothing can be installed into it meanwhile.
     let refused = cluster.kubectl_with(&["create", "-f", "-"], &subscription("team", "gadget", &json!({})));
     assert!(refused.stderr.contains("because it is being terminated"), "{refused}");
-    cluster.kubectl(&["patch", "gadgets.gadgets.example.com", "held", "-n", "team", "--type", "merge", "--patch", r#"{"metadata":{"finalizers":null}}"#]).ok();
+    cluster
+        .kubectl(&[
+            "patch",
+            "gadgets.gadgets.example.com",
+            "held",
+            "-n",
+            "team",
+            "--type",
+            "merge",
+            "--patch",
+            r#"{"metadata":{"finalizers":null}}"#,
+        ])
+        .ok();
     cluster.until_gone(&["namespace", "team"]);
 
     // A kind whose conversion has nobody to answer.
@@ -290,11 +311,18 @@ fn accounts_of_groups() {
     // 4: an account is added; what runs goes on, the update is made within its permissions.
     cluster.kubectl(&["create", "serviceaccount", "scoped", "-n", "team"]).ok();
     scene.group("team", &json!({"targetNamespaces": ["team"], "serviceAccountName": "scoped"}));
-    cluster.until("the account is known", &["operatorgroup", "group", "-n", "team"], |group| group["status"]["serviceAccountRef"]["name"] == "scoped");
+    cluster.until("the account is known", &["operatorgroup", "group", "-n", "team"], |group| {
+        group["status"]["serviceAccountRef"]["name"] == "scoped"
+    });
     scene.source(&scene.push("v2", &[("gadget", &["1.0.0", "1.1.0"])], &[]));
     let refused = eventually("the update is refused", Duration::from_secs(60), || {
         let plans = cluster.get(&["installplans", "-n", "team"]).unwrap_or_default();
-        let told = plans["items"].as_array().into_iter().flatten().map(|plan| plan["status"].to_string()).find(|status| status.contains("is forbidden"));
+        let told = plans["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|plan| plan["status"].to_string())
+            .find(|status| status.contains("is forbidden"));
         told.ok_or_else(|| format!("{plans:#}"))
     });
     assert!(refused.contains("system:serviceaccount:team:scoped"), "{refused}");
@@ -310,7 +338,8 @@ fn accounts_of_groups() {
         {"apiGroups": [""], "resources": ["pods"], "verbs": every},
         {"apiGroups": ["gadgets.example.com"], "resources": ["*"], "verbs": ["get", "list", "watch", "update"]},
     ]);
-    let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": "scoped", "namespace": "team"}, "rules": rules});
+    let role =
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": "scoped", "namespace": "team"}, "rules": rules});
     let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": "scoped", "namespace": "team"},
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "scoped"}, "subjects": [{"kind": "ServiceAccount", "name": "scoped", "namespace": "team"}]});
     cluster.apply(&format!("{role}\n{binding}"));
@@ -421,7 +450,9 @@ fn disconnected() {
         source["metadata"]["annotations"]["operatorframework.io/managed-by"] == "marketplace-operator"
     });
     cluster.kubectl(&["delete", "catalogsource", "certified-operators", "-n", MARKET]).ok();
-    cluster.until("a deleted default comes back", &["catalogsource", "certified-operators", "-n", MARKET], |source| source["spec"]["image"].is_string());
+    cluster.until("a deleted default comes back", &["catalogsource", "certified-operators", "-n", MARKET], |source| {
+        source["spec"]["image"].is_string()
+    });
     let patch = r#"[{"op": "add", "path": "/spec/disableAllDefaultSources", "value": true}]"#;
     cluster.kubectl(&["patch", "OperatorHub", "cluster", "--type", "json", "-p", patch]).ok();
     for name in ["redhat-operators", "certified-operators", "community-operators"] {

@@ -162,6 +162,7 @@ impl<'a> Execution<'a> {
                 match writer.create(&wanted).await {
                     Ok(_) => Ok("Created"),
                     Err(error) if error.reason() == Some(&Reason::AlreadyExists) => {
+                        let wanted = if step.kind == "ServiceAccount" { shared(writer, wanted).await? } else { wanted };
                         let applied = writer.apply(&wanted, true, &Expect::default()).await;
                         applied.map_err(|error| write_failed("updating", step, error))?;
                         Ok("Present")
@@ -306,6 +307,20 @@ impl<'a> Execution<'a> {
             tracing::warn!(%error, "an event could not be recorded");
         }
     }
+}
+
+/// A ServiceAccount with the owners that it has besides: the CSV that is being replaced needs it until it goes, and an apply would take from it
+/// what an earlier one gave.
+async fn shared(writer: &Writer, mut wanted: Value) -> Result<Value, StepFailure> {
+    let live = writer.get(&ObjectRef::of(&wanted).map_err(WriteError::from)?).await?.unwrap_or_default();
+    let mut owners = wanted["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    for owner in live["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+        if !owners.iter().any(|own| own["uid"] == owner["uid"]) {
+            owners.push(owner.clone());
+        }
+    }
+    wanted["metadata"]["ownerReferences"] = Value::Array(owners);
+    Ok(wanted)
 }
 
 fn write_failed(doing: &'static str, step: &PlannedStep<'_>, error: WriteError) -> StepFailure {

@@ -51,7 +51,16 @@ impl Bench {
         let address = listener.local_addr().unwrap().to_string();
         let stopped = registry_stop.clone();
         tokio::spawn(registry.serve(listener, async move { stopped.cancelled().await }));
-        let mut bench = Self { admin, registry: address, env: Env::system(), server, folder, stop: CancellationToken::new(), registry_stop, running: None };
+        let mut bench = Self {
+            admin,
+            registry: address,
+            env: Env::system(),
+            server,
+            folder,
+            stop: CancellationToken::new(),
+            registry_stop,
+            running: None,
+        };
         for manifest in mainstay_api::classic_manifests().unwrap() {
             bench.apply(manifest.definition.clone()).await;
         }

@@ -40,7 +40,8 @@ async fn catalogs_of_namespaces() {
         "constraints not satisfiable: no operators found from catalog private in namespace other referenced by subscription gadgets, subscription gadgets exists"
     );
     let known = bench.get(&here).await.unwrap();
-    let seen: Vec<&Value> = known["status"]["catalogHealth"].as_array().unwrap().iter().map(|one| &one["catalogSourceRef"]["name"]).collect();
+    let seen: Vec<&Value> =
+        known["status"]["catalogHealth"].as_array().unwrap().iter().map(|one| &one["catalogSourceRef"]["name"]).collect();
     assert_eq!(seen, ["test"]);
     let widgets = bench.subscribe("work", "widgets", json!({})).await;
     bench.plan_of(&widgets, "Complete").await;
@@ -86,7 +87,11 @@ async fn unpacking_has_the_groups_limits() {
     assert_eq!(format!("{name}@{digest}"), image);
     bench.push_catalog("test", &package("widgets", &[("1.0.0", &image)])).await;
     annotate(&bench, &group, json!({"operatorframework.io/bundle-unpack-min-retry-interval": "1s"})).await;
-    bench.admin.patch(&source, "", &Patch::Merge(json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "10s"}}}}))).await.unwrap();
+    bench
+        .admin
+        .patch(&source, "", &Patch::Merge(json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "10s"}}}})))
+        .await
+        .unwrap();
     bench.plan_of(&subscription, "Complete").await;
     let after = bench.until(&subscription, |one| condition(one, "BundleUnpackFailed").is_null()).await;
     assert_eq!(after["status"]["currentCSV"], "widgets.v1.0.0");
@@ -172,7 +177,8 @@ async fn warnings_are_told() {
     let kind = kube::api::GroupVersionKind::gvk("", "v1", "Event");
     let mut events = Vec::new();
     for _ in 0..500 {
-        events = bench.admin.list(&kind, 1000).await.unwrap().into_iter().filter(|event| event["reason"] == "AppliedWithWarnings").collect();
+        events =
+            bench.admin.list(&kind, 1000).await.unwrap().into_iter().filter(|event| event["reason"] == "AppliedWithWarnings").collect();
         if !events.is_empty() {
             break;
         }
@@ -211,14 +217,19 @@ async fn installed_alongside() {
     };
     let first = bench.subscribe("work", "widgets", json!({"startingCSV": "widgets.v1.0.0", "installPlanApproval": "Manual"})).await;
     let approve = async |subscription: &mainstay_objects::ObjectRef, csv: &str| {
-        let waiting = |one: &Value| one["status"]["currentCSV"] == csv && condition(one, "InstallPlanPending")["reason"] == "RequiresApproval";
+        let waiting =
+            |one: &Value| one["status"]["currentCSV"] == csv && condition(one, "InstallPlanPending")["reason"] == "RequiresApproval";
         let waiting = bench.until(subscription, waiting).await;
         let plan = own("v1alpha1", "InstallPlan", "work", waiting["status"]["installPlanRef"]["name"].as_str().unwrap());
         bench.admin.patch(&plan, "", &Patch::Merge(json!({"spec": {"approved": true}}))).await.unwrap();
         bench.until(&plan, |plan| plan["status"]["phase"] == "Complete").await;
     };
     approve(&first, "widgets.v1.0.0").await;
-    let series = |installed: &str| format!("subscription_sync_total{{name=\"widgets\",installed=\"{installed}\",channel=\"stable\",package=\"widgets\",approval=\"Manual\"}} ");
+    let series = |installed: &str| {
+        format!(
+            "subscription_sync_total{{name=\"widgets\",installed=\"{installed}\",channel=\"stable\",package=\"widgets\",approval=\"Manual\"}} "
+        )
+    };
     let shown = async |line: String| {
         for _ in 0..500 {
             if bench.env.metrics().page().unwrap().contains(&line) {
@@ -252,4 +263,38 @@ async fn installed_alongside() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     panic!("{}", bench.env.metrics().page().unwrap());
+}
+
+/// OLM0-CSV-23, OLM0-IP-05: an account that several versions use belongs to each of them that is there, however often a plan wrote it; a version that
+/// lost it would fail while it is replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_are_shared_by_versions() {
+    let bench = Bench::start().await;
+    let mut known = Vec::new();
+    for version in ["1.0.0", "2.0.0", "3.0.0"] {
+        known.push((version, bench.bundle(version, &Content::default()).await));
+    }
+    let known: Vec<(&str, &str)> = known.iter().map(|(version, image)| (*version, image.as_str())).collect();
+    let source = bench.catalog("openshift-marketplace", "test", &package("widgets", &known)).await;
+    bench.ready(&source).await;
+    bench.group("work", json!({})).await;
+    let subscription = bench.subscribe("work", "widgets", json!({"startingCSV": "widgets.v1.0.0"})).await;
+    let account = place("v1", "ServiceAccount", "work", "widgets");
+    for (version, _) in &known {
+        let csv = format!("widgets.v{version}");
+        let settled = |one: &Value| one["status"]["installedCSV"] == *csv && one["status"]["state"] != "UpgradePending";
+        bench.until(&subscription, settled).await;
+        bench.plan_of(&subscription, "Complete").await;
+        let owners = bench.get(&account).await.unwrap()["metadata"]["ownerReferences"].clone();
+        let mut named: Vec<&str> = owners.as_array().unwrap().iter().map(|owner| owner["name"].as_str().unwrap()).collect();
+        named.sort_unstable();
+        let wanted: Vec<String> = known.iter().map(|(version, _)| format!("widgets.v{version}")).take_while(|name| *name <= csv).collect();
+        assert_eq!(named, wanted);
+        bench.phase("work", &csv, "Succeeded").await;
+        // The OLM operator takes the predecessor away; no garbage collector runs here.
+        if let Some(before) = known.iter().rev().map(|(version, _)| format!("widgets.v{version}")).find(|name| *name < csv) {
+            bench.delete(&own("v1alpha1", "ClusterServiceVersion", "work", &before)).await;
+        }
+    }
+    bench.close().await;
 }

@@ -144,13 +144,16 @@ impl World {
         self.catalog("v1").await;
         self.api.group(HOME, "group", json!({})).await;
         let spec = json!({"name": "widgets", "channel": "stable", "source": "test", "sourceNamespace": MARKET});
-        self.api.apply(json!({"apiVersion": OLM, "kind": "Subscription", "metadata": {"name": "widgets", "namespace": HOME}, "spec": spec})).await;
+        self.api
+            .apply(json!({"apiVersion": OLM, "kind": "Subscription", "metadata": {"name": "widgets", "namespace": HOME}, "spec": spec}))
+            .await;
         let installed = self.change(schedule.install, schedule.seed, wanted(0), &|left| reached(left, "widgets.v1.0.0")).await;
         self.catalog("v2").await;
         let upgraded = self.change(schedule.upgrade, schedule.seed, wanted(1), &|left| reached(left, "widgets.v1.1.0")).await;
         self.api.delete(&place(OLM, "Subscription", HOME, "widgets")).await;
         self.api.delete(&csv_at(HOME, "widgets.v1.1.0")).await;
-        let gone = |left: &[Value]| !left.iter().any(|object| ["ClusterServiceVersion", "Deployment"].iter().any(|kind| object["kind"] == *kind));
+        let gone =
+            |left: &[Value]| !left.iter().any(|object| ["ClusterServiceVersion", "Deployment"].iter().any(|kind| object["kind"] == *kind));
         let removed = self.change(schedule.removal, schedule.seed, wanted(2), &gone).await;
         self.clean().await;
         [installed, upgraded, removed]
@@ -166,7 +169,9 @@ impl World {
     /// Removes what an operator leaves, so that the next life begins as this one.
     async fn clean(&self) {
         let objects = self.objects().await;
-        let left = objects.iter().filter(|object| ["InstallPlan", "OperatorGroup", "CustomResourceDefinition"].iter().any(|kind| object["kind"] == *kind));
+        let left = objects
+            .iter()
+            .filter(|object| ["InstallPlan", "OperatorGroup", "CustomResourceDefinition"].iter().any(|kind| object["kind"] == *kind));
         let mut places: Vec<ObjectRef> = left.map(|object| ObjectRef::of(object).unwrap()).collect();
         places.push(place(OLM, "CatalogSource", MARKET, "test"));
         for at in &places {
@@ -251,7 +256,8 @@ impl World {
         let chance = (seed << 32) | self.started.fetch_add(1, Ordering::SeqCst);
         let env = Env::new(Right, chance);
         let stop = CancellationToken::new();
-        let (cache, own, settings, until): (PathBuf, _, _, _) = (self.folder.path().join("cache"), cluster.clone(), env.clone(), stop.clone());
+        let (cache, own, settings, until): (PathBuf, _, _, _) =
+            (self.folder.path().join("cache"), cluster.clone(), env.clone(), stop.clone());
         let catalog = tokio::spawn(async move {
             // What a killed process was doing on a thread for blocking work goes on, as a real kill would not have it.
             for _ in 0..1_000 {
@@ -287,7 +293,10 @@ fn is_ours(object: &Value) -> bool {
     let metadata = &object["metadata"];
     match metadata["namespace"].as_str() {
         Some(namespace) => namespace == HOME && metadata["name"] != "default" && metadata["name"] != "kube-root-ca.crt",
-        None => metadata["labels"]["olm.owner.namespace"] == HOME || metadata["name"].as_str().is_some_and(|name| name.starts_with("widgets.example.com")),
+        None => {
+            metadata["labels"]["olm.owner.namespace"] == HOME
+                || metadata["name"].as_str().is_some_and(|name| name.starts_with("widgets.example.com"))
+        }
     }
 }
 
@@ -327,7 +336,8 @@ fn normal_one(mut object: Value) -> Value {
         }
     }
     let status = object["status"].clone();
-    let told = |fields: &[&str]| fields.iter().map(|field| ((*field).to_owned(), status[*field].clone())).collect::<serde_json::Map<_, _>>();
+    let told =
+        |fields: &[&str]| fields.iter().map(|field| ((*field).to_owned(), status[*field].clone())).collect::<serde_json::Map<_, _>>();
     match kind.as_str() {
         "Subscription" => {
             let conditions = status["conditions"].as_array().into_iter().flatten();

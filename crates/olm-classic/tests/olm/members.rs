@@ -60,9 +60,7 @@ async fn members() {
         assert_eq!(failed["status"]["phase"], "Failed");
     }
     // The modes can be mended as well as the targets.
-    let modes = |own: bool, all: bool| {
-        json!({"spec": {"installModes": [{"type": "OwnNamespace", "supported": own}, {"type": "AllNamespaces", "supported": all}]}})
-    };
+    let modes = |own: bool, all: bool| json!({"spec": {"installModes": [{"type": "OwnNamespace", "supported": own}, {"type": "AllNamespaces", "supported": all}]}});
     api.patch(&csv_at("home", name), modes(false, true)).await;
     api.phase("home", name, "Succeeded", "InstallSucceeded").await;
     api.patch(&at, json!({"spec": {"targetNamespaces": ["home"]}})).await;
@@ -89,11 +87,17 @@ async fn selectors_are_whole() {
     assert_eq!(code, 400, "{refused}");
     let told = refused["message"].as_str().unwrap();
     assert!(told.contains("strict decoding error: unknown field \"spec.selector.cool.io/prod\""), "{told}");
-    let known = &mainstay_api::classic_manifests().unwrap().into_iter().find(|crd| crd.definition["spec"]["names"]["kind"] == "OperatorGroup").unwrap().definition;
+    let known = &mainstay_api::classic_manifests()
+        .unwrap()
+        .into_iter()
+        .find(|crd| crd.definition["spec"]["names"]["kind"] == "OperatorGroup")
+        .unwrap()
+        .definition;
     let selector = &known["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["selector"];
     let fields: Vec<&String> = selector["properties"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["matchExpressions", "matchLabels"], "kubectl explain names what there is");
-    let expression = json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}], "matchLabels": {"cool.io/prod": "true"}});
+    let expression =
+        json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}], "matchLabels": {"cool.io/prod": "true"}});
     api.admin.create(&group(expression)).await.unwrap();
     api.close().await;
 }
@@ -165,7 +169,8 @@ async fn aggregation() {
         assert!(keys.is_sorted(), "{keys:?}");
         let mut carried = Vec::new();
         for operator in ["widgets", "gadgets"] {
-            let api_role = api.until(&place(RBAC, "ClusterRole", "", &format!("{operator}.example.com-v1-{level}")), |found| !found.is_null()).await;
+            let api_role =
+                api.until(&place(RBAC, "ClusterRole", "", &format!("{operator}.example.com-v1-{level}")), |found| !found.is_null()).await;
             let own = labels(&api_role);
             assert_eq!(own.get(&format!("olm.opgroup.permissions/aggregate-to-{level}")).map(String::as_str), Some("g"));
             carried.extend(keys.iter().filter(|key| own.get(*key).map(String::as_str) == Some("true")).cloned());

@@ -95,7 +95,8 @@ async fn requirements_are_told() {
     api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
     let mut object = csv("home", "widgets", "1.0.0", &["OwnNamespace"]);
     object["spec"]["minKubeVersion"] = json!("1.20.0");
-    object["spec"]["nativeAPIs"] = json!([{"group": "", "version": "v1", "kind": "Pod"}, {"group": "no.example.com", "version": "v1", "kind": "Nothing"}]);
+    object["spec"]["nativeAPIs"] =
+        json!([{"group": "", "version": "v1", "kind": "Pod"}, {"group": "no.example.com", "version": "v1", "kind": "Nothing"}]);
     object["spec"]["customresourcedefinitions"]["required"] = json!([{"name": "gadgets.example.com", "kind": "Gadget", "version": "v2"}]);
     object["spec"]["apiservicedefinitions"] = json!({
         "owned": [{"name": "lamps", "group": "lamps.example.com", "version": "v1", "kind": "Lamp", "deploymentName": "widgets"},
@@ -132,12 +133,14 @@ async fn requirements_are_told() {
     let waiting = api.until(&csv_at("home", "widgets.v1.0.0"), known).await;
     assert_eq!(status(&waiting, "CustomResourceDefinition", "widgets.example.com"), "Present");
     assert_eq!(status(&waiting, "CustomResourceDefinition", "gadgets.example.com"), "NotPresent");
-    let account = waiting["status"]["requirementStatus"].as_array().unwrap().iter().find(|each| each["kind"] == "ServiceAccount").cloned().unwrap();
+    let account =
+        waiting["status"]["requirementStatus"].as_array().unwrap().iter().find(|each| each["kind"] == "ServiceAccount").cloned().unwrap();
     assert_eq!(account["dependents"][0]["status"], "NotSatisfied");
     assert!(account["dependents"][0]["message"].as_str().unwrap().starts_with("namespaced rule:{\"verbs\":"), "{account:#}");
     api.permissions(&object).await;
     let satisfied = api.until(&csv_at("home", "widgets.v1.0.0"), |csv| status(csv, "ServiceAccount", "widgets") == "Present").await;
-    let account = satisfied["status"]["requirementStatus"].as_array().unwrap().iter().find(|each| each["kind"] == "ServiceAccount").cloned().unwrap();
+    let account =
+        satisfied["status"]["requirementStatus"].as_array().unwrap().iter().find(|each| each["kind"] == "ServiceAccount").cloned().unwrap();
     assert_eq!(account["dependents"][0]["status"], "Satisfied");
     assert_eq!(satisfied["status"]["phase"], "Pending");
     api.close().await;
@@ -165,7 +168,8 @@ async fn conditions() {
     assert_eq!(named, ["second", "widgets"]);
     let path = "/apis/operators.coreos.com/v2/namespaces/home/operatorconditions";
     let own = format!("{path}/widgets.v1.0.0");
-    let told = json!({"type": "Upgradeable", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"});
+    let told =
+        json!({"type": "Upgradeable", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"});
     for account in ["widgets", "second"] {
         let user = format!("system:serviceaccount:home:{account}");
         assert_eq!(api.send(&user, "GET", &own, None).await.0, 200);

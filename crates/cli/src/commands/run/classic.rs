@@ -212,7 +212,12 @@ fn reports(given: &ClassicArguments, components: &BTreeSet<Component>) -> Result
     let mut all = Vec::new();
     for (part, component, flag, name) in [
         (Part::Olm, Component::OlmOperator, "--writeStatusName", own.map(str::to_owned)),
-        (Part::Catalog, Component::CatalogOperator, "--writeStatusName", own.map(|name| if both && !name.is_empty() { format!("{name}-catalog") } else { name.to_owned() })),
+        (
+            Part::Catalog,
+            Component::CatalogOperator,
+            "--writeStatusName",
+            own.map(|name| if both && !name.is_empty() { format!("{name}-catalog") } else { name.to_owned() }),
+        ),
         (Part::Packages, Component::PackageServer, "--writePackageServerStatusName", given.write_package_server_status_name.clone()),
     ] {
         let name = name.unwrap_or_else(|| part.name().to_owned());
