@@ -166,6 +166,8 @@ impl<'a> Execution<'a> {
                 match writer.create(&wanted).await {
                     Ok(_) => Ok("Created"),
                     Err(error) if error.reason() == Some(&Reason::AlreadyExists) => {
+                        // The CSV that is being replaced needs its account until it goes, and an apply would take from it what an earlier one gave.
+                        let wanted = if step.kind == "ServiceAccount" { shared(writer, &wanted).await? } else { wanted };
                         update(writer, &wanted).await.map_err(|error| write_failed("updating", step, error))?;
                         Ok("Present")
                     }
@@ -326,6 +328,12 @@ async fn update(writer: &Writer, wanted: &Value) -> Result<(), WriteError> {
         }
         outcome => outcome.map(drop),
     }
+}
+
+/// An object with the owners that it has besides.
+async fn shared(writer: &Writer, wanted: &Value) -> Result<Value, WriteError> {
+    let live = writer.get(&ObjectRef::of(wanted)?).await?.unwrap_or_default();
+    Ok(step::over(wanted, &live))
 }
 
 fn write_failed(doing: &'static str, step: &PlannedStep<'_>, error: WriteError) -> StepFailure {

@@ -95,9 +95,11 @@ impl World {
                 writer.apply(object, true, &Expect::default()).await?;
             }
             Write::Create { resource: "secrets", object } => {
-                // A Secret whose certificate is good stays as it is.
-                if let Some(signer) = signer {
-                    let secret = signer.secret(object, facts.now).map_err(Error::from)?;
+                let wanted = match signer {
+                    Some(signer) => Some(signer.secret(object, facts.now).map_err(Error::from)?),
+                    None => adopted(writer, object).await?,
+                };
+                if let Some(secret) = wanted {
                     writer.apply(&secret, true, &Expect::default()).await?;
                 }
             }
@@ -136,6 +138,21 @@ impl World {
             json!(found.map_or_else(|| format!("{prefix}{}", suffix(self.env.random())), |found| found.name.clone())),
         );
     }
+}
+
+/// A Secret whose certificate is good, with this CSV as its owner: it would go with the one that is replaced. `None` if that is so already.
+async fn adopted(writer: &Writer, object: &Value) -> Result<Option<Value>, WriteError> {
+    let mut wanted = object.clone();
+    wanted["apiVersion"] = json!("v1");
+    wanted["kind"] = json!("Secret");
+    let Some(live) = writer.get(&ObjectRef::of(&wanted)?).await? else { return Ok(None) };
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let has = |owner: &Value| owners(&live).iter().any(|live| live["uid"] == owner["uid"]);
+    if owners(&wanted).iter().all(has) {
+        return Ok(None);
+    }
+    wanted["data"] = live["data"].clone();
+    Ok(Some(wanted))
 }
 
 /// Returns whether another attempt at the same write may succeed, so that it says nothing about the CSV.

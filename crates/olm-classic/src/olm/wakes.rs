@@ -208,7 +208,12 @@ impl Wakes {
         if change.now.is_none() {
             self.state.forget_certificate(key);
         }
-        self.owned(change, key);
+        // As upstream's, a Secret does not carry the labels of its owner.
+        for member in self.state.members_in(&key.namespace) {
+            if member.has_endpoints() {
+                self.queue.add(Work::Csv(Key::new(&key.namespace, member.name())));
+            }
+        }
     }
 
     fn definition(&self, change: &Change, key: &Key) {

@@ -264,3 +264,37 @@ async fn installed_alongside() {
     }
     panic!("{}", bench.env.metrics().page().unwrap());
 }
+
+/// OLM0-CSV-23, OLM0-IP-05: an account that several versions use belongs to each of them that is there, however often a plan wrote it; a version that
+/// lost it would fail while it is replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_are_shared_by_versions() {
+    let bench = Bench::start().await;
+    let mut known = Vec::new();
+    for version in ["1.0.0", "2.0.0", "3.0.0"] {
+        known.push((version, bench.bundle(version, &Content::default()).await));
+    }
+    let known: Vec<(&str, &str)> = known.iter().map(|(version, image)| (*version, image.as_str())).collect();
+    let source = bench.catalog("openshift-marketplace", "test", &package("widgets", &known)).await;
+    bench.ready(&source).await;
+    bench.group("work", json!({})).await;
+    let subscription = bench.subscribe("work", "widgets", json!({"startingCSV": "widgets.v1.0.0"})).await;
+    let account = place("v1", "ServiceAccount", "work", "widgets");
+    for (version, _) in &known {
+        let csv = format!("widgets.v{version}");
+        let settled = |one: &Value| one["status"]["installedCSV"] == *csv && one["status"]["state"] != "UpgradePending";
+        bench.until(&subscription, settled).await;
+        bench.plan_of(&subscription, "Complete").await;
+        let owners = bench.get(&account).await.unwrap()["metadata"]["ownerReferences"].clone();
+        let mut named: Vec<&str> = owners.as_array().unwrap().iter().map(|owner| owner["name"].as_str().unwrap()).collect();
+        named.sort_unstable();
+        let wanted: Vec<String> = known.iter().map(|(version, _)| format!("widgets.v{version}")).take_while(|name| *name <= csv).collect();
+        assert_eq!(named, wanted);
+        bench.phase("work", &csv, "Succeeded").await;
+        // The OLM operator takes the predecessor away; no garbage collector runs here.
+        if let Some(before) = known.iter().rev().map(|(version, _)| format!("widgets.v{version}")).find(|name| *name < csv) {
+            bench.delete(&own("v1alpha1", "ClusterServiceVersion", "work", &before)).await;
+        }
+    }
+    bench.close().await;
+}

@@ -6,6 +6,8 @@
 mod wire;
 mod world;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use mainstay_runtime::Env;
 use wire::{Answer, Fault};
 use world::{Schedule, World};
@@ -17,7 +19,7 @@ const WRITES: usize = 70;
 /// The writes of a removal, and some to spare.
 const REMOVAL_WRITES: usize = 12;
 /// The steps between the writes at which a process is killed in a run that is not to be long.
-const STRIDE: usize = 6;
+const STRIDE: usize = 8;
 /// Schedules of a run that asks for no number.
 const FEW: u64 = 12;
 /// Schedules of a run that is to be long (`make soak`).
@@ -64,15 +66,20 @@ impl Drop for Told {
     }
 }
 
+/// Runs schedules in a few clusters at a time; mostly they wait.
 async fn run(schedules: &[Schedule]) {
-    let world = World::start().await;
-    let wanted = world.run(&UNDISTURBED, None).await;
-    for schedule in schedules {
-        tracing::info!(?schedule, "begins");
-        let _told = Told(format!("{schedule:?}; again with: SEED={} SCHEDULES=1", schedule.seed));
-        world.run(schedule, Some(&wanted)).await;
-    }
-    world.end().await;
+    let next = AtomicUsize::new(0);
+    let one = async || {
+        let world = World::start().await;
+        let wanted = world.run(&UNDISTURBED, None).await;
+        while let Some(schedule) = schedules.get(next.fetch_add(1, Ordering::SeqCst)) {
+            tracing::info!(?schedule, "begins");
+            let _told = Told(format!("{schedule:?}; again with: SEED={} SCHEDULES=1", schedule.seed));
+            world.run(schedule, Some(&wanted)).await;
+        }
+        world.end().await;
+    };
+    tokio::join!(one(), one(), one());
 }
 
 /// MS-OPS-03: the process ends before and after a write of an install, an update and a removal; the next one finishes it.
@@ -80,7 +87,7 @@ async fn run(schedules: &[Schedule]) {
 async fn a_kill_at_a_write_is_mended() {
     let stride = if number("MAINSTAY_SOAK").is_some() { 1 } else { STRIDE };
     let kills = |at: usize| {
-        let (seed, later) = (at as u64, at / STRIDE);
+        let (seed, later) = (at as u64, at * REMOVAL_WRITES / WRITES);
         [
             Schedule { seed, install: Fault::KilledBefore(at), upgrade: Fault::KilledAfter(at), removal: Fault::KilledBefore(later) },
             Schedule { seed, install: Fault::KilledAfter(at), upgrade: Fault::KilledBefore(at), removal: Fault::KilledAfter(later) },

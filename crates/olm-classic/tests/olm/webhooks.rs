@@ -150,3 +150,46 @@ async fn api_services() {
     api.gone(&place(rbac, "ClusterRoleBinding", "", "widgets-service-system:auth-delegator")).await;
     api.close().await;
 }
+
+/// OLM0-WEBHOOK-05, OLM0-CSV-23: a successor takes the certificate over, and keeps it when its predecessor goes; without it, another one is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_goes_to_the_successor() {
+    let api = Api::start().await;
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let with_webhook = |version: &str| {
+        let mut object = csv("home", "widgets", version, &["OwnNamespace"]);
+        object["spec"]["webhookdefinitions"] = json!([{"type": "ValidatingAdmissionWebhook", "generateName": "check.example.com",
+            "deploymentName": "widgets", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+            "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]}]);
+        object
+    };
+    let first = api.apply(with_webhook("1.0.0")).await;
+    api.permissions(&first).await;
+    api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    let secret = place("v1", "Secret", "home", "widgets-service-cert");
+    let made = api.get(&secret).await.unwrap();
+    let mut second = with_webhook("2.0.0");
+    second["spec"]["replaces"] = json!("widgets.v1.0.0");
+    let second = api.apply(second).await;
+    api.permissions(&second).await;
+    let owner = |csv: &Value| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "name": csv["metadata"]["name"], "uid": csv["metadata"]["uid"]})
+    };
+    let owners = json!({"metadata": {"ownerReferences": [owner(&first), owner(&second)]}});
+    api.patch(&place("v1", "ServiceAccount", "home", "widgets"), owners).await;
+    api.gone(&csv_at("home", "widgets.v1.0.0")).await;
+    api.phase("home", "widgets.v2.0.0", "Succeeded", "InstallSucceeded").await;
+    let kept = api.get(&secret).await.unwrap();
+    assert_eq!((&kept["metadata"]["uid"], &kept["data"]), (&made["metadata"]["uid"], &made["data"]), "nothing was made anew");
+    let named: Vec<&Value> = kept["metadata"]["ownerReferences"].as_array().unwrap().iter().map(|owner| &owner["name"]).collect();
+    assert!(named.contains(&&json!("widgets.v2.0.0")), "{named:?}");
+    // One that belongs to nobody is missed as well.
+    api.patch(&secret, json!({"metadata": {"ownerReferences": null}})).await;
+    api.delete(&secret).await;
+    api.until(&secret, |found| !found.is_null() && found["data"]["olmCAKey"] != made["data"]["olmCAKey"]).await;
+    api.phase("home", "widgets.v2.0.0", "Succeeded", "InstallSucceeded").await;
+    api.close().await;
+}
