@@ -227,7 +227,7 @@ fn contains(large: &Value, small: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "tables of cases")]
     use super::*;
 
     fn namespace(annotations: Value) -> Value {

@@ -82,7 +82,7 @@ fn container<'a>(pod: &'a Value, name: &str) -> Result<&'a Value> {
         let (pod_name, main, init) = (meta(pod, "name"), names(pod, "containers"), names(pod, "initContainers"));
         let mut message = format!("a container name must be specified for pod {pod_name}, choose one of: [{}]", main.join(" "));
         if !init.is_empty() {
-            message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+            message.extend([" or one of the init containers: [", &init.join(" "), "]"]);
         }
         return Err(ApiError::bad_request(message));
     }

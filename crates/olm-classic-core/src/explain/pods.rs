@@ -74,6 +74,7 @@ fn written(object: &Value, annotation: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "tables of cases")]
     use serde_json::json;
 
     use super::*;

@@ -48,6 +48,7 @@ impl Target {
     }
 
     /// Returns the target that is one object of this kind.
+    #[must_use]
     pub fn named(&self, object: &Value) -> Self {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         Self { namespace: text("namespace"), name: text("name"), ..self.clone() }

@@ -98,6 +98,7 @@ pub fn of_pods(pods: &[Value]) -> Vec<Container> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "a table of cases")]
     use serde_json::json;
 
     use super::*;

@@ -146,7 +146,7 @@ impl Served {
             }
             match page.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
                 Some(next) if all.len() < MOST => {
-                    token = format!("&continue={}", next.replace('%', "%25").replace('+', "%2B").replace('=', "%3D"))
+                    token = format!("&continue={}", next.replace('%', "%25").replace('+', "%2B").replace('=', "%3D"));
                 }
                 _ => return Ok(all),
             }

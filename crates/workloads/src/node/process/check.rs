@@ -40,7 +40,7 @@ pub async fn http(tls: bool, port: u16, path: &str, headers: &[(String, String)]
     let own = [("Host", format!("127.0.0.1:{port}")), ("User-Agent", "kube-probe/1.34".to_owned()), ("Accept", "*/*".to_owned())];
     let own = own.into_iter().filter(|(name, _)| !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
     for (name, value) in own.map(|(name, value)| (name.to_owned(), value)).chain(headers.iter().cloned()) {
-        request.push_str(&format!("{name}: {value}\r\n"));
+        request.extend([&name, ": ", &value, "\r\n"]);
     }
     request.push_str("Connection: close\r\n\r\n");
     let stream = tcp(port).await.map_err(&failed)?;

@@ -101,7 +101,7 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+    pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
         if let Some(parent) = path.parent() {
             private(parent)?;
         }

@@ -45,19 +45,16 @@ impl Environment {
                 rest = after;
                 continue;
             }
-            match behind.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-                Some((name, after)) => {
-                    match self.get(name) {
-                        Some(value) => out.push_str(value),
-                        None => out.extend(["$(", name, ")"]),
-                    }
-                    rest = after;
-                }
-                None => {
-                    out.push('$');
-                    rest = behind;
-                }
+            let Some((name, after)) = behind.strip_prefix('(').and_then(|inner| inner.split_once(')')) else {
+                out.push('$');
+                rest = behind;
+                continue;
+            };
+            match self.get(name) {
+                Some(value) => out.push_str(value),
+                None => out.extend(["$(", name, ")"]),
             }
+            rest = after;
         }
         out.push_str(rest);
         out
@@ -158,7 +155,7 @@ pub fn command_line(mapping: &RunImage, container: &Value, environment: &Environ
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
     use std::collections::BTreeMap;
 
     use serde_json::json;

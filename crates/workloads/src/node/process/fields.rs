@@ -78,7 +78,7 @@ pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Resu
         "requests" => amount(&own["requests"][resource]).or_else(|| amount(&own["limits"][resource])).unwrap_or_else(|| "0".to_owned()),
         _ => return Err(format!("resource {path:?} is not supported")),
     };
-    let milli = |text: &str| Quantity::parse(text).map(|quantity| quantity.to_milli()).map_err(|error| error.to_string());
+    let milli = |text: &str| Quantity::parse(text).map(Quantity::to_milli).map_err(|error| error.to_string());
     let divisor = match amount(&reference["divisor"]).as_deref() {
         None | Some("0" | "") => 1_000,
         Some(text) => milli(text)?,

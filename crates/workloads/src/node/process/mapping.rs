@@ -65,14 +65,14 @@ impl RunImage {
     ///
     /// # Errors
     /// There is none, or it cannot be executed.
-    pub fn located(mut self) -> Result<Self, NoProgram> {
+    pub fn located(self) -> Result<Self, NoProgram> {
         let not_found = || NoProgram::NotFound { image: self.image.clone(), program: self.program.clone() };
         let path = locate(&self.program, std::env::var_os("PATH").as_deref()).ok_or_else(not_found)?;
         if !executable(&path) {
             return Err(NoProgram::NotExecutable { image: self.image, program: self.program });
         }
-        self.program = path.to_str().ok_or_else(not_found)?.to_owned();
-        Ok(self)
+        let program = path.to_str().ok_or_else(not_found)?.to_owned();
+        Ok(Self { program, ..self })
     }
 }
 

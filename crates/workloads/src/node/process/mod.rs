@@ -273,7 +273,9 @@ impl Machine {
             .filter(|(uid, pod)| pod.key == *key && !pod.gone && Some(uid.as_str()) != present)
             .map(|(uid, _)| uid.clone())
             .collect();
-        gone.iter().for_each(|uid| self.forget(uid));
+        for uid in &gone {
+            self.forget(uid);
+        }
     }
 
     /// Removes the directories of pods that have gone while this program did not run.

@@ -10,6 +10,7 @@ use kube::api::DynamicObject;
 use mainstay_runtime::Key;
 use serde_json::{Value, json};
 
+use super::directory::Directory;
 use super::environment::{Environment, command_line, environment};
 use super::fields::Addresses;
 use super::launch::Launch;
@@ -77,15 +78,14 @@ impl Machine {
         for spec in wanted {
             let now = links.env.now();
             let kept = self.pods().get(pod.uid()).and_then(|resident| resident.tokens.fresh(spec, now));
-            let token = match kept {
-                Some(token) => token,
-                None => {
-                    let token = issue(links, pod, spec).await?;
-                    let mut pods = self.pods();
-                    let resident = pods.entry(pod.uid().to_owned()).or_insert_with(|| Resident::of(pod));
-                    resident.tokens.0.insert(spec.clone(), (token.clone(), now));
-                    token
-                }
+            let token = if let Some(token) = kept {
+                token
+            } else {
+                let token = issue(links, pod, spec).await?;
+                let mut pods = self.pods();
+                let resident = pods.entry(pod.uid().to_owned()).or_insert_with(|| Resident::of(pod));
+                resident.tokens.0.insert(spec.clone(), (token.clone(), now));
+                token
             };
             all.insert(spec.clone(), token);
         }
@@ -119,10 +119,10 @@ impl Machine {
         let written = |error: std::io::Error| create(format!("its directory below {} cannot be written: {error}", self.base().display()));
         directory.mount(name, &mounts, &prepared.volumes).map_err(written)?;
         let kubeconfig = self.kubeconfig(pod, container, &root);
-        directory.write(&directory.kubeconfig(name), kubeconfig.to_string().as_bytes()).map_err(written)?;
+        Directory::write(&directory.kubeconfig(name), kubeconfig.to_string().as_bytes()).map_err(written)?;
         let message = message(container, &root).map_err(config)?;
         // What an earlier run left says nothing about this one.
-        directory.write(&message.path, b"").map_err(written)?;
+        Directory::write(&message.path, b"").map_err(written)?;
         let working = match container["workingDir"].as_str().map(|at| at.trim_matches('/')).filter(|at| !at.is_empty()) {
             Some(at) => {
                 let at = root.join(super::volumes::safe(at).map_err(config)?);

@@ -148,7 +148,7 @@ impl Outcomes {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
     use serde_json::json;
 
     use super::*;

@@ -148,7 +148,7 @@ fn mode(value: &Value) -> Option<u32> {
 pub fn safe(path: &str) -> Result<String, String> {
     let parts: Vec<&str> = path.split('/').collect();
     let bad = |part: &&str| part.is_empty() || matches!(*part, "." | "..") || part.contains('\0');
-    if parts.iter().any(|part| bad(part)) || parts.first().is_some_and(|first| first.starts_with("..")) {
+    if parts.iter().any(bad) || parts.first().is_some_and(|first| first.starts_with("..")) {
         return Err(format!("path {path:?} cannot be used: it is to be relative, without \"..\""));
     }
     Ok(parts.join("/"))
@@ -190,7 +190,7 @@ pub fn mounts(container: &Value, expand: &dyn Fn(&str) -> String) -> Result<Vec<
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
     use serde_json::json;
 
     use super::*;
