@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn manifests_are_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        compare(classic(root).unwrap(), mainstay_api::classic_manifests().unwrap());
-        compare(platform(root).unwrap(), mainstay_api::platform_manifests().unwrap());
+        compare(classic(root).unwrap(), &mainstay_api::classic_manifests().unwrap());
+        compare(platform(root).unwrap(), &mainstay_api::platform_manifests().unwrap());
     }
 
-    fn compare(mut wanted: Vec<Manifest>, held: Vec<Manifest>) {
+    fn compare(mut wanted: Vec<Manifest>, held: &[Manifest]) {
         wanted.sort_by(|a, b| a.file.cmp(&b.file));
         assert_eq!(held.len(), wanted.len());
         for (held, wanted) in held.iter().zip(&wanted) {

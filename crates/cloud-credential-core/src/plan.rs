@@ -192,11 +192,11 @@ fn by_root(snapshot: &Snapshot<'_>, cloud: Cloud, mut status: Value) -> Plan {
 fn is_minted(status: &Value, snapshot: &Snapshot<'_>) -> bool {
     let has_identity = status.get("providerStatus").and_then(provider::identity_of).is_some();
     let cloud = snapshot.request.cloud();
-    let complete = |secret: &&Value| {
+    let complete = |secret: &Value| {
         let contents = Contents::read(secret);
         snapshot.request.owns(secret) && cloud.is_some_and(|cloud| cloud.root_keys().iter().all(|key| contents.has(key)))
     };
-    has_identity && snapshot.secret.filter(complete).is_some()
+    has_identity && snapshot.secret.is_some_and(complete)
 }
 
 /// Returns true if new credentials are due: the request or the root credentials changed.

@@ -66,7 +66,7 @@ fn certificates(bundle: &str, text: &str) -> Result<Vec<Vec<u8>>, InvalidBundle>
             return Err(wrong(format!("{at}: it is a {}, not a certificate", pem.label)));
         }
         match parse_x509_certificate(&pem.contents) {
-            Ok((rest, _)) if rest.is_empty() => {}
+            Ok(([], _)) => {}
             Ok(_) => return Err(wrong(format!("{at}: the certificate is followed by something else"))),
             Err(error) => return Err(wrong(format!("{at}: the certificate cannot be read: {error}"))),
         }
