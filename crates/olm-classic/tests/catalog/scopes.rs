@@ -298,3 +298,39 @@ async fn accounts_are_shared_by_versions() {
     }
     bench.close().await;
 }
+
+/// OLM0-IP-15: plans that write one CRD at once forget none of their CSVs; one that was forgotten would wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_at_once_forget_no_csv() {
+    let bench = Bench::start().await;
+    let image = bench.bundle("1.0.0", &Content::default()).await;
+    let source = bench.catalog("openshift-marketplace", "test", &package("widgets", &[("1.0.0", &image)])).await;
+    bench.ready(&source).await;
+    let names: Vec<String> = (0..12).map(|at| format!("team-{at:02}")).collect();
+    let mut manual = Vec::new();
+    for name in &names {
+        namespace(&bench, name).await;
+        bench.group(name, json!({})).await;
+        manual.push(bench.subscribe(name, "widgets", json!({"installPlanApproval": "Manual"})).await);
+    }
+    let mut plans = Vec::new();
+    for subscription in &manual {
+        let plan = bench.plan_of(subscription, "RequiresApproval").await;
+        plans.push(own("v1alpha1", "InstallPlan", &subscription.namespace, plan["metadata"]["name"].as_str().unwrap()));
+    }
+    let approved = Patch::Merge(json!({"spec": {"approved": true}}));
+    futures::future::join_all(plans.iter().map(|plan| bench.admin.patch(plan, "", &approved)))
+        .await
+        .into_iter()
+        .for_each(|done| drop(done.unwrap()));
+    for plan in &plans {
+        bench.until(plan, |plan| plan["status"]["phase"] == "Complete").await;
+    }
+    let crd = bench.get(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com")).await.unwrap();
+    let all = crd["metadata"]["annotations"].as_object().unwrap();
+    let noted: std::collections::BTreeSet<&str> = all.values().filter_map(Value::as_str).collect();
+    for name in &names {
+        assert!(noted.contains(format!("{name}/widgets.v1.0.0").as_str()), "{name} is not among {noted:?}");
+    }
+    bench.close().await;
+}

@@ -37,9 +37,12 @@ impl Execution<'_> {
             };
         };
         self.check(step, &live, &wanted).await?;
-        let applied = writer.apply(&wanted, true, &Expect::uid_of(&live)).await;
-        applied.map_err(|error| write_failed("updating", step, error))?;
-        Ok("Present")
+        match writer.apply(&wanted, true, &Expect::exactly(&live)).await {
+            Ok(_) => Ok("Present"),
+            // Another plan wrote it in between, and its CSV would be forgotten; the next try notes both.
+            Err(error) if error.is_conflict() => Ok("NotPresent"),
+            Err(error) => Err(write_failed("updating", step, error)),
+        }
     }
 
     async fn check(&self, step: &PlannedStep<'_>, live: &Value, wanted: &Value) -> Result<(), StepFailure> {
