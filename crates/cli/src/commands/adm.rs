@@ -24,7 +24,7 @@ enum Commands {
 #[derive(Debug, Subcommand)]
 enum Credentials {
     /// Write what ccoctl writes in a dry run, without a call to a cloud
-    Render(credentials::Arguments),
+    Render(Box<credentials::Arguments>),
 }
 
 /// Runs the command; the words of one that is not there are the error.
