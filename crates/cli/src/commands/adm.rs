@@ -93,7 +93,7 @@ pub enum Verb {
 #[derive(Debug, Subcommand)]
 pub enum Credentials {
     /// Write what ccoctl writes in a dry run, without a call to a cloud
-    Render(credentials::Arguments),
+    Render(Box<credentials::Arguments>),
 }
 
 /// Verbs of `policy`.

@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
             catalogs_listen: None,
             components: Components::usual(false),
-            platform: Default::default(),
+            platform: crate::up::platform::Arguments::default(),
             nodes: arguments.nodes,
             simulation: up::simulation::Arguments::default(),
             processes: up::processes::Arguments::default(),

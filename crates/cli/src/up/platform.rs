@@ -133,7 +133,7 @@ pub async fn start(
         }
         let (cluster, around, until) = (apis.in_process(network_extras), env.clone(), stop.clone());
         tasks.spawn(async move {
-            if let Err(error) = mainstay_network_extras::run(cluster, around, Default::default(), until).await {
+            if let Err(error) = mainstay_network_extras::run(cluster, around, mainstay_network_extras::Config::default(), until).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "network-extras ended");
             }
         });

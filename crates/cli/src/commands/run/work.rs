@@ -97,7 +97,7 @@ impl Work {
         if plan.components.contains(&Component::NetworkExtras) {
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
             tasks.spawn(async move {
-                let ended = mainstay_network_extras::run(cluster, env, Default::default(), until).await;
+                let ended = mainstay_network_extras::run(cluster, env, mainstay_network_extras::Config::default(), until).await;
                 ended.map(|()| "network-extras").map_err(|error| Failure::failed("network-extras", &error))
             });
         }
