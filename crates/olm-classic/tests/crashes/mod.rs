@@ -93,7 +93,7 @@ async fn a_kill_at_a_write_is_mended() {
             Schedule { seed, install: Fault::KilledAfter(at), upgrade: Fault::KilledBefore(at), removal: Fault::KilledAfter(later) },
         ]
     };
-    run(&(0..WRITES).step_by(stride).flat_map(kills).collect::<Vec<_>>()).await;
+    Box::pin(run(&(0..WRITES).step_by(stride).flat_map(kills).collect::<Vec<_>>())).await;
 }
 
 /// MS-OPS-03: random schedules of conflicts, throttling, errors, time-outs, cut connections, requests and answers that go silent, lost and
@@ -102,6 +102,6 @@ async fn a_kill_at_a_write_is_mended() {
 async fn random_faults_leave_what_an_undisturbed_run_leaves() {
     let usual = if number("MAINSTAY_SOAK").is_some() { MANY } else { FEW };
     let (first, count) = (number("SEED").unwrap_or(1), number("SCHEDULES").unwrap_or(usual));
-    run(&(first..first.saturating_add(count)).map(schedule).collect::<Vec<_>>()).await;
+    Box::pin(run(&(first..first.saturating_add(count)).map(schedule).collect::<Vec<_>>())).await;
     eprintln!("{count} schedules from seed {first}");
 }
