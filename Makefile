@@ -36,6 +36,7 @@ soak: ## The long proofs: power cuts, kills, faults, histories and attacks, for 
 	for round in {1..20}; do PROPTEST_CASES=20000 cargo test --no-fail-fast $(PROPERTIES) -- --quiet; done
 	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
 	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-v1 --test olm-v1 crashes:: -- --show-output
+	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-classic --test olm-classic crashes:: -- --show-output
 	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test e2e -- --show-output crash:: history::
 	for seed in {1..20}; do MAINSTAY_SOAK=1 SEED=$$seed MAINSTAY_BIN="$(abspath $(TARGET))/measured/mainstay" cargo test -p mainstay-e2e --test hostile -- --show-output; done
 

@@ -444,11 +444,23 @@ mod tests {
     #[test]
     fn flags_without_effect() {
         let line = "olm-classic --interval 5m --configmapServerImage a --opmImage b --util-image c --set-workload-user-id=true \
-            --writeStatusName d --writePackageServerStatusName e --client-ca f --debug";
+            --client-ca f --debug";
         let notes = read(line).unwrap().notes;
-        assert_eq!(notes.len(), 9, "{notes:?}");
+        assert_eq!(notes.len(), 7, "{notes:?}");
         assert!(notes.iter().all(|note| note.starts_with("--") && note.contains(" has no effect: ")), "{notes:?}");
-        assert!(read("olm-classic --set-workload-user-id=false --writeStatusName=").unwrap().notes.is_empty());
+        assert!(read("olm-classic --set-workload-user-id=false").unwrap().notes.is_empty());
+    }
+
+    /// OLM0-CAT-33: the names of the ClusterOperators; an empty one asks for none.
+    #[test]
+    fn names_of_cluster_operators() {
+        let names = |line: &str| read(line).unwrap().classic.reports.into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+        let usual = ["operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver"];
+        assert_eq!(names("olm-classic"), usual);
+        assert_eq!(names("olm-classic --writeStatusName=a --writePackageServerStatusName="), ["a", "a-catalog"]);
+        assert_eq!(names("catalog-operator --writeStatusName mine"), ["mine"]);
+        assert!(names("olm-operator --writeStatusName=").is_empty());
+        assert!(refused("olm-operator --writeStatusName=Odd/Name").contains("is no name of an object"));
     }
 
     /// OLM0-CAT-33, MS-CLI-04: mistakes with OLM classic are told at once.
