@@ -85,9 +85,13 @@ proptest! {
     #[test]
     fn every_version_has_one_way_to_the_head(old in prop::collection::vec(0_usize..3, 1..6), new in prop::collection::vec(0_usize..4, 0..4)) {
         let mut channel = Channel::default();
-        old.iter().for_each(|skipped| channel.publish(*skipped));
+        for skipped in &old {
+            channel.publish(*skipped);
+        }
         let before = channel.clone();
-        new.iter().for_each(|skipped| channel.publish(*skipped));
+        for skipped in &new {
+            channel.publish(*skipped);
+        }
         let skipped: BTreeSet<u64> = channel.entries.iter().flat_map(|(_, _, skips)| skips.clone()).collect();
         for (version, ..) in &before.entries {
             let path = walk(&channel, *version);

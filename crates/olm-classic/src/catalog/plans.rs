@@ -165,7 +165,9 @@ async fn write(parts: &Parts, written: &Versions, live: &Value, status: &Value) 
         Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
         Ok(now) => {
-            now.iter().for_each(|now| written.note(now));
+            if let Some(now) = &now {
+                written.note(now);
+            }
             Ok(())
         }
     }

@@ -328,7 +328,9 @@ fn normal_one(mut object: Value) -> Value {
         }
         let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
         if let Some(owners) = owners {
-            owners.iter_mut().for_each(|owner| owner["uid"] = Value::Null);
+            for owner in owners.iter_mut() {
+                owner["uid"] = Value::Null;
+            }
             owners.sort_by_key(Value::to_string);
         }
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
