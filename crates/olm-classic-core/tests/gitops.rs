@@ -1,4 +1,4 @@
-//! What Argo CD and Flux conclude from our objects. Both rest on facts that OLM's objects have had for years, so each must find them.
+//! The verdicts of Argo CD and Flux on our objects. Both rest on facts that OLM's objects have had for years, so each must find them.
 //!
 //! Argo CD has a rule for Subscriptions alone (`resource_customizations/operators.coreos.com/Subscription/health.lua`): among the conditions it
 //! counts those that are pending and those that are bad. Flux's kstatus knows nothing of OLM's kinds, and takes each for current unless it is being

@@ -1,4 +1,4 @@
-//! What a new catalog means for those who have an operator of the old one: from every version there is one way, and it leads to the head.
+//! A new catalog for those who have an operator of the old one: from every version there is one way, and it leads to the head.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

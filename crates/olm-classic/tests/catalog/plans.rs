@@ -228,7 +228,7 @@ async fn old_plans_are_forgotten() {
     bench.close().await;
 }
 
-/// OLM0-IP-19, OLM0-IP-06: a plan that a person writes is resolved, waits for its approval, and makes no Subscription; one that names what no
+/// OLM0-IP-19, OLM0-IP-06, COP-OLM0-02: a plan that a person writes is resolved, waits for its approval, and makes no Subscription; one that names what no
 /// catalog has fails and says which were asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_written_plan_is_resolved() {

@@ -1,4 +1,4 @@
-//! Which catalogs a namespace sees, what its OperatorGroup says of them, when it is resolved, and what is told of the steps of a plan.
+//! Catalogs that a namespace sees, the limits that its OperatorGroup sets, the moments at which it is resolved, and reports about steps of plans.
 
 use mainstay_objects::Patch;
 use mainstay_testing::widgets::Content;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, condition, own, package, place};
 
-/// OLM0-IP-01, OLM0-IP-04, OLM0-IP-05, OLM0-RES-24, OLM0-UPG-02, OLM0-UPG-04, OLM0-API-17, OLM0-API-20, OLM0-API-21: a Subscription installs the
+/// OLM0-IP-01, OLM0-IP-04, OLM0-IP-05, OLM0-RES-24, OLM0-UPG-02, OLM0-UPG-04, OLM0-API-17, OLM0-API-20, OLM0-API-21, COP-OLM0-03: a Subscription installs the
 /// head of its channel by an InstallPlan, and a new catalog takes it on step by step.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_follows_its_channel() {

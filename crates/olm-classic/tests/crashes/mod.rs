@@ -79,7 +79,8 @@ async fn run(schedules: &[Schedule]) {
         }
         world.end().await;
     };
-    tokio::join!(one(), one(), one());
+    let all = Box::pin(async { tokio::join!(one(), one(), one()) });
+    all.await;
 }
 
 /// MS-OPS-03: the process ends before and after a write of an install, an update and a removal; the next one finishes it.

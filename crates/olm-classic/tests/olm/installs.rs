@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{Api, crd, csv, csv_at, history, place};
 
-/// OLM0-API-01, OLM0-CSV-01, OLM0-CSV-05, OLM0-CSV-10: a CSV without catalog waits for its requirements, and is installed once they are there.
+/// OLM0-API-01, OLM0-CSV-01, OLM0-CSV-05, OLM0-CSV-10, COP-OLM0-01: a CSV without catalog waits for its requirements, and is installed once they are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn by_hand() {
     let api = Api::start().await;

@@ -1,4 +1,4 @@
-//! Who is a member of a group, and what a member may do and lets others do.
+//! Members of a group: which CSVs are, what they may do, and what they let users do.
 
 use serde_json::{Value, json};
 
