@@ -68,7 +68,10 @@ fn a_cluster_in_the_background() {
 
     let status: Value = serde_json::from_str(&home.run(&["status", "-o", "json"], 0).stdout).unwrap();
     assert_eq!(status[0]["ready"], true, "{status:#}");
-    assert_eq!(status[0]["components"], serde_json::json!(["controllers", "scheduler", "nodes", "olm-v1", "olm-classic"]));
+    assert_eq!(
+        status[0]["components"],
+        serde_json::json!(["controllers", "scheduler", "nodes", "olm-v1", "olm-classic", "network-extras"])
+    );
     assert!(home.run(&["list"], 0).stdout.contains("nothing is installed"));
     home.run(&["describe", "nothing"], 3);
     home.run(&["install", "nothing", "--yes"], 3);

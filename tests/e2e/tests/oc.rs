@@ -87,9 +87,11 @@ fn documented_lines() {
 
     assert_eq!(run(&["get", "secret", "pull", "-n", "lights", "-o", "name"]).ok(), "secret/pull\n");
     assert_eq!(run(&["get", "secret", "none"]).code, Some(1));
-    for words in
-        [&["adm", "upgrade"][..], &["adm", "release", "info"], &["adm", "must-gather"], &["adm", "inspect", "ns/a"], &["debug", "node/one"]]
-    {
+    let support = cluster.folder().join("support");
+    let destination = format!("--dest-dir={}", support.display());
+    run(&["adm", "inspect", "ns/lights", &destination]).ok();
+    assert!(support.join("namespaces/lights").is_dir(), "{support:?}");
+    for words in [&["adm", "upgrade"][..], &["adm", "release", "info"], &["debug", "node/one"]] {
         let told = run(words);
         assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
         assert!(told.stderr.contains("is not part of this version of mainstay"), "{}", told.stderr);

@@ -5,18 +5,19 @@ mod describe;
 mod install;
 mod listing;
 mod olmv1;
+mod shared;
 mod uninstall;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use kube::config::Kubeconfig;
-use mainstay_operations::Session;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::{output, progress, runtime};
 
 use crate::durations;
+use shared::{Context, SELF, age, failed, said, table, titles};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -87,15 +88,6 @@ impl Verb {
     }
 }
 
-/// A connection, with the namespace and the time that the verb has.
-struct Context {
-    session: Session,
-    namespace: String,
-    /// The namespace that the command line names.
-    given: Option<String>,
-    timeout: Duration,
-}
-
 /// Runs a verb. What it says, errors included, is on stdout; an error ends with exit code 1.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress::be_quiet();
@@ -152,43 +144,6 @@ async fn verb(context: &Context, verb: &Verb) -> Result<(), Failure> {
     }
 }
 
-/// The failure as the plugin begins it.
-fn failed(what: &str, outcome: Result<(), Failure>) -> Result<(), Failure> {
-    outcome.map_err(|failure| {
-        let (exit, hints) = (failure.exit, failure.hints().to_vec());
-        let told = Failure::new(exit, SELF, format!("{what}: {}", said(failure)));
-        hints.into_iter().fold(told, Failure::hint)
-    })
-}
-
-/// The subject of failures whose sentence says everything.
-const SELF: &str = "operator";
-
-/// A failure on one line, its subject first.
-fn said(failure: Failure) -> String {
-    let told = failure.into_told();
-    let subject = &told.finding().subject;
-    if subject == SELF || told.message().contains(subject.as_str()) { told.to_line() } else { format!("{subject}: {}", told.to_line()) }
-}
-
-/// Prints a table as the plugin does: columns are two blanks apart, an empty cell is empty.
-fn table(rows: &[Vec<String>]) -> Result<(), Failure> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default() + 2;
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        cells.map(|(at, (cell, width))| if at + 1 == row.len() { cell.clone() } else { format!("{cell:<width$}") }).collect::<String>()
-    };
-    output::print(&rows.iter().map(|row| line(row) + "\n").collect::<String>())
-}
-
-/// Titles of a table.
-fn titles(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
 /// The namespace of a context.
 pub(super) fn context_namespace(file: Option<&std::path::Path>, context: &str) -> Option<String> {
     let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
@@ -202,10 +157,4 @@ fn nothing(namespace: Option<&str>) -> Result<(), Failure> {
         Some(namespace) => format!("No resources found in {namespace} namespace."),
         None => "No resources found".to_owned(),
     })
-}
-
-/// The age of an object, as kubectl writes it.
-fn age(object: &serde_json::Value) -> String {
-    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    created.map_or_else(|| "<unknown>".to_owned(), |created| mainstay_lifecycle::explanation::ago(jiff::Timestamp::now(), created))
 }

@@ -19,9 +19,9 @@ const WRITES: usize = 70;
 /// The writes of a removal, and some to spare.
 const REMOVAL_WRITES: usize = 12;
 /// The steps between the writes at which a process is killed in a run that is not to be long.
-const STRIDE: usize = 8;
+const STRIDE: usize = 24;
 /// Schedules of a run that asks for no number.
-const FEW: u64 = 12;
+const FEW: u64 = 4;
 /// Schedules of a run that is to be long (`make soak`).
 const MANY: u64 = 400;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::process::Process;
+use super::observed::Process;
 use crate::object::{Read as _, items};
 
 /// Why a text is no fault of an image.

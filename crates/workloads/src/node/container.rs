@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::behaviour::{Conduct, End};
-use super::process::{Process, Start};
+use super::observed::{Process, Start};
 use crate::object::{Read as _, condition, items, parse_time, time};
 
 /// Seconds before the second restart; doubled with each further one.

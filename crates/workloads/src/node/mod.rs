@@ -5,6 +5,7 @@ pub mod behaviour;
 mod container;
 pub mod images;
 pub mod object;
+pub mod observed;
 pub mod plan;
 pub mod process;
 pub mod pulls;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use self::addresses::Addresses;
 use self::behaviour::{Behaviour, FAULT, SILENT, Script};
@@ -38,14 +38,6 @@ use crate::world::{KUBELET, World};
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The heartbeats after which the Node's conditions are reported even if unchanged.
 const REPORT: u64 = 30;
-
-/// Returns a UUID that is the same for the same name.
-pub fn uuid(name: &str) -> String {
-    let digest = Sha256::digest(name);
-    let hex = format!("{digest:x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
-}
 
 #[derive(Clone)]
 struct Kubelets {

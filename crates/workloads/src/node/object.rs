@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::object::{Read as _, condition, time};
 
@@ -110,7 +111,7 @@ impl Simulated {
                 })
             })
             .collect();
-        let uuid = crate::node::uuid(&self.name);
+        let uuid = uuid(&self.name);
         json!({
             "capacity": resources,
             "allocatable": resources,
@@ -156,4 +157,12 @@ fn architecture() -> &'static str {
         "aarch64" => "arm64",
         other => other,
     }
+}
+
+/// Returns a UUID that is the same for the same name.
+fn uuid(name: &str) -> String {
+    let digest = Sha256::digest(name);
+    let hex = format!("{digest:x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::addresses::on_host;
 use super::behaviour::{Behaviour, Conduct};
 use super::container::{Container, Look, Restarts};
-use super::process::{Orders, Process};
+use super::observed::{Orders, Process};
 use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 use crate::pod;

@@ -277,7 +277,7 @@ mod tests {
     fn settings_belong_to_the_administrator() {
         let settings = OlmClassic::default().settings();
         let kinds: Vec<&str> = settings.iter().filter_map(|object| object["kind"].as_str()).collect();
-        assert_eq!(kinds, ["OperatorGroup", "OperatorGroup", "OLMConfig", "OperatorHub"]);
+        assert_eq!(kinds, ["OperatorGroup", "OperatorGroup", "OLMConfig", "OperatorHub", "ClusterRole"]);
         assert!(settings.iter().all(|object| object["metadata"]["labels"].is_null()));
         assert_eq!(settings[3]["spec"]["disableAllDefaultSources"], true);
         assert_ne!(

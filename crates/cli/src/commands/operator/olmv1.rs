@@ -12,7 +12,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use serde_json::Value;
 
-use super::{Context, SELF};
+use super::shared::{Context, SELF};
 
 /// Verbs.
 #[derive(Debug, Subcommand)]

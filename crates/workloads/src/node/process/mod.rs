@@ -34,14 +34,15 @@ use tokio::sync::mpsc;
 use self::directory::Directory;
 use self::fields::Addresses;
 pub use self::launch::SUPERVISE;
-pub use self::look::{Exit, Orders, Process, Run, Start};
 use self::mapping::RunImage;
 use self::prepare::Prepared;
 use self::run::{Message, Stop, Told};
 use super::behaviour::{Behaviour, Conduct};
+pub use super::observed::{Exit, Orders, Process, Run, Start};
 use crate::api::Api;
 use crate::events::{Event, Events};
 use crate::object::{Object, Read as _, items};
+use crate::world::KUBELET;
 
 /// The annotation of pods that run as processes: the process ID, or `CONTAINER=ID,...` of several.
 pub const PROCESS: &str = "mainstay.dev/process";
@@ -389,7 +390,7 @@ impl Told for Attended {
 
     fn event(&self, event: Event) {
         let message = event.message.replacen("Container failed", &format!("Container {} failed", self.container), 1);
-        self.links.events.tell(super::KUBELET, &self.links.served, &self.pod, Event { message, ..event });
+        self.links.events.tell(KUBELET, &self.links.served, &self.pod, Event { message, ..event });
     }
 
     fn stop(&self, grace: Option<Duration>) {

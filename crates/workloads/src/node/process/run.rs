@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::check;
 use super::launch::{Launch, Supervised};
 use super::log::{self, LINE, Stream, Writer};
-use super::look::Exit;
 use super::probe::{Outcomes, Probe, Question};
 use crate::events::Event;
+use crate::node::observed::Exit;
 
 /// The time in which the output of a process ends after the process.
 const OUTPUT: Duration = Duration::from_secs(2);

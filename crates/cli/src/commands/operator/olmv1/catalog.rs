@@ -15,7 +15,7 @@ use mainstay_terminal::output;
 use mainstay_versions::Version;
 use serde_json::{Map, Value, json};
 
-use super::super::{Context, SELF, age, failed, table, titles};
+use super::super::shared::{Context, SELF, age, failed, table, titles};
 use super::{Doomed, Dry, Shown, labels, selected, show_object, status, text};
 
 /// Flags that can be changed later.

@@ -13,7 +13,7 @@ use mainstay_operations::refused;
 use mainstay_terminal::errors::{Exit, Failure};
 use serde_json::{Map, Value, json};
 
-use super::super::{Context, SELF, age, failed, table, titles};
+use super::super::shared::{Context, SELF, age, failed, table, titles};
 use super::catalog::doomed;
 use super::{Doomed, Dry, Shown, labels, selected, selector, show_object, status, text};
 

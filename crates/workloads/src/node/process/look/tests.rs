@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "tables of cases")]
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 use proptest::prelude::*;
 
