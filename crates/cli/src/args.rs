@@ -183,7 +183,7 @@ pub enum Command {
     OperatorSdk(OtherTool),
     /// The verbs of the plugin kubectl operator, for OLM classic
     Operator(operator::Arguments),
-    /// What administrators do by oc: roles, Secrets, namespaces
+    /// Do what administrators do by oc: roles, Secrets, namespaces, support data
     Adm(adm::Arguments),
 }
 

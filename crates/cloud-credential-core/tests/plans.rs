@@ -359,7 +359,7 @@ fn mint() {
 }
 
 proptest! {
-    /// Whatever a request and its Secret hold: no Secret of another is written, nothing is written twice, and a status always has what its kind requires.
+    /// Random requests and Secrets: no Secret of another is written, nothing is written twice, and a status always has what its kind requires.
     #[test]
     fn plans_are_safe(
         fields in prop::collection::btree_map("stsIAMRoleARN|azureClientID|azureTenantID|azureRegion|azureSubscriptionID|serviceAccountEmail|audience", "[a-z/]{0,6}", 0..7),

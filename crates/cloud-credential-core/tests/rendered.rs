@@ -84,9 +84,9 @@ fn refusals() {
     assert_eq!(refused(&aws, &settings(Cloud::Azure)), format!("credentialsrequest {id}: it is a AWSProviderSpec, and --cloud is azure"));
     let none = Settings { identity_provider: None, ..settings(Cloud::Aws) };
     assert_eq!(refused(&aws, &none), format!("credentialsrequest {id}: --identity-provider-arn is needed for aws"));
-    let mut nobody = aws.clone();
-    nobody["spec"]["serviceAccountNames"] = json!([]);
-    assert!(matches!(render(&nobody, 0, &settings(Cloud::Aws)), Err(RenderError::NoAccounts(_))));
+    let mut unnamed = aws.clone();
+    unnamed["spec"]["serviceAccountNames"] = json!([]);
+    assert!(matches!(render(&unnamed, 0, &settings(Cloud::Aws)), Err(RenderError::NoAccounts(_))));
     for name in ["../x", "a/b", ".hidden", "A"] {
         let mut odd = aws.clone();
         odd["spec"]["secretRef"]["name"] = json!(name);

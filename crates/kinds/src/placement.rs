@@ -38,7 +38,7 @@ pub enum Refusal {
     },
 }
 
-/// What a namespace adds to its pods.
+/// The fields that a namespace adds to its pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
     /// The labels of the nodes of its pods.

@@ -1,4 +1,4 @@
-//! The proxy of the cluster, and trusted CA certificates for whoever asks for them (COP-NET-01 to COP-NET-03, OLM0-ADMIN-19).
+//! The proxy of the cluster, and trusted CA certificates for ConfigMaps that ask for them (COP-NET-01 to COP-NET-03, OLM0-ADMIN-19).
 //!
 //! ```text
 //!   Proxy cluster, Infrastructure, Network, install-config ─► proxy::status ─► Proxy's status ─► OLM classic and other readers

@@ -164,7 +164,7 @@ fn injections() {
 }
 
 proptest! {
-    /// Whatever a bundle or a Proxy says, an answer comes.
+    /// Any bundle and any Proxy get an answer.
     #[test]
     fn anything(text in "\\PC{0,200}", begin in any::<bool>()) {
         let text = if begin { format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n") } else { text };

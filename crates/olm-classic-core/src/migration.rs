@@ -79,7 +79,7 @@ pub enum Fate {
     Adopted,
     /// Made by the extension.
     Created,
-    /// Stays, and belongs to nobody: OLM classic did not make it, or custom resources depend on it.
+    /// Stays without an owner: OLM classic did not make it, or custom resources depend on it.
     Kept,
     /// Deleted at the end; the extension has an object of another name in its place, or needs none.
     Removed,

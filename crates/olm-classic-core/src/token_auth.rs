@@ -67,7 +67,7 @@ impl TokenCloud {
     }
 }
 
-/// Obstacles of an operator that uses tokens, for people: variables that are missing or malformed, and updates that nobody looks at.
+/// Obstacles of an operator that uses tokens, for people: variables that are missing or malformed, and updates that are not approved by hand.
 /// `env` is the list of `spec.config.env`.
 pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
     let value = |name: &str| {

@@ -248,7 +248,7 @@ fn merge(object: &mut Value, patch: &Value) {
 }
 
 proptest! {
-    /// MS-RB-03: whatever the objects are, no step removes a CRD, or an object that OLM classic did not make, or one that the bundle holds.
+    /// MS-RB-03: for random objects, no step removes a CRD, or an object that OLM classic did not make, or one that the bundle holds.
     #[test]
     fn no_definition_is_removed(kinds in proptest::collection::vec((0..4usize, any::<bool>(), any::<bool>()), 0..12)) {
         let mut world = world();

@@ -80,8 +80,8 @@ fn walk(channel: &Channel, from: u64) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// OLM0-UPG-03, OLM0-UPG-06, OLM0-UPG-11: whatever is published, each version of the old catalog has one next version in the new one, its updates end at the
-    /// head, none goes back, and a version that is skipped is never installed anew.
+    /// OLM0-UPG-03, OLM0-UPG-06, OLM0-UPG-11: for random publications, each version of the old catalog has one next version in the new one, its updates end at the
+    /// head, none goes back, and a version that is skipped is never installed again.
     #[test]
     fn every_version_has_one_way_to_the_head(old in prop::collection::vec(0_usize..3, 1..6), new in prop::collection::vec(0_usize..4, 0..4)) {
         let mut channel = Channel::default();
@@ -104,13 +104,13 @@ proptest! {
             let numbers: Vec<u64> = path.iter().map(|name| name.trim_start_matches("a.v").parse().unwrap()).collect();
             prop_assert!(numbers.is_sorted() && numbers.iter().all(|next| next > version && !skipped.contains(next)), "{:?} in\n{}", path, channel.text());
         }
-        // A new Subscription takes the head, whatever is skipped.
+        // A new Subscription takes the head, skips or not.
         let fresh = installs(&format!("{}sub s a stable cat\n", channel.text()));
         prop_assert_eq!(fresh, vec![format!("a.v{}", channel.head())]);
     }
 }
 
-/// OLM0-UPG-03: two entries that replace the same one are no channel, whoever asks.
+/// OLM0-UPG-03: two entries that replace the same one are no channel.
 #[test]
 fn two_candidates_are_an_error() {
     let catalog = "catalog cat\n  a stable* a.v1 1.0.0\n  a stable* a.v2 2.0.0 replaces a.v1\n  a stable* a.v3 3.0.0 replaces a.v1\n";

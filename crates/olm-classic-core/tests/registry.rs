@@ -116,7 +116,7 @@ const MADE: [&str; 5] =
     ["NetworkPolicy team-grpc-server", "NetworkPolicy team-unpack-bundles", "ServiceAccount team", "Service team", "pod team-0"];
 
 /// OLM0-CAT-10, OLM0-CAT-16, OLM0-CAT-17: what a source needs is made once and made again when it is missing; a change of the image, the
-/// pod's configuration, the Secrets or the namespace's rule makes the pod anew.
+/// pod's configuration, the Secrets or the namespace's rule makes the pod again.
 #[test]
 fn objects_are_made_and_made_again() {
     let mut scene = Scene::new(source());

@@ -66,12 +66,12 @@ const OLM_NAMESPACES: [&str; 6] = [
 /// Writes a file by its path.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + Send + 'a;
 
-/// What was collected.
+/// Collected objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The objects that were asked for, and those that they led to.
     pub gathered: Vec<String>,
-    /// What could not be collected, and why. The rest was.
+    /// Objects that could not be collected, and why. The rest was.
     pub failed: Vec<String>,
 }
 

@@ -280,7 +280,7 @@ async fn answers() {
         );
     }
 
-    // As upstream's, the list is whole whatever part is asked for, and says that nothing follows.
+    // As upstream's, the list is whole even if a part is asked for, and says that nothing follows.
     let (lamps, _b) = catalog('b', "lamps", "one");
     world.source(MARKET, "second", 0).await;
     world.contents.set(MARKET, "second", Some(lamps));

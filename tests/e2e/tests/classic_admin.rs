@@ -260,7 +260,7 @@ fn reinstalled_after_an_incomplete_removal() {
         .ok();
     cluster.until_gone(&["namespace", "team"]);
 
-    // A kind whose conversion has nobody to answer.
+    // A kind whose conversion webhook does not answer.
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "relics.old.example.com"}, "spec": {
         "group": "old.example.com", "scope": "Namespaced", "names": {"kind": "Relic", "plural": "relics", "singular": "relic"},
         "versions": [

@@ -1,4 +1,4 @@
-//! What administrators of OLM classic do: default catalogs, catalogs of tenants, delegated installs, namespaces with groups of their own.
+//! Procedures for administrators of OLM classic: default catalogs, catalogs of tenants, delegated installs, namespaces with groups of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use mainstay_e2e::bundles::{self, publish, publish_gadgets};

@@ -104,7 +104,7 @@ fn an_operator_on_aws() {
         assert!(explained.contains(line), "{line}: {explained}");
     }
     assert!(explained.contains(&format!("iss \"{}\"", cluster.server())), "{explained}");
-    // Whoever verifies tokens has no account here.
+    // A verifier of tokens has no account here.
     let port = cluster.server().rsplit(':').next().unwrap().parse().unwrap();
     for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
         let answer = anonymous(port, path);
@@ -150,7 +150,7 @@ fn operators_on_azure_and_google() {
 #[test]
 fn the_secret_never_comes() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
-    // The kinds are there, and nobody looks after the requests.
+    // The kinds are there, and no controller looks after the requests.
     let cluster = Cluster::up(&["--components", "controllers,network-extras", "--nodes", "0", "--platform", "aws-sts"]);
     install(&cluster);
     cluster.kubectl(&["create", "namespace", "openshift-cloud-credential-operator"]).ok();

@@ -84,7 +84,7 @@ pub enum Verb {
     /// Write Secrets and cloud-side documents for CredentialsRequests
     #[command(subcommand)]
     Credentials(Credentials),
-    /// Whatever is not part of this version
+    /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
 }
@@ -124,7 +124,7 @@ pub enum Secrets {
         account: String,
         /// The Secret
         secret: String,
-        /// What for; both are possible
+        /// The use; both are possible
         #[arg(long = "for", value_enum, value_delimiter = ',', default_value = "mount")]
         uses: Vec<Use>,
     },

@@ -160,7 +160,7 @@ pub struct Arguments {
     /// The platform's release, which the images of the default catalogs follow [default: that of mainstay run]
     #[arg(long, value_name = "VERSION")]
     release_version: Option<String>,
-    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs, as upstream has it, or by its own process [default: in-process]
+    /// Serve OLM classic's catalogs and unpack bundles by pods and Jobs, as upstream has it, or by its own process [default: in-process]
     #[arg(long, value_name = "pods|in-process")]
     catalog_serving: Option<CatalogServing>,
     /// Take over fields that another field manager owns

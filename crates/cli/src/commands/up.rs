@@ -85,7 +85,7 @@ pub struct Arguments {
     /// Pass over admission webhooks whose pods are simulated, with a warning in each answer, instead of failing
     #[arg(long)]
     skip_simulated_webhooks: bool,
-    /// What runs besides the API: a list of components, all or none [default: all, but cloud-credential only with --platform]
+    /// The components that run besides the API: a list of them, all or none [default: all, but cloud-credential only with --platform]
     #[arg(long, value_name = "LIST")]
     components: Option<Components>,
     /// Admission plugins to switch on besides those that are on by themselves: NAME,...

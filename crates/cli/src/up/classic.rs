@@ -187,7 +187,7 @@ pub struct Arguments {
     /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern
     #[arg(long, value_name = "block|isolate", default_value = "block")]
     pub unhealthy_catalogs: UnhealthyCatalogs,
-    /// How OLM classic's catalogs are served and bundles unpacked: by pods and Jobs on the simulated nodes, as upstream has it, or by this process [default: pods, but in-process with --default-catalogs, or without nodes, scheduler and controllers]
+    /// Serve OLM classic's catalogs and unpack bundles by pods and Jobs on the simulated nodes, as upstream has it, or by this process [default: pods, but in-process with --default-catalogs, or without nodes, scheduler and controllers]
     #[arg(long, value_name = "pods|in-process")]
     pub catalog_serving: Option<CatalogServing>,
 }

@@ -37,7 +37,7 @@ pub enum InvalidEntry {
     Value {
         /// The name of the option.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         problem: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What the pods of an operator say besides its status: whether a program runs in them at all (OLM0-USER-13), and whether the annotations
+//! Evidence of an operator's pods besides its status: whether a program runs in them at all (OLM0-USER-13), and whether the annotations
 //! of their namespace steer them (OLM0-ADMIN-44).
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub fn simulated(pods: &[Value]) -> Option<String> {
     let first = images.iter().next()?;
     let (list, verb) = (images.iter().copied().collect::<Vec<_>>().join(", "), if images.len() == 1 { "image" } else { "images" });
     Some(format!(
-        "the operator is simulated: its pods run on simulated nodes, so nobody reconciles its custom resources. {verb} {list} would act: \
+        "the operator is simulated: its pods run on simulated nodes, so its custom resources are not reconciled. {verb} {list} would act: \
          mainstay up --run-image '{first}=PROGRAM' runs a program of this machine in its place"
     ))
 }

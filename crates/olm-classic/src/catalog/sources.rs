@@ -48,7 +48,7 @@ pub enum SourceError {
     /// An object cannot be read.
     #[error("catalogsource {0} cannot be read")]
     Form(Key, #[source] serde_json::Error),
-    /// What serves a source cannot be read.
+    /// The objects that serve a source cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 }

@@ -1,4 +1,4 @@
-//! Whatever happens on the way between the two operators and the API, at any moment of an install, an update and a removal: what is left is
+//! Faults on the way between the two operators and the API, at any moment of an install, an update and a removal: what is left is
 //! what an undisturbed run leaves. `RUST_LOG=olm_classic=info` tells which schedule runs.
 #![allow(clippy::print_stderr)]
 

@@ -76,7 +76,7 @@ impl Process {
         }
     }
 
-    /// Whatever runs of it is dropped where it stands.
+    /// Its tasks are dropped where they stand.
     async fn kill(self) {
         for running in self.running {
             running.abort();

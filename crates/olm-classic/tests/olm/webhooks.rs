@@ -183,10 +183,10 @@ async fn a_certificate_goes_to_the_successor() {
     api.gone(&csv_at("home", "widgets.v1.0.0")).await;
     api.phase("home", "widgets.v2.0.0", "Succeeded", "InstallSucceeded").await;
     let kept = api.get(&secret).await.unwrap();
-    assert_eq!((&kept["metadata"]["uid"], &kept["data"]), (&made["metadata"]["uid"], &made["data"]), "nothing was made anew");
+    assert_eq!((&kept["metadata"]["uid"], &kept["data"]), (&made["metadata"]["uid"], &made["data"]), "nothing was made again");
     let named: Vec<&Value> = kept["metadata"]["ownerReferences"].as_array().unwrap().iter().map(|owner| &owner["name"]).collect();
     assert!(named.contains(&&json!("widgets.v2.0.0")), "{named:?}");
-    // One that belongs to nobody is missed as well.
+    // One without an owner is missed as well.
     api.patch(&secret, json!({"metadata": {"ownerReferences": null}})).await;
     api.delete(&secret).await;
     api.until(&secret, |found| !found.is_null() && found["data"]["olmCAKey"] != made["data"]["olmCAKey"]).await;

@@ -25,7 +25,7 @@ pub(crate) async fn cluster(session: &Session, kind: Kind) -> Result<Option<Valu
     Ok(all.into_iter().find(|object| object["metadata"]["name"] == "cluster"))
 }
 
-/// The cloud that tokens open. Whoever may not read the settings installs as on any cluster.
+/// The cloud that tokens open. A user who may not read the settings installs as on any cluster.
 pub(crate) async fn token_cloud(session: &Session) -> Option<TokenCloud> {
     let credential = cluster(session, CLOUD_CREDENTIAL).await.ok()??;
     let (authentication, infrastructure) = (cluster(session, AUTHENTICATION).await.ok()?, cluster(session, INFRASTRUCTURE).await.ok()?);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// The keys of Secrets whose values nobody need hide.
+/// The keys of Secrets whose values are no secrets.
 const PUBLIC: [&str; 3] = ["tls.crt", "ca.crt", "service-ca.crt"];
 
 /// Objects to collect: one, or all of a kind.

@@ -15,7 +15,7 @@ const PAGE: u32 = 500;
 /// The most objects of one list.
 const MOST: usize = 20_000;
 
-/// What the cluster serves, as far as it was asked for.
+/// Kinds that the cluster serves, as far as it was asked for them.
 #[derive(Default)]
 pub struct Served {
     groups: HashMap<String, Vec<Resource>>,
@@ -29,7 +29,7 @@ struct Resource {
     root: String,
     /// `GROUP/VERSION`.
     version: String,
-    /// What discovery tells of it.
+    /// The answer of discovery about it.
     told: Value,
 }
 

@@ -64,7 +64,7 @@ const WORKERS: usize = 16;
 /// The message about a pod whose node has no address left.
 const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
-/// What containers are made of.
+/// Sources of containers.
 pub struct Options {
     /// The images that exist.
     pub images: Images,

@@ -29,7 +29,7 @@ Examples:
 
 Values of Secrets are left out.")]
 pub struct Arguments {
-    /// What is collected: RESOURCE/NAME, or RESOURCE for all; one node/NAME alone is listed
+    /// The objects: RESOURCE/NAME, or RESOURCE for all; one node/NAME alone is listed
     #[arg(required = true, value_name = "RESOURCE[/NAME]")]
     targets: Vec<String>,
     /// The folder, which must be empty or not there [default: inspect.local.TIME]

@@ -59,7 +59,7 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
                 let inside = classic::installed(writer).await?.into_iter().find(|one| one.contains(&format!(" {namespace}/")));
                 inside.map(|inside| format!("operators of OLM classic, such as {inside}"))
             }
-            // The requests of the whole cluster are there, and whoever made them deletes them.
+            // The requests of the whole cluster are there, and those who made them delete them.
             Component::CloudCredential => {
                 let requests = names_in(writer, "cloudcredential.openshift.io", "CredentialsRequest").await?;
                 (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))

@@ -67,7 +67,7 @@ pub struct ClassicArguments {
     /// What a catalog that cannot be read holds back: all Subscriptions that see it, as upstream has it, or those that it could concern [default: block]
     #[arg(long, value_name = "block|isolate")]
     unhealthy_catalogs: Option<UnhealthyCatalogs>,
-    /// How catalogs are served and bundles unpacked: by pods and Jobs, as upstream has it, or by this process [default: in-process]
+    /// Serve catalogs and unpack bundles by pods and Jobs, as upstream has it, or by this process [default: in-process]
     #[arg(long, value_name = "pods|in-process")]
     catalog_serving: Option<CatalogServing>,
     /// The image of the server of catalogs in ConfigMaps, with --catalog-serving pods

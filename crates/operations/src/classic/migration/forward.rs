@@ -100,7 +100,7 @@ async fn unchanged(session: &Session, backup: &Backup) -> Result<(), Failure> {
     }
     let problem = format!("has changed since the backup was written: {csv_name} was installed, now {installed:?} is");
     Err(Failure::new(FailureKind::Impossible, format!("subscription {namespace}/{name}"), problem)
-        .hint("--backup FILE with another file begins anew"))
+        .hint("--backup FILE with another file starts over"))
 }
 
 pub(super) async fn all(session: &Session, steps: Vec<Step>) -> Result<(), Failure> {

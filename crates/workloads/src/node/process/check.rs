@@ -170,7 +170,7 @@ mod tests {
         assert!(grpc(port, "").await.unwrap_err().starts_with(&format!("failed to connect service \"127.0.0.1:{port}\"")));
     }
 
-    /// KAPI-WL-07: HTTP and HTTPS, whoever signed the certificate: 2xx and 3xx are successes; what is no HTTP, and no answer, are failures.
+    /// KAPI-WL-07: HTTP and HTTPS, with a certificate of any signer: 2xx and 3xx are successes; what is no HTTP, and no answer, are failures.
     #[tokio::test]
     async fn http_is_asked() {
         let made = rcgen::generate_simple_self_signed(vec!["elsewhere".to_owned()]).unwrap();

@@ -12,7 +12,7 @@ use crate::object::time;
 
 /// The run time after which a process counts as steady: its next restart does not wait.
 const STEADY: SignedDuration = SignedDuration::from_secs(600);
-/// The exit code of a process whose end nobody saw, the same as the kubelet's.
+/// The exit code of a process whose end was not seen, the same as the kubelet's.
 const UNSEEN: i32 = 255;
 
 impl Container<'_> {

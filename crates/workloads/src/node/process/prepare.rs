@@ -157,7 +157,7 @@ impl Machine {
         base
     }
 
-    /// Returns the kubeconfig of a container: its service account's token, if it is mounted; else nobody in particular, as in a pod.
+    /// Returns the kubeconfig of a container: its service account's token, if it is mounted; else no user, as in a pod.
     fn kubeconfig(&self, pod: &DynamicObject, container: &Value, root: &std::path::Path) -> Value {
         let user = token_path(pod, container).map_or_else(|| json!({}), |path| json!({"tokenFile": root.join(path)}));
         let cluster = self.reached().map_or_else(

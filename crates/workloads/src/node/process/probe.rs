@@ -128,7 +128,7 @@ impl Outcomes {
         Self { counts, last: None, row: 0 }
     }
 
-    /// Takes an outcome, and returns the verdict when it was reached anew by enough outcomes in a row.
+    /// Takes an outcome, and returns the verdict when it was reached again by enough outcomes in a row.
     pub fn note(&mut self, success: bool, probe: &Probe) -> Option<bool> {
         self.row = if self.last == Some(success) { self.row + 1 } else { 1 };
         self.last = Some(success);

@@ -40,7 +40,7 @@ pub struct Probes {
     pub liveness: Option<Probe>,
 }
 
-/// What a run tells while it goes on.
+/// News of a run while it goes on.
 pub trait Told: Send + Sync + 'static {
     /// The startup probe has succeeded, or the readiness has changed.
     fn state(&self, started: bool, ready: bool);

@@ -1,6 +1,6 @@
 //! The process between this program and a container's process, so that the latter never outlives the former: it starts the program in a
 //! process group of its own, does what it is told on its standard input (a socket), and kills the group when that is closed, as it is
-//! when this program ends in whatever way (KAPI-WL-07).
+//! when this program ends in any way (KAPI-WL-07).
 //!
 //! ```text
 //!   told:   term | kill                 answers:  pid PID | failed WHY, and at the end: exit CODE
@@ -21,7 +21,7 @@ pub fn supervise(words: Vec<OsString>) -> ExitCode {
     match attempt(words) {
         Ok(code) => code,
         Err(error) => {
-            // The socket, or the program's end, is not to be had: nobody is left to tell.
+            // The socket, or the program's end, is unavailable: there is no one left to tell.
             eprintln!("mainstay: {error}");
             ExitCode::FAILURE
         }
@@ -65,7 +65,7 @@ fn pid(child: &Child) -> std::io::Result<Pid> {
     Pid::from_raw(number).ok_or_else(|| std::io::Error::other("the process has no number"))
 }
 
-/// Does what it is told, and kills the group when there is nobody to tell anything.
+/// Does what it is told, and kills the group when the program has ended.
 fn obey(commands: UnixStream, group: Pid, over: &Mutex<bool>) {
     let mut lines = BufReader::new(commands).lines();
     loop {

@@ -24,7 +24,7 @@ struct Mutable {
     /// The priority among all catalogs; a higher number is preferred
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// Whether it serves its content: true or false
+    /// Serve its content: true or false
     #[arg(long, value_parser = ["true", "false"])]
     available: Option<String>,
     /// Minutes between two looks at the image's tag; 0 or -1 switches them off

@@ -37,7 +37,7 @@ struct Mutable {
     /// The CRD upgrade safety check
     #[arg(long, value_parser = ["Strict", "None"])]
     crd_upgrade_safety_enforcement: Option<String>,
-    /// Whether the update edges of the catalog bind
+    /// Keep to the update edges of the catalog, or not
     #[arg(long, value_parser = ["CatalogProvided", "SelfCertified"])]
     upgrade_constraint_policy: Option<String>,
     /// Only catalogs with these labels

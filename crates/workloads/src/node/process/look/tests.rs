@@ -187,7 +187,7 @@ fn blocked_processes_try_again() {
 }
 
 proptest! {
-    /// KAPI-WL-07: whatever happens to the processes of a pod, and whenever this program restarts: it settles, attempts never go back, and a
+    /// KAPI-WL-07: random ends of a pod's processes and restarts of this program: the pod settles, attempts never go back, and a
     /// deleted pod is gone when no process is left, not before.
     #[test]
     fn pods_of_processes_settle(policy in 0..3_usize, steps in prop::collection::vec((0..4_u8, 0..3_usize, 0..40_i64), 0..30)) {
