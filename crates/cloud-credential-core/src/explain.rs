@@ -16,8 +16,25 @@ pub type Explanation = explanation::Explanation<Infallible>;
 /// An action of an explanation.
 pub type Action = explanation::Action<Infallible>;
 
+/// The reason why a token could not be asked for or verified, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unverified(String);
+
+impl From<String> for Unverified {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for Unverified {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
+}
+
 /// The token of an account, verified as a cloud does it; the outer error is why there is none.
-pub type Verified = Result<Result<Value, TokenError>, String>;
+pub type Verified = Result<Result<Value, TokenError>, Unverified>;
 
 /// The facts about a request.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use mainstay_objects::ObjectRef;
 use serde_json::{Value, json};
 
 use crate::conditions::{self, Condition, Provisioned};
-use crate::provider::{self, Minted, Order};
+use crate::provider::{self, Minted, Order, ProviderError};
 use crate::token::{self, Asked};
 use crate::{Cloud, Contents, FINALIZER, Mode, REQUEST_MARK, ROOT_MODE, Request, Settings};
 
@@ -50,9 +50,9 @@ pub enum Need {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Credentials, or why there are none.
-    Minted(Result<Minted, String>),
+    Minted(Result<Minted, ProviderError>),
     /// The identity is gone, or why it is not.
-    Released(Result<(), String>),
+    Released(Result<(), ProviderError>),
 }
 
 /// A write of the Secret.
@@ -254,7 +254,8 @@ fn removal(snapshot: &Snapshot<'_>, mut status: Value) -> Plan {
     let held = status.get("providerStatus").filter(|notes| provider::identity_of(notes).is_some()).cloned();
     match (held, snapshot.answer) {
         (Some(_), Some(Answer::Released(Err(problem)))) => {
-            conditions::deprovisioned(&mut status, Some(problem), snapshot.now);
+            let told = problem.to_string();
+            conditions::deprovisioned(&mut status, Some(&told), snapshot.now);
             return Plan::Sync { secret: None, status, again: None, failure: Some(format!("failed to deprovision resource: {problem}")) };
         }
         (Some(_), Some(Answer::Released(Ok(())))) | (None, _) => {}

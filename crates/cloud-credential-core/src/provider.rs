@@ -30,6 +30,23 @@ pub struct Minted {
     pub notes: Value,
 }
 
+/// A failure of a provider, in the words of the condition, without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProviderError(String);
+
+impl From<String> for ProviderError {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for ProviderError {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
+}
+
 /// The order that a request leads to.
 pub fn order(request: &Request, cloud: Cloud, infrastructure: &str, held: Option<Value>, root: Contents) -> Order {
     Order {
@@ -61,7 +78,7 @@ pub fn identity_of(notes: &Value) -> Option<&str> {
 ///
 /// # Errors
 /// The cloud has no minting: the words are those of the condition.
-pub fn simulate(order: &Order, mut random: impl FnMut() -> u64) -> Result<Minted, String> {
+pub fn simulate(order: &Order, mut random: impl FnMut() -> u64) -> Result<Minted, ProviderError> {
     let mut word = |length: usize| -> String {
         const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         (0..length).map(|_| char::from(LETTERS[(random() % 32) as usize])).collect()
@@ -96,7 +113,7 @@ pub fn simulate(order: &Order, mut random: impl FnMut() -> u64) -> Result<Minted
             ]);
             (contents, json!({"apiVersion": crate::API_VERSION, "kind": "AzureProviderStatus", "name": identity}))
         }
-        other => return Err(format!("credentials of platform {} cannot be minted", other.platform())),
+        other => return Err(format!("credentials of platform {} cannot be minted", other.platform()).into()),
     };
     Ok(Minted { contents, notes })
 }

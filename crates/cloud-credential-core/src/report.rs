@@ -9,7 +9,7 @@ use mainstay_versions::Version;
 use serde_json::Value;
 
 use crate::conditions::Condition;
-use crate::{Cloud, Mode, NAMESPACE, ROOT_NAMESPACE, Settings, UPGRADEABLE_TO, plan};
+use crate::{Cloud, Mode, NAMESPACE, ROOT_NAMESPACE, Settings, SettingsError, UPGRADEABLE_TO, plan};
 
 /// The time for which a request fails before it counts.
 pub const GRACE: Duration = Duration::from_secs(300);
@@ -18,7 +18,7 @@ pub const GRACE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The settings, or why they are not known.
-    pub settings: Result<&'a Settings, String>,
+    pub settings: Result<&'a Settings, &'a SettingsError>,
     /// All requests.
     pub requests: &'a [Value],
     /// True if the root Secret of the platform is there.
@@ -44,7 +44,7 @@ pub fn report(facts: &Facts<'_>) -> (Report, Option<Duration>) {
     let settings = match &facts.settings {
         Ok(settings) => settings,
         Err(problem) => {
-            report.degraded = Some(Problem::new("SettingsUnknown", problem.clone()));
+            report.degraded = Some(Problem::new("SettingsUnknown", problem.to_string()));
             return (report, None);
         }
     };

@@ -281,7 +281,7 @@ impl Operator {
         let root = cloud.and_then(|cloud| self.roots.get(&Key::new(ROOT_NAMESPACE, cloud.root_secret())));
         let now = self.env.now_seconds();
         let facts = Facts {
-            settings: settings.as_ref().map_err(ToString::to_string),
+            settings: settings.as_ref(),
             requests: &requests,
             has_root: root.is_some(),
             version: version.as_ref(),

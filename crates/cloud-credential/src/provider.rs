@@ -1,7 +1,7 @@
 //! Providers: what makes and removes credentials in a cloud (COP-CRED-03).
 
 use async_trait::async_trait;
-use mainstay_cloud_credential_core::provider::{self, Minted, Order};
+use mainstay_cloud_credential_core::provider::{self, Minted, Order, ProviderError};
 use mainstay_runtime::Env;
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// The words of the condition, without secrets.
-    async fn mint(&self, order: &Order) -> Result<Minted, String>;
+    async fn mint(&self, order: &Order) -> Result<Minted, ProviderError>;
 
     /// Removes the identity that these notes name, with its keys.
     ///
     /// # Errors
     /// The words of the condition, without secrets.
-    async fn release(&self, notes: &Value) -> Result<(), String>;
+    async fn release(&self, notes: &Value) -> Result<(), ProviderError>;
 }
 
 /// A provider whose credentials open nothing.
@@ -35,11 +35,11 @@ impl Simulated {
 
 #[async_trait]
 impl Provider for Simulated {
-    async fn mint(&self, order: &Order) -> Result<Minted, String> {
+    async fn mint(&self, order: &Order) -> Result<Minted, ProviderError> {
         provider::simulate(order, || self.env.random())
     }
 
-    async fn release(&self, notes: &Value) -> Result<(), String> {
+    async fn release(&self, notes: &Value) -> Result<(), ProviderError> {
         tracing::info!(identity = provider::identity_of(notes).unwrap_or_default(), "a simulated identity was removed");
         Ok(())
     }

@@ -34,8 +34,25 @@ pub enum Refusal {
         /// The namespace.
         namespace: String,
         /// The problem.
-        problem: String,
+        problem: Unreadable,
     },
+}
+
+/// The mistake in an annotation, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
+impl From<String> for Unreadable {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for Unreadable {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
 }
 
 /// The fields that a namespace adds to its pods.
@@ -56,7 +73,7 @@ impl Placement {
     /// One cannot be read.
     pub fn of(namespace: &Value) -> Result<Self, Refusal> {
         let annotation = |name: &str| namespace["metadata"]["annotations"][name].as_str();
-        let refuse = |annotation, problem| {
+        let refuse = |annotation, problem: Unreadable| {
             let namespace = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             Refusal::Annotation { annotation, namespace, problem }
         };
@@ -113,7 +130,7 @@ impl Placement {
 }
 
 /// Reads `key=value,key=value`.
-fn selector(text: &str) -> Result<BTreeMap<String, String>, String> {
+fn selector(text: &str) -> Result<BTreeMap<String, String>, Unreadable> {
     let mut all = BTreeMap::new();
     if text.trim().is_empty() {
         return Ok(all);
@@ -128,24 +145,24 @@ fn selector(text: &str) -> Result<BTreeMap<String, String>, String> {
         problems("key", qualified_name(key))?;
         problems("value", label_value(value))?;
         if all.insert(key.to_owned(), value.to_owned()).is_some_and(|earlier| earlier != value) {
-            return Err(format!("key {key:?} has two values"));
+            return Err(format!("key {key:?} has two values").into());
         }
         if all.len() > MOST {
-            return Err(format!("there are more than {MOST} labels"));
+            return Err(format!("there are more than {MOST} labels").into());
         }
     }
     Ok(all)
 }
 
 /// Reads a JSON list of tolerations.
-fn tolerations(text: &str) -> Result<Vec<Value>, String> {
+fn tolerations(text: &str) -> Result<Vec<Value>, Unreadable> {
     let list: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     if list.is_null() {
         return Ok(Vec::new());
     }
     let list = list.as_array().ok_or("it is no JSON list")?;
     if list.len() > MOST {
-        return Err(format!("there are more than {MOST} tolerations"));
+        return Err(format!("there are more than {MOST} tolerations").into());
     }
     for (at, one) in list.iter().enumerate() {
         toleration(one).map_err(|problem| format!("[{at}]{problem}"))?;
@@ -153,7 +170,7 @@ fn tolerations(text: &str) -> Result<Vec<Value>, String> {
     Ok(list.clone())
 }
 
-fn toleration(one: &Value) -> Result<(), String> {
+fn toleration(one: &Value) -> Result<(), Unreadable> {
     let fields = one.as_object().ok_or(": it is no object")?;
     for (name, value) in fields {
         let allowed: &[&str] = match name.as_str() {
@@ -161,28 +178,28 @@ fn toleration(one: &Value) -> Result<(), String> {
             "effect" => &["", "NoSchedule", "PreferNoSchedule", "NoExecute"],
             "key" | "value" => &[],
             "tolerationSeconds" if value.is_i64() || value.is_u64() || value.is_null() => continue,
-            "tolerationSeconds" => return Err(".tolerationSeconds: it is no whole number".to_owned()),
-            _ => return Err(format!(".{name}: tolerations have no such field")),
+            "tolerationSeconds" => return Err(".tolerationSeconds: it is no whole number".into()),
+            _ => return Err(format!(".{name}: tolerations have no such field").into()),
         };
         let text = value.as_str().ok_or_else(|| format!(".{name}: it is no text"))?;
         if !allowed.is_empty() && !allowed.contains(&text) {
-            return Err(format!(".{name}: {text:?} is not one of {}", allowed[1..].join(", ")));
+            return Err(format!(".{name}: {text:?} is not one of {}", allowed[1..].join(", ")).into());
         }
     }
     let text = |name: &str| one[name].as_str().unwrap_or_default();
     if text("key").is_empty() && text("operator") != "Exists" {
-        return Err(".operator: it must be Exists without a key".to_owned());
+        return Err(".operator: it must be Exists without a key".into());
     }
     if !text("key").is_empty()
         && let Some(problem) = qualified_name(text("key")).first()
     {
-        return Err(format!(".key: {problem}"));
+        return Err(format!(".key: {problem}").into());
     }
     if text("operator") == "Exists" && !text("value").is_empty() {
-        return Err(".value: it must be empty if the operator is Exists".to_owned());
+        return Err(".value: it must be empty if the operator is Exists".into());
     }
     if !one["tolerationSeconds"].is_null() && text("effect") != "NoExecute" {
-        return Err(".effect: it must be NoExecute if tolerationSeconds is set".to_owned());
+        return Err(".effect: it must be NoExecute if tolerationSeconds is set".into());
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ const ANY: &str = "0.0.0.0/0";
 pub enum ProxyError {
     /// The spec contradicts itself or has malformed values.
     #[error("The configuration is invalid for proxy 'cluster' ({0}). Use 'oc edit proxy.config.openshift.io cluster' to fix.")]
-    Invalid(String),
+    Invalid(InvalidSetting),
     /// Infrastructure is missing.
     #[error("Error getting infrastructure config cluster: {0}")]
     Infrastructure(String),
@@ -27,7 +27,24 @@ pub enum ProxyError {
     Cluster(String),
     /// An input lacks something.
     #[error("Could not update proxy 'cluster' status: failed to merge user/system noProxy settings: {0}")]
-    Merge(String),
+    Merge(InvalidSetting),
+}
+
+/// The mistake in a setting, in the words of OpenShift's network operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSetting(String);
+
+impl From<String> for InvalidSetting {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for InvalidSetting {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
 }
 
 impl ProxyError {
@@ -99,20 +116,20 @@ fn fields(proxy: &Value) -> [&str; 3] {
     ["httpProxy", "httpsProxy", "noProxy"].map(|field| proxy["spec"][field].as_str().unwrap_or_default())
 }
 
-fn check(http: &str, https: &str, no_proxy: &str) -> Result<(), String> {
+fn check(http: &str, https: &str, no_proxy: &str) -> Result<(), InvalidSetting> {
     if http.is_empty() && https.is_empty() {
-        return Err("httpProxy or httpsProxy must be set when using proxy".to_owned());
+        return Err("httpProxy or httpsProxy must be set when using proxy".into());
     }
     if !http.is_empty() {
         let scheme = scheme(http).map_err(|problem| format!("invalid httpProxy URI: {problem}"))?;
         if scheme != "http" {
-            return Err("httpProxy requires a 'http' URI scheme".to_owned());
+            return Err("httpProxy requires a 'http' URI scheme".into());
         }
     }
     if !https.is_empty() {
         let scheme = scheme(https).map_err(|problem| format!("invalid httpsProxy URI: {problem}"))?;
         if scheme != "http" && scheme != "https" {
-            return Err("httpsProxy requires a 'http' or 'https' URI scheme".to_owned());
+            return Err("httpsProxy requires a 'http' or 'https' URI scheme".into());
         }
     }
     if no_proxy.is_empty() || no_proxy == EVERYTHING {
@@ -120,49 +137,49 @@ fn check(http: &str, https: &str, no_proxy: &str) -> Result<(), String> {
     }
     let wrong = |entry: &&str| !is_domain(entry) && entry.parse::<IpAddr>().is_err() && !is_network(entry);
     match no_proxy.split(',').map(str::trim).find(wrong) {
-        Some(entry) => Err(format!("invalid noProxy: {entry}")),
+        Some(entry) => Err(format!("invalid noProxy: {entry}").into()),
         None => Ok(()),
     }
 }
 
 /// The scheme of an absolute URI.
-fn scheme(text: &str) -> Result<String, String> {
+fn scheme(text: &str) -> Result<String, InvalidSetting> {
     let invalid = |problem: &str| format!("parse {text:?}: {problem}");
     if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
-        return Err(invalid("net/url: invalid control character in URL"));
+        return Err(invalid("net/url: invalid control character in URL").into());
     }
-    let Some((scheme, rest)) = text.split_once(':') else { return Err(invalid("invalid URI for request")) };
+    let Some((scheme, rest)) = text.split_once(':') else { return Err(invalid("invalid URI for request").into()) };
     let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
     if !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) || !is_scheme {
         let problem = if scheme.is_empty() { "missing protocol scheme" } else { "first path segment in URL cannot contain colon" };
-        return Err(invalid(problem));
+        return Err(invalid(problem).into());
     }
     // What follows a scheme without slashes is opaque, and no authority.
     let Some(rest) = rest.strip_prefix("//") else { return Ok(scheme.to_ascii_lowercase()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}']) {
-        return Err(invalid("invalid character in host name"));
+        return Err(invalid("invalid character in host name").into());
     }
     if let Some(escape) = bad_escape(host) {
-        return Err(invalid(&format!("invalid URL escape {escape:?}")));
+        return Err(invalid(&format!("invalid URL escape {escape:?}")).into());
     }
     let port = match host.strip_prefix('[') {
         Some(address) => match address.split_once(']') {
-            None => return Err(invalid("missing ']' in host")),
+            None => return Err(invalid("missing ']' in host").into()),
             Some((_, port)) => port,
         },
         None => host.split_once(':').map_or("", |(before, _)| &host[before.len()..]),
     };
     if let Some(digits) = port.strip_prefix(':') {
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(invalid(&format!("invalid port {port:?} after host")));
+            return Err(invalid(&format!("invalid port {port:?} after host")).into());
         }
         if !digits.is_empty() && !digits.parse::<u16>().is_ok_and(|port| port > 0) {
-            return Err(format!("failed to validate port for URL {text:?}: invalid port number: {digits}"));
+            return Err(format!("failed to validate port for URL {text:?}: invalid port number: {digits}").into());
         }
     } else if !port.is_empty() {
-        return Err(invalid(&format!("invalid port {port:?} after host")));
+        return Err(invalid(&format!("invalid port {port:?} after host")).into());
     }
     Ok(scheme.to_ascii_lowercase())
 }
@@ -198,7 +215,7 @@ fn is_network(text: &str) -> bool {
 }
 
 /// The union of what the cluster needs without proxy and of what the user wants.
-fn merge(user: &str, infrastructure: &Value, network: &Value, cluster: &Value) -> Result<String, String> {
+fn merge(user: &str, infrastructure: &Value, network: &Value, cluster: &Value) -> Result<String, InvalidSetting> {
     let install = cluster.pointer("/data/install-config").and_then(Value::as_str).ok_or("missing install-config in configmap")?;
     let install: Value = mainstay_yaml::parse(install).map_err(|error| format!("invalid install-config: {error}"))?;
     let mut all: BTreeSet<String> = ["127.0.0.1", "localhost", ".svc", ".cluster.local"].map(str::to_owned).into();

@@ -19,9 +19,9 @@ fn upstream() {
             Ok(status) => case.get("invalid").is_none() && case.get("error").is_none() && status.get("noProxy") == case.get("merged"),
             Err(ProxyError::Invalid(text)) => {
                 let is_uri = |text: &str| text.contains("URI: ");
-                case["invalid"] == text.as_str() || (is_uri(text) && case["invalid"].as_str().is_some_and(is_uri))
+                case["invalid"] == text.to_string() || (is_uri(&text.to_string()) && case["invalid"].as_str().is_some_and(is_uri))
             }
-            Err(ProxyError::Merge(text)) => case["error"] == text.as_str(),
+            Err(ProxyError::Merge(text)) => case["error"] == text.to_string(),
             Err(_) => false,
         };
         all += 1;

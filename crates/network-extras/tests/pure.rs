@@ -63,7 +63,7 @@ fn no_proxy() {
 #[test]
 fn refusals() {
     let refused = |spec: Value| match validate(&proxy(spec)) {
-        Err(ProxyError::Invalid(text)) => text,
+        Err(ProxyError::Invalid(text)) => text.to_string(),
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(json!({"noProxy": "a"})), "httpProxy or httpsProxy must be set when using proxy");

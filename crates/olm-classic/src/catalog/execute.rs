@@ -233,7 +233,7 @@ impl<'a> Execution<'a> {
             let over = |_| failed(format!("no answer after {} s", LOAD.as_secs()));
             tokio::time::timeout(LOAD, loading).await.map_err(over)?.map_err(|failure: ImageFailure| failed(failure.message))?
         } else {
-            let found = unpacked(self.parts, &catalog.namespace, &reference.name).await.map_err(failed)?;
+            let found = unpacked(self.parts, &catalog.namespace, &reference.name).await.map_err(|error| failed(chain(&error)))?;
             let missing = || failed(format!("configmaps {:?} not found in namespace {}", reference.name, catalog.namespace));
             Arc::new(found.ok_or_else(missing)?)
         };

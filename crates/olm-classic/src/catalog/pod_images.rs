@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mainstay_apply::WriteError;
 use mainstay_diagnostics::chain;
 use mainstay_olm_classic_core::catalog_source::registry;
 use mainstay_olm_classic_core::unpack::{self, content};
-use mainstay_runtime::Key;
+use mainstay_runtime::{AccountError, Key};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,6 +24,32 @@ const TRIES: usize = 5;
 #[derive(Clone)]
 pub struct PodImages {
     parts: watch::Sender<Option<Arc<Parts>>>,
+}
+
+/// The reason why the image of a container is not there, or its work is not done, as a node's runtime tells it.
+#[derive(Debug, thiserror::Error)]
+pub enum PodImageError {
+    /// No catalog operator answers.
+    #[error("the catalog operator does not run")]
+    NotRunning,
+    /// The image cannot be pulled, in the registry's words.
+    #[error("{0}")]
+    Image(String),
+    /// The pod's account cannot be used.
+    #[error("{}", chain(.0))]
+    Account(#[from] AccountError),
+    /// The API refused.
+    #[error("{}", chain(.0))]
+    Write(#[from] WriteError),
+    /// The files do not fit.
+    #[error("{}", chain(.0))]
+    Content(#[from] content::ContentError),
+    /// The ConfigMap is gone.
+    #[error("configmaps {0:?} not found")]
+    NotFound(String),
+    /// Others write to the ConfigMap all the time.
+    #[error("configmap {0} changes faster than it can be filled")]
+    Busy(String),
 }
 
 /// An image that was pulled for a container.
@@ -49,11 +76,11 @@ impl PodImages {
         self.parts.send_replace(None);
     }
 
-    async fn parts(&self) -> Result<Arc<Parts>, String> {
+    async fn parts(&self) -> Result<Arc<Parts>, PodImageError> {
         let mut parts = self.parts.subscribe();
         let begun = tokio::time::timeout(BEGINS, parts.wait_for(Option::is_some)).await;
         let begun = begun.ok().and_then(Result::ok).and_then(|parts| parts.clone());
-        begun.ok_or_else(|| "the catalog operator does not run".to_owned())
+        begun.ok_or(PodImageError::NotRunning)
     }
 
     /// Returns true if the image of a pod's container is one of a catalog or bundle, which is pulled before the container starts.
@@ -71,7 +98,7 @@ impl PodImages {
     }
 
     /// Pulls an image with the Secrets of a pod; the error is what a node's runtime says.
-    pub async fn pull(&self, pod: &Value, container: &str, image: &str) -> Result<PulledImage, String> {
+    pub async fn pull(&self, pod: &Value, container: &str, image: &str) -> Result<PulledImage, PodImageError> {
         let parts = self.parts().await?;
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let secrets: Vec<String> = secrets(pod);
@@ -83,12 +110,12 @@ impl PodImages {
         match asked {
             Ok(digest) => Ok(PulledImage { digest, problem: None }),
             Err(ImageFailure { message, digest: Some(digest), .. }) => Ok(PulledImage { digest, problem: Some(message) }),
-            Err(failure) => Err(failure.words()),
+            Err(failure) => Err(PodImageError::Image(failure.words())),
         }
     }
 
     /// Fills the ConfigMap of a bundle, with the permission of the pod's account.
-    pub async fn work(&self, pod: &Value, container: &str) -> Result<(), String> {
+    pub async fn work(&self, pod: &Value, container: &str) -> Result<(), PodImageError> {
         if !Self::works(pod, container) {
             return Ok(());
         }
@@ -96,7 +123,8 @@ impl PodImages {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let init = pod["spec"]["initContainers"].as_array().into_iter().flatten().find(|init| init["name"] == unpack::PULL);
         let image = init.and_then(|init| init["image"].as_str()).unwrap_or_default();
-        let loaded = parts.images.bundle_content(namespace, image, &secrets(pod)).await.map_err(ImageFailure::words)?;
+        let loaded =
+            parts.images.bundle_content(namespace, image, &secrets(pod)).await.map_err(|failure| PodImageError::Image(failure.words()))?;
         let files: BTreeMap<String, Vec<u8>> = loaded.1.into_iter().collect();
         let spec = &pod["spec"]["containers"][0];
         let argument = |flag: &str| {
@@ -112,19 +140,18 @@ impl PodImages {
         let source = spec["env"].as_array().into_iter().flatten().find(|one| one["name"] == "CONTAINER_IMAGE");
         let source = source.and_then(|one| one["value"].as_str()).unwrap_or_default();
         let account = Key::new(namespace, pod["spec"]["serviceAccountName"].as_str().unwrap_or("default"));
-        let client = parts.accounts.client(&account).await.map_err(|error| chain(&error))?;
+        let client = parts.accounts.client(&account).await?;
         let writer = mainstay_apply::Writer::new(client, parts.kinds.clone(), "opm");
         for _ in 0..TRIES {
-            let live = writer.get(&place).await.map_err(|error| chain(&error))?;
-            let live = live.ok_or_else(|| format!("configmaps {:?} not found", place.name))?;
-            let filled = content::fill(&live, source, &files).map_err(|error| chain(&error))?;
+            let live = writer.get(&place).await?.ok_or_else(|| PodImageError::NotFound(place.name.clone()))?;
+            let filled = content::fill(&live, source, &files)?;
             match writer.replace(&filled).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(chain(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(format!("configmap {} changes faster than it can be filled", place.name))
+        Err(PodImageError::Busy(place.name))
     }
 }
 

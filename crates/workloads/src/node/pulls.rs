@@ -72,7 +72,7 @@ enum State {
     /// The image is there.
     Pulled { pulled: Pulled, took: Duration },
     /// The work is done, or why it cannot be.
-    Worked(Result<(), String>),
+    Worked { problem: Option<String> },
 }
 
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Pulls {
                 return false;
             }
             Some(State::Failed(failure)) => Some(failure),
-            Some(State::Worked(_)) | None => None,
+            Some(State::Worked { .. }) | None => None,
         };
         conduct.wait = Some(before.clone().map_or_else(Wait::begins, |before| before.shows(image, now)));
         let (puller, pod_now, container_now) = (puller.clone(), pod.clone(), container.clone());
@@ -186,8 +186,8 @@ impl Pulls {
 
     fn worked(&self, puller: &Arc<dyn ImagePuller>, pod: &DynamicObject, container: &Value, conduct: &mut Conduct, now: Timestamp) {
         match self.state(pod, container["name"].as_str().unwrap_or_default()) {
-            Some(State::Worked(Ok(()))) => {}
-            Some(State::Worked(Err(why)) | State::Failed(Failure { why, .. })) => {
+            Some(State::Worked { problem: None }) => {}
+            Some(State::Worked { problem: Some(why) } | State::Failed(Failure { why, .. })) => {
                 conduct.end = Some(End::ERROR);
                 conduct.told = Some(why);
             }
@@ -197,7 +197,8 @@ impl Pulls {
                 conduct.end = None;
                 let (puller, pod_now, container_now) = (puller.clone(), pod.clone(), container.clone());
                 self.spawn(pod, container, None, now, async move {
-                    Ok(State::Worked(puller.work(&pod_now, &container_now).await.map_err(|error| error.to_string())))
+                    let problem = puller.work(&pod_now, &container_now).await.err().map(|error| error.to_string());
+                    Ok(State::Worked { problem })
                 });
             }
         }

@@ -22,7 +22,7 @@ const LOOKS: usize = 6;
 
 /// Failure of an unpacking that is tried again.
 #[derive(Debug, thiserror::Error)]
-enum JobError {
+pub enum JobError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
@@ -98,9 +98,9 @@ impl Bundles {
 }
 
 /// Reads the content of a bundle that a Job has unpacked; none if its ConfigMap is gone.
-pub async fn unpacked(parts: &Parts, namespace: &str, name: &str) -> Result<Option<mainstay_olm_classic_core::steps::Loaded>, String> {
+pub async fn unpacked(parts: &Parts, namespace: &str, name: &str) -> Result<Option<mainstay_olm_classic_core::steps::Loaded>, JobError> {
     let place =
         ObjectRef { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
-    let map = parts.writer.get(&place).await.map_err(|error| chain(&error))?;
-    map.map(|map| load(&map)).transpose().map_err(|error| chain(&error))
+    let map = parts.writer.get(&place).await?;
+    map.map(|map| load(&map)).transpose().map_err(|error| JobError::Content(format!("{namespace}/{name}"), error))
 }

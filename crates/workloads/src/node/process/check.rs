@@ -14,6 +14,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use super::error::ProcessError;
+
 /// The most that is read of an answer, in bytes.
 const LONGEST: usize = 10 << 10;
 
@@ -25,17 +27,17 @@ fn local(port: u16) -> SocketAddr {
 ///
 /// # Errors
 /// The reason why there is none, in the words of the kubelet.
-pub async fn tcp(port: u16) -> Result<TcpStream, String> {
-    TcpStream::connect(local(port)).await.map_err(|error| format!("dial tcp 127.0.0.1:{port}: {error}"))
+pub async fn tcp(port: u16) -> Result<TcpStream, ProcessError> {
+    Ok(TcpStream::connect(local(port)).await.map_err(|error| format!("dial tcp 127.0.0.1:{port}: {error}"))?)
 }
 
 /// Asks by HTTP.
 ///
 /// # Errors
 /// The answer is no success, or there is none.
-pub async fn http(tls: bool, port: u16, path: &str, headers: &[(String, String)]) -> Result<(), String> {
+pub async fn http(tls: bool, port: u16, path: &str, headers: &[(String, String)]) -> Result<(), ProcessError> {
     let scheme = if tls { "https" } else { "http" };
-    let failed = |why: String| format!("Get \"{scheme}://127.0.0.1:{port}{path}\": {why}");
+    let failed = |why: &dyn std::fmt::Display| format!("Get \"{scheme}://127.0.0.1:{port}{path}\": {why}");
     let mut request = format!("GET {path} HTTP/1.1\r\n");
     let own = [("Host", format!("127.0.0.1:{port}")), ("User-Agent", "kube-probe/1.34".to_owned()), ("Accept", "*/*".to_owned())];
     let own = own.into_iter().filter(|(name, _)| !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
@@ -43,22 +45,22 @@ pub async fn http(tls: bool, port: u16, path: &str, headers: &[(String, String)]
         request.extend([&name, ": ", &value, "\r\n"]);
     }
     request.push_str("Connection: close\r\n\r\n");
-    let stream = tcp(port).await.map_err(&failed)?;
+    let stream = tcp(port).await.map_err(|why| failed(&why))?;
     let status = if tls {
-        let connector = TlsConnector::from(Arc::new(unverified().map_err(|error| failed(error.to_string()))?));
+        let connector = TlsConnector::from(Arc::new(unverified().map_err(|error| failed(&error))?));
         let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
-        let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+        let stream = connector.connect(name, stream).await.map_err(|error| failed(&error))?;
         ask(stream, &request).await
     } else {
         ask(stream, &request).await
     };
-    match status.map_err(failed)? {
+    match status.map_err(|why| failed(&why))? {
         200..400 => Ok(()),
-        other => Err(format!("HTTP probe failed with statuscode: {other}")),
+        other => Err(format!("HTTP probe failed with statuscode: {other}").into()),
     }
 }
 
-async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Result<u16, String> {
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Result<u16, ProcessError> {
     stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut answer = Vec::new();
     let mut part = [0; 1024];
@@ -66,7 +68,7 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> 
         match stream.read(&mut part).await {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&part[..count]),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string().into()),
         }
     }
     let line = String::from_utf8_lossy(&answer);
@@ -74,21 +76,24 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> 
     let mut words = line.split(' ');
     let protocol = words.next().unwrap_or_default();
     let status = words.next().and_then(|status| status.parse().ok()).filter(|_| protocol.starts_with("HTTP/1."));
-    status.ok_or_else(|| "the answer is not HTTP/1".to_owned())
+    Ok(status.ok_or("the answer is not HTTP/1")?)
 }
 
 /// Asks the gRPC health service.
 ///
 /// # Errors
 /// It is not serving, or does not answer.
-pub async fn grpc(port: u16, service: &str) -> Result<(), String> {
-    let failed = |why: String| format!("failed to connect service \"127.0.0.1:{port}\": {why}");
-    let endpoint =
-        tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|error| failed(error.to_string()))?;
-    let channel = endpoint.connect().await.map_err(|error| failed(error.to_string()))?;
+pub async fn grpc(port: u16, service: &str) -> Result<(), ProcessError> {
+    let failed = |why: &dyn std::fmt::Display| format!("failed to connect service \"127.0.0.1:{port}\": {why}");
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{port}")).map_err(|error| failed(&error))?;
+    let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
     let asked = HealthClient::new(channel).check(HealthCheckRequest { service: service.to_owned() }).await;
     let status = asked.map_err(|status| format!("rpc error: {}", status.message()))?.into_inner().status();
-    if status == ServingStatus::Serving { Ok(()) } else { Err(format!("service unhealthy (responded with {:?})", status.as_str_name())) }
+    if status == ServingStatus::Serving {
+        Ok(())
+    } else {
+        Err(format!("service unhealthy (responded with {:?})", status.as_str_name()).into())
+    }
 }
 
 /// TLS without a look at the certificate, as the kubelet's probes do it: they ask whether the process answers, and send it nothing.
@@ -163,11 +168,11 @@ mod tests {
         reporter.set_service_status("down", Status::NotServing).await;
         let serving = tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener)));
         assert_eq!((grpc(port, "").await, grpc(port, "up").await), (Ok(()), Ok(())));
-        assert_eq!(grpc(port, "down").await.unwrap_err(), "service unhealthy (responded with \"NOT_SERVING\")");
-        assert!(grpc(port, "unknown").await.unwrap_err().starts_with("rpc error: "));
+        assert_eq!(grpc(port, "down").await.unwrap_err().to_string(), "service unhealthy (responded with \"NOT_SERVING\")");
+        assert!(grpc(port, "unknown").await.unwrap_err().to_string().starts_with("rpc error: "));
         serving.abort();
         let _ = serving.await;
-        assert!(grpc(port, "").await.unwrap_err().starts_with(&format!("failed to connect service \"127.0.0.1:{port}\"")));
+        assert!(grpc(port, "").await.unwrap_err().to_string().starts_with(&format!("failed to connect service \"127.0.0.1:{port}\"")));
     }
 
     /// KAPI-WL-07: HTTP and HTTPS, with a certificate of any signer: 2xx and 3xx are successes; what is no HTTP, and no answer, are failures.
@@ -210,7 +215,7 @@ mod tests {
             let outcome = http(tls, port, "/healthz?x=1", &headers).await;
             match expected {
                 None => assert_eq!(outcome, Ok(()), "{answer}"),
-                Some(why) => assert!(outcome.as_ref().unwrap_err().contains(why), "{outcome:?}"),
+                Some(why) => assert!(outcome.as_ref().unwrap_err().to_string().contains(why), "{outcome:?}"),
             }
             let asked = serving.await.unwrap();
             assert!(
@@ -221,6 +226,6 @@ mod tests {
         }
         let (listener, port) = listen().await;
         drop(listener);
-        assert!(http(false, port, "/", &[]).await.unwrap_err().contains("dial tcp 127.0.0.1:"));
+        assert!(http(false, port, "/", &[]).await.unwrap_err().to_string().contains("dial tcp 127.0.0.1:"));
     }
 }

@@ -3,6 +3,7 @@
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use super::error::ProcessError;
 use super::fields::{self, Addresses};
 use super::mapping::RunImage;
 use super::sources::{Held, Holder};
@@ -71,7 +72,7 @@ pub fn environment(
     base: Environment,
     held: &Held,
     addresses: &Addresses,
-) -> Result<Environment, String> {
+) -> Result<Environment, ProcessError> {
     let mut all = base;
     let list = |name: &str| container[name].as_array().into_iter().flatten();
     for source in list("envFrom") {
@@ -87,7 +88,7 @@ pub fn environment(
                     }
                 }
                 None if source[path]["optional"] == true => {}
-                None => return Err(format!("{} {name:?} not found", kind.word())),
+                None => return Err(format!("{} {name:?} not found", kind.word()).into()),
             }
         }
     }
@@ -102,10 +103,10 @@ pub fn environment(
         }
     }
     if let Some((name, _)) = all.all().find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')) {
-        return Err(format!("environment variable {name:?} cannot be given to a process"));
+        return Err(format!("environment variable {name:?} cannot be given to a process").into());
     }
     if all.all().map(|(name, value)| name.len() + value.len()).sum::<usize>() > LARGEST {
-        return Err(format!("the environment is larger than {LARGEST} bytes"));
+        return Err(format!("the environment is larger than {LARGEST} bytes").into());
     }
     Ok(all)
 }
@@ -115,7 +116,13 @@ fn content<'a>(held: &'a Held, kind: Holder, name: &str) -> Option<&'a std::coll
 }
 
 /// Returns the value of a variable; `None` if it may be missing and is.
-fn from_source(pod: &DynamicObject, container: &Value, from: &Value, held: &Held, addresses: &Addresses) -> Result<Option<String>, String> {
+fn from_source(
+    pod: &DynamicObject,
+    container: &Value,
+    from: &Value,
+    held: &Held,
+    addresses: &Addresses,
+) -> Result<Option<String>, ProcessError> {
     if let Some(path) = from.pointer("/fieldRef/fieldPath").and_then(Value::as_str) {
         return fields::field(pod, addresses, path).map(Some);
     }
@@ -130,19 +137,20 @@ fn from_source(pod: &DynamicObject, container: &Value, from: &Value, held: &Held
         return match content(held, kind, name) {
             Some(content) => match content.get(key) {
                 Some(value) => {
-                    String::from_utf8(value.clone()).map(Some).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word()))
+                    Ok(Some(String::from_utf8(value.clone()).map_err(|_| format!("{} {name:?}: key {key:?} is no text", kind.word()))?))
                 }
                 None if optional => Ok(None),
                 None => {
                     let kind = if kind == Holder::Secret { "Secret" } else { "ConfigMap" };
-                    Err(format!("couldn't find key {key} in {kind} {}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default()))
+                    Err(format!("couldn't find key {key} in {kind} {}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default())
+                        .into())
                 }
             },
             None if optional => Ok(None),
-            None => Err(format!("{} {name:?} not found", kind.word())),
+            None => Err(format!("{} {name:?} not found", kind.word()).into()),
         };
     }
-    Err("a source of a variable is not supported".to_owned())
+    Err("a source of a variable is not supported".into())
 }
 
 /// Returns the words of a process: the program takes the place of the image's entry point and of the first word of `command`; its own
@@ -184,7 +192,7 @@ mod tests {
         .unwrap()
     }
 
-    fn filled(container: &Value) -> Result<Environment, String> {
+    fn filled(container: &Value) -> Result<Environment, ProcessError> {
         let mut base = Environment::default();
         base.set("MAINSTAY_ROOT", "/r".to_owned());
         let addresses = Addresses { host: "172.31.0.2".to_owned(), pod: "10.244.0.9".to_owned() };
@@ -258,7 +266,7 @@ mod tests {
             (json!({"env": [{"name": "A", "value": "a\u{0}b"}]}), "environment variable \"A\" cannot be given to a process"),
             (json!({"env": [{"name": "A", "value": "x".repeat(LARGEST)}]}), "the environment is larger than 1048576 bytes"),
         ] {
-            assert_eq!(filled(&container).unwrap_err(), why);
+            assert_eq!(filled(&container).unwrap_err().to_string(), why);
         }
     }
 }

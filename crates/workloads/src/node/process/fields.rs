@@ -4,6 +4,7 @@ use kube::api::DynamicObject;
 use mainstay_kinds::quantity::Quantity;
 use serde_json::Value;
 
+use super::error::ProcessError;
 use crate::object::{Read as _, items};
 
 /// The processors and the memory of a simulated node, which a container without a limit may use.
@@ -24,12 +25,12 @@ pub struct Addresses {
 ///
 /// # Errors
 /// The path is not one that the downward API has.
-pub fn field(pod: &DynamicObject, addresses: &Addresses, path: &str) -> Result<String, String> {
+pub fn field(pod: &DynamicObject, addresses: &Addresses, path: &str) -> Result<String, ProcessError> {
     if let Some((map, key)) = path.strip_suffix("']").and_then(|rest| rest.split_once("['")) {
         let value = match map {
             "metadata.labels" => pod.labels().get(key).cloned(),
             "metadata.annotations" => pod.annotation(key).map(str::to_owned),
-            _ => return Err(format!("fieldPath {path:?} is not supported")),
+            _ => return Err(format!("fieldPath {path:?} is not supported").into()),
         };
         return Ok(value.unwrap_or_default());
     }
@@ -44,7 +45,7 @@ pub fn field(pod: &DynamicObject, addresses: &Addresses, path: &str) -> Result<S
         "spec.serviceAccountName" => pod.text("/spec/serviceAccountName").to_owned(),
         "status.hostIP" | "status.hostIPs" => addresses.host.clone(),
         "status.podIP" | "status.podIPs" => addresses.pod.clone(),
-        _ => return Err(format!("fieldPath {path:?} is not supported")),
+        _ => return Err(format!("fieldPath {path:?} is not supported").into()),
     })
 }
 
@@ -58,7 +59,7 @@ fn map(all: &std::collections::BTreeMap<String, String>) -> String {
 ///
 /// # Errors
 /// The container or the resource is not there, or the divisor cannot be read.
-pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Result<String, String> {
+pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Result<String, ProcessError> {
     let name = reference["containerName"].as_str().filter(|name| !name.is_empty()).unwrap_or(container);
     let spec = items(pod, "/spec/containers").chain(items(pod, "/spec/initContainers")).find(|spec| spec["name"] == name);
     let spec = spec.ok_or_else(|| format!("container {name:?} is not found"))?;
@@ -69,14 +70,14 @@ pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Resu
         "memory" => MEMORY,
         "ephemeral-storage" => STORAGE,
         _ if resource.starts_with("hugepages-") => "0",
-        _ => return Err(format!("resource {path:?} is not supported")),
+        _ => return Err(format!("resource {path:?} is not supported").into()),
     };
     let own = &spec["resources"];
     let given = match list {
         "limits" => amount(&own["limits"][resource]).unwrap_or_else(|| node.to_owned()),
         // A limit stands for a request that is not given.
         "requests" => amount(&own["requests"][resource]).or_else(|| amount(&own["limits"][resource])).unwrap_or_else(|| "0".to_owned()),
-        _ => return Err(format!("resource {path:?} is not supported")),
+        _ => return Err(format!("resource {path:?} is not supported").into()),
     };
     let milli = |text: &str| Quantity::parse(text).map(Quantity::to_milli).map_err(|error| error.to_string());
     let divisor = match amount(&reference["divisor"]).as_deref() {
@@ -84,7 +85,7 @@ pub fn resource(pod: &DynamicObject, container: &str, reference: &Value) -> Resu
         Some(text) => milli(text)?,
     };
     if divisor <= 0 {
-        return Err("the divisor is not positive".to_owned());
+        return Err("the divisor is not positive".into());
     }
     let whole = milli(&given)?;
     Ok(((whole + divisor - 1) / divisor).to_string())

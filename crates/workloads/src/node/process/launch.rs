@@ -13,6 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 
 use super::environment::Environment;
+use super::error::ProcessError;
 
 /// The word that makes the program a supervisor.
 pub const SUPERVISE: &str = "supervise-process";
@@ -49,7 +50,7 @@ impl Launch {
     ///
     /// # Errors
     /// The reason why it does not run.
-    pub async fn start(&self) -> Result<Supervised, String> {
+    pub async fn start(&self) -> Result<Supervised, ProcessError> {
         let failed = |error: std::io::Error| format!("the process cannot be started: {error}");
         let (ours, theirs) = Pair::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
@@ -71,8 +72,8 @@ impl Launch {
                 let pid = pid.parse().map_err(|_| "the process has no number".to_owned())?;
                 Ok(Supervised { child, pid, told, control })
             }
-            Some(("failed", why)) => Err(why.to_owned()),
-            _ => Err("its supervisor ended".to_owned()),
+            Some(("failed", why)) => Err(why.to_owned().into()),
+            _ => Err("its supervisor ended".into()),
         }
     }
 
@@ -80,7 +81,7 @@ impl Launch {
     ///
     /// # Errors
     /// The reason why it does not run.
-    pub async fn output(&self) -> Result<(i32, String), String> {
+    pub async fn output(&self) -> Result<(i32, String), ProcessError> {
         let mut running = self.start().await?;
         let (out, err) = (running.child.stdout.take(), running.child.stderr.take());
         let (mut text, more) = tokio::join!(beginning(out), beginning(err));

@@ -9,6 +9,7 @@
 mod check;
 mod directory;
 pub mod environment;
+pub mod error;
 pub mod fields;
 mod launch;
 pub mod log;
@@ -181,7 +182,7 @@ impl Machine {
         for (name, start) in &orders.start {
             let outcome = match &prepared {
                 Ok(prepared) => self.start(links, pod, name, start, prepared, addresses).await,
-                Err(why) => Err(("CreateContainerConfigError", why.clone())),
+                Err(why) => Err(("CreateContainerConfigError", why.to_string())),
             };
             if let Err((reason, message)) = outcome {
                 let process = Process::Blocked { reason, message, since: links.env.now() };
@@ -213,7 +214,7 @@ impl Machine {
         let logs = self.directory(pod.uid()).logs(name);
         let writer = log::Writer::begin(&logs, start.attempt);
         let writer = Arc::new(writer.map_err(|error| ("CreateContainerError", format!("its log cannot be written: {error}")))?);
-        let running = ready.launch.start().await.map_err(|why| ("RunContainerError", why))?;
+        let running = ready.launch.start().await.map_err(|why| ("RunContainerError", why.to_string()))?;
         let since = links.env.now();
         let run = Run {
             id: format!("process://{}-{}", running.pid, since.as_second()),

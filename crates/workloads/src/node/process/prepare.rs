@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::directory::Directory;
 use super::environment::{Environment, command_line, environment};
+use super::error::ProcessError;
 use super::fields::Addresses;
 use super::launch::Launch;
 use super::probe::Probe;
@@ -54,7 +55,7 @@ impl Kept {
 
 impl Machine {
     /// Fetches what the volumes of a pod hold, and writes them.
-    pub(super) async fn prepare(&self, links: &Links, pod: &DynamicObject, addresses: &Addresses) -> Result<Prepared, String> {
+    pub(super) async fn prepare(&self, links: &Links, pod: &DynamicObject, addresses: &Addresses) -> Result<Prepared, ProcessError> {
         let wanted = sources::of_volumes(pod);
         let held = held(links, pod, &wanted.objects).await?;
         let tokens = self.tokens(links, pod, &wanted.tokens).await?;
@@ -69,11 +70,11 @@ impl Machine {
     pub(in crate::node) async fn refresh(&self, links: &Links, pod: &DynamicObject, addresses: &Addresses) {
         if let Err(why) = self.prepare(links, pod, addresses).await {
             // What is there stays, as the kubelet keeps it.
-            tracing::debug!(pod = %Key::of(pod), why, "the volumes of a process are not brought up to date");
+            tracing::debug!(pod = %Key::of(pod), %why, "the volumes of a process are not brought up to date");
         }
     }
 
-    async fn tokens(&self, links: &Links, pod: &DynamicObject, wanted: &BTreeSet<TokenSpec>) -> Result<Tokens, String> {
+    async fn tokens(&self, links: &Links, pod: &DynamicObject, wanted: &BTreeSet<TokenSpec>) -> Result<Tokens, ProcessError> {
         let mut all = Tokens::new();
         for spec in wanted {
             let now = links.env.now();
@@ -101,7 +102,7 @@ impl Machine {
         prepared: &Prepared,
         addresses: &Addresses,
     ) -> Result<Ready, (&'static str, String)> {
-        let config = |why: String| ("CreateContainerConfigError", why);
+        let config = |why: ProcessError| ("CreateContainerConfigError", why.to_string());
         let create = |why: String| ("CreateContainerError", why);
         let container = items(pod, "/spec/initContainers").chain(items(pod, "/spec/containers")).find(|one| one["name"] == name);
         let container = container.ok_or_else(|| create("the pod has no such container".to_owned()))?;
@@ -187,13 +188,13 @@ fn token_path(pod: &DynamicObject, container: &Value) -> Option<String> {
     })
 }
 
-fn message(container: &Value, root: &std::path::Path) -> Result<Message, String> {
+fn message(container: &Value, root: &std::path::Path) -> Result<Message, ProcessError> {
     let path = container["terminationMessagePath"].as_str().filter(|path| !path.is_empty()).unwrap_or("/dev/termination-log");
     let path: PathBuf = root.join(super::volumes::safe(path.trim_start_matches('/'))?);
     Ok(Message { path, from_logs: container["terminationMessagePolicy"] == "FallbackToLogsOnError" })
 }
 
-async fn held(links: &Links, pod: &DynamicObject, wanted: &BTreeSet<(Holder, String)>) -> Result<Held, String> {
+async fn held(links: &Links, pod: &DynamicObject, wanted: &BTreeSet<(Holder, String)>) -> Result<Held, ProcessError> {
     let mut all = Held::new();
     for (kind, name) in wanted {
         let served = match kind {
@@ -210,7 +211,7 @@ async fn held(links: &Links, pod: &DynamicObject, wanted: &BTreeSet<(Holder, Str
     Ok(all)
 }
 
-async fn issue(links: &Links, pod: &DynamicObject, (audience, life): &TokenSpec) -> Result<String, String> {
+async fn issue(links: &Links, pod: &DynamicObject, (audience, life): &TokenSpec) -> Result<String, ProcessError> {
     let account = pod.text("/spec/serviceAccountName");
     let account = if account.is_empty() { "default" } else { account };
     let served = builtin("v1", "ServiceAccount", "serviceaccounts", true);
@@ -221,5 +222,5 @@ async fn issue(links: &Links, pod: &DynamicObject, (audience, life): &TokenSpec)
     let made = links.api.post(&served, &Key::new(pod.namespace(), account), "token", &body).await;
     let made = made.map_err(|error| format!("serviceaccount {account:?}: {}", error.message()))?;
     let token = made.pointer("/status/token").and_then(Value::as_str).map(str::to_owned);
-    token.ok_or_else(|| format!("serviceaccount {account:?}: the answer to a TokenRequest has no token"))
+    Ok(token.ok_or_else(|| format!("serviceaccount {account:?}: the answer to a TokenRequest has no token"))?)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::environment::Environment;
+use super::error::ProcessError;
 
 /// The question of a probe. Ports are on 127.0.0.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Probe {
     ///
     /// # Errors
     /// Its port is not one of the container.
-    pub fn of(container: &Value, name: &str, environment: &Environment) -> Result<Option<Self>, String> {
+    pub fn of(container: &Value, name: &str, environment: &Environment) -> Result<Option<Self>, ProcessError> {
         let Some(probe) = container.get(name).filter(|probe| probe.is_object()) else { return Ok(None) };
         let port = |value: &Value| real_port(container, value, environment).map_err(|why| format!("{name}: {why}"));
         let number = |key: &str, default: u64| probe[key].as_u64().filter(|number| *number > 0).unwrap_or(default);
@@ -98,7 +99,7 @@ impl Probe {
 }
 
 /// Returns the port on which a process listens for a port of its container: variable `PORT_<n>` if it is set, else the port itself.
-fn real_port(container: &Value, port: &Value, environment: &Environment) -> Result<u16, String> {
+fn real_port(container: &Value, port: &Value, environment: &Environment) -> Result<u16, ProcessError> {
     let valid = |number: u64| u16::try_from(number).ok().filter(|number| *number > 0);
     let declared = match port {
         Value::String(name) => {
@@ -110,7 +111,9 @@ fn real_port(container: &Value, port: &Value, environment: &Environment) -> Resu
     let declared = declared.and_then(valid).ok_or_else(|| format!("port {port} is not one of the container"))?;
     match environment.get(&format!("PORT_{declared}")) {
         None => Ok(declared),
-        Some(text) => text.parse().ok().and_then(valid).ok_or_else(|| format!("variable PORT_{declared} is {text:?}, which is no port")),
+        Some(text) => {
+            Ok(text.parse().ok().and_then(valid).ok_or_else(|| format!("variable PORT_{declared} is {text:?}, which is no port"))?)
+        }
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
             (json!({"tcpSocket": {"port": 70000}}), "livenessProbe: port 70000 is not one of the container"),
             (json!({"tcpSocket": {"port": 7}}), "livenessProbe: variable PORT_7 is \"x\", which is no port"),
         ] {
-            assert_eq!(read(probe).unwrap_err(), why);
+            assert_eq!(read(probe).unwrap_err().to_string(), why);
         }
         let times = Probe::of(
             &container(json!({"exec": {"command": ["a"]}, "periodSeconds": 0, "failureThreshold": 5, "terminationGracePeriodSeconds": 4})),

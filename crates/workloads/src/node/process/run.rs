@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::check;
+use super::error::ProcessError;
 use super::launch::{Launch, Supervised};
 use super::log::{self, LINE, Stream, Writer};
 use super::probe::{Outcomes, Probe, Question};
@@ -190,9 +191,9 @@ async fn ask(probe: &Probe, name: &str, launch: &Launch, told: &dyn Told, mut no
     tokio::time::sleep(probe.delay).await;
     loop {
         let outcome = tokio::time::timeout(probe.timeout, answer(&probe.question, launch)).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(format!("no answer within {} s", probe.timeout.as_secs())));
+        let outcome = outcome.unwrap_or_else(|_| Err(format!("no answer within {} s", probe.timeout.as_secs()).into()));
         if let Err(why) = &outcome {
-            let why: String = why.chars().take(TOLD).collect();
+            let why: String = why.to_string().chars().take(TOLD).collect();
             told.event(Event::warning("Unhealthy", format!("{name} probe failed: {why}")));
         }
         if let Some(verdict) = note(outcome.is_ok()) {
@@ -202,15 +203,15 @@ async fn ask(probe: &Probe, name: &str, launch: &Launch, told: &dyn Told, mut no
     }
 }
 
-async fn answer(question: &Question, launch: &Launch) -> Result<(), String> {
+async fn answer(question: &Question, launch: &Launch) -> Result<(), ProcessError> {
     match question {
         Question::Tcp { port } => check::tcp(*port).await.map(drop),
         Question::Http { tls, port, path, headers } => check::http(*tls, *port, path, headers).await,
         Question::Grpc { port, service } => check::grpc(*port, service).await,
         Question::Exec(words) => match (Launch { words: words.clone(), ..launch.clone() }).output().await? {
             (0, _) => Ok(()),
-            (code, text) if text.is_empty() => Err(format!("command ended with exit code {code}")),
-            (_, text) => Err(text),
+            (code, text) if text.is_empty() => Err(format!("command ended with exit code {code}").into()),
+            (_, text) => Err(text.into()),
         },
     }
 }

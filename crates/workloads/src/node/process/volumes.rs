@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use super::error::ProcessError;
 use super::fields::{self, Addresses};
 use super::sources::{self, Held, Holder, TokenSpec};
 use crate::object::items;
@@ -43,7 +44,7 @@ pub type Tokens = BTreeMap<TokenSpec, String>;
 ///
 /// # Errors
 /// A volume cannot be given to processes, or something that it needs is not there.
-pub fn volumes(pod: &DynamicObject, held: &Held, tokens: &Tokens, addresses: &Addresses) -> Result<BTreeMap<String, Volume>, String> {
+pub fn volumes(pod: &DynamicObject, held: &Held, tokens: &Tokens, addresses: &Addresses) -> Result<BTreeMap<String, Volume>, ProcessError> {
     let mut all = BTreeMap::new();
     let (mut bytes, mut count) = (0, 0);
     for volume in items(pod, "/spec/volumes") {
@@ -54,21 +55,21 @@ pub fn volumes(pod: &DynamicObject, held: &Held, tokens: &Tokens, addresses: &Ad
             count += files.len();
         }
         if bytes > LARGEST || count > MOST {
-            return Err(format!("volume {name:?}: the volumes of the pod hold more than {LARGEST} bytes or {MOST} files"));
+            return Err(format!("volume {name:?}: the volumes of the pod hold more than {LARGEST} bytes or {MOST} files").into());
         }
         all.insert(name.to_owned(), content);
     }
     Ok(all)
 }
 
-fn content(pod: &DynamicObject, volume: &Value, held: &Held, tokens: &Tokens, addresses: &Addresses) -> Result<Volume, String> {
+fn content(pod: &DynamicObject, volume: &Value, held: &Held, tokens: &Tokens, addresses: &Addresses) -> Result<Volume, ProcessError> {
     let kinds = ["configMap", "secret", "downwardAPI", "projected"];
     let kind = volume.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).find(|key| *key != "name").unwrap_or("emptyDir");
     if kind == "emptyDir" {
         return Ok(Volume::Empty);
     }
     if !kinds.contains(&kind) {
-        return Err(format!("{kind} volumes are not available to processes of this machine"));
+        return Err(format!("{kind} volumes are not available to processes of this machine").into());
     }
     let default = mode(&volume[kind]["defaultMode"]).unwrap_or(0o644);
     let mut files = BTreeMap::new();
@@ -86,18 +87,18 @@ fn content(pod: &DynamicObject, volume: &Value, held: &Held, tokens: &Tokens, ad
         }
         let known = ["configMap", "secret", "downwardAPI", "serviceAccountToken"];
         if volume["projected"].is_object() && !known.iter().any(|known| part[*known].is_object()) {
-            return Err("a source of a projected volume is not available to processes of this machine".to_owned());
+            return Err("a source of a projected volume is not available to processes of this machine".into());
         }
     }
     Ok(Volume::Files(files))
 }
 
-fn add_keys(part: &Value, default: u32, held: &Held, files: &mut BTreeMap<String, File>) -> Result<(), String> {
+fn add_keys(part: &Value, default: u32, held: &Held, files: &mut BTreeMap<String, File>) -> Result<(), ProcessError> {
     let Some((kind, name)) = sources::holder(part) else { return Ok(()) };
     let source = if part["configMap"].is_object() { &part["configMap"] } else { &part["secret"] };
     let optional = source["optional"] == true || (kind == Holder::ConfigMap && name == SERVICE_CA);
     let Some(content) = held.get(&(kind, name.to_owned())).and_then(Option::as_ref) else {
-        return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.word())) };
+        return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.word()).into()) };
     };
     let Some(chosen) = source["items"].as_array().filter(|chosen| !chosen.is_empty()) else {
         for (key, value) in content {
@@ -113,7 +114,7 @@ fn add_keys(part: &Value, default: u32, held: &Held, files: &mut BTreeMap<String
                 files.insert(path, File { content: value.clone(), mode: mode(&item["mode"]).unwrap_or(default) });
             }
             None if optional => {}
-            None => return Err(format!("references non-existent {} key: {key}", kind.word())),
+            None => return Err(format!("references non-existent {} key: {key}", kind.word()).into()),
         }
     }
     Ok(())
@@ -125,7 +126,7 @@ fn add_fields(
     default: u32,
     addresses: &Addresses,
     files: &mut BTreeMap<String, File>,
-) -> Result<(), String> {
+) -> Result<(), ProcessError> {
     for item in part.pointer("/downwardAPI/items").and_then(Value::as_array).into_iter().flatten() {
         let text = match item.pointer("/fieldRef/fieldPath").and_then(Value::as_str) {
             Some(path) => fields::field(pod, addresses, path)?,
@@ -145,11 +146,11 @@ fn mode(value: &Value) -> Option<u32> {
 ///
 /// # Errors
 /// It is empty, absolute, or leads up.
-pub fn safe(path: &str) -> Result<String, String> {
+pub fn safe(path: &str) -> Result<String, ProcessError> {
     let parts: Vec<&str> = path.split('/').collect();
     let bad = |part: &&str| part.is_empty() || matches!(*part, "." | "..") || part.contains('\0');
     if parts.iter().any(bad) || parts.first().is_some_and(|first| first.starts_with("..")) {
-        return Err(format!("path {path:?} cannot be used: it is to be relative, without \"..\""));
+        return Err(format!("path {path:?} cannot be used: it is to be relative, without \"..\"").into());
     }
     Ok(parts.join("/"))
 }
@@ -169,7 +170,7 @@ pub struct Mount {
 ///
 /// # Errors
 /// A path leads out of the container's root or its volume.
-pub fn mounts(container: &Value, expand: &dyn Fn(&str) -> String) -> Result<Vec<Mount>, String> {
+pub fn mounts(container: &Value, expand: &dyn Fn(&str) -> String) -> Result<Vec<Mount>, ProcessError> {
     let mut all = Vec::new();
     for mount in container["volumeMounts"].as_array().into_iter().flatten() {
         let volume = mount["name"].as_str().unwrap_or_default().to_owned();
@@ -195,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(volume: &Value) -> Result<BTreeMap<String, (String, u32)>, String> {
+    fn filled(volume: &Value) -> Result<BTreeMap<String, (String, u32)>, ProcessError> {
         let mut volume = volume.clone();
         volume["name"] = json!("v");
         let pod: DynamicObject = serde_json::from_value(json!({
@@ -280,7 +281,7 @@ mod tests {
                 "volume \"v\": a source of a projected volume is not available to processes of this machine",
             ),
         ] {
-            assert_eq!(filled(&volume).unwrap_err(), why);
+            assert_eq!(filled(&volume).unwrap_err().to_string(), why);
         }
     }
 
