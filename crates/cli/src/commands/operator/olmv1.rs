@@ -2,6 +2,7 @@
 
 mod catalog;
 mod extension;
+mod objects;
 mod selector;
 
 use clap::{Args, Subcommand};

@@ -4,19 +4,19 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use clap::Args;
-use kube::api::Api;
 use mainstay_api::olm_v1::ClusterCatalog;
-use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Step};
+use mainstay_objects::{ObjectRef, Patch, Step};
+use mainstay_operations::Silent;
 use mainstay_operations::catalogs::CatalogSnapshot;
 use mainstay_operations::cluster_catalogs::{self, API_VERSION};
-use mainstay_operations::{Silent, refused};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 use mainstay_versions::Version;
 use serde_json::{Map, Value, json};
 
 use super::super::shared::{Context, SELF, age, failed, table, titles};
-use super::{Doomed, Dry, Shown, labels, selected, show_object, status, text};
+use super::objects::{self, all, value};
+use super::{Doomed, Dry, Shown, labels, show_object, status, text};
 
 /// Flags that can be changed later.
 #[derive(Debug, Args)]
@@ -155,44 +155,8 @@ pub async fn create(context: &Context, arguments: &Create) -> Result<(), Failure
 
 /// Deletes one catalog, or all.
 pub async fn delete(context: &Context, arguments: &Doomed) -> Result<(), Failure> {
-    for name in doomed(arguments, &all(context, None).await?, "catalog")? {
-        let step = Step::Delete { object: place(&name), expect: Expect::default(), propagation: Propagation::Background };
-        let found = cluster_catalogs::get(&context.session, &name).await.map_err(Failure::from);
-        let outcome = match found {
-            Ok(found) => arguments.dry.carry_out(context, &step).await.map(|()| found),
-            Err(failure) => Err(failure),
-        };
-        let found = match outcome {
-            Ok(found) => value(&found)?,
-            Err(failure) => return failed("failed to delete catalog(s)", Err(failure)),
-        };
-        arguments.dry.say(&format!("catalog {name} deleted"), &found)?;
-    }
-    Ok(())
-}
-
-/// The names that `delete` means.
-pub fn doomed(arguments: &Doomed, all: &[Value], kind: &str) -> Result<Vec<String>, Failure> {
-    match (&arguments.name, arguments.all) {
-        (Some(name), _) => Ok(vec![name.clone()]),
-        (None, true) => Ok(all.iter().map(|one| text(&one["metadata"]["name"])).collect()),
-        (None, false) => {
-            Err(Failure::new(Exit::Usage, SELF, format!("failed to delete {kind}: no {kind} name is given, and --all is not, either")))
-        }
-    }
-}
-
-fn value(catalog: &ClusterCatalog) -> Result<Value, Failure> {
-    let mut value = serde_json::to_value(catalog).map_err(|error| Failure::failed("clustercatalog", &error))?;
-    value["apiVersion"] = API_VERSION.into();
-    value["kind"] = "ClusterCatalog".into();
-    Ok(value)
-}
-
-async fn all(context: &Context, selector: Option<&String>) -> Result<Vec<Value>, Failure> {
-    let api: Api<ClusterCatalog> = Api::all(context.session.client.clone());
-    let list = api.list(&selected(selector)).await.map_err(|error| refused("clustercatalogs", &error))?;
-    list.items.iter().map(value).collect()
+    let get = async |name: &str| cluster_catalogs::get(&context.session, name).await.map_err(Failure::from);
+    objects::delete::<ClusterCatalog>(context, arguments, ("catalog", "failed to delete catalog(s)"), get).await
 }
 
 /// Shows one catalog, or all: those that serve first, the preferred first.
@@ -202,7 +166,7 @@ pub async fn get(context: &Context, arguments: &Shown) -> Result<(), Failure> {
             Ok(found) => vec![value(&found)?],
             Err(failure) => return failed("failed getting installed catalog(s)", Err(failure.into())),
         },
-        None => all(context, arguments.selector.as_ref()).await?,
+        None => all::<ClusterCatalog>(context, arguments.selector.as_ref()).await?,
     };
     let key = |one: &Value| {
         (
@@ -251,7 +215,8 @@ pub async fn update(context: &Context, arguments: &Update) -> Result<(), Failure
 /// Lists the packages of catalogs.
 pub async fn search(context: &Context, arguments: &Search) -> Result<(), Failure> {
     let snapshot = CatalogSnapshot::open(&context.session, arguments.catalog.as_deref()).await?;
-    let chosen: Vec<String> = all(context, arguments.selector.as_ref()).await?.iter().map(|one| text(&one["metadata"]["name"])).collect();
+    let chosen: Vec<String> =
+        all::<ClusterCatalog>(context, arguments.selector.as_ref()).await?.iter().map(|one| text(&one["metadata"]["name"])).collect();
     let last = if arguments.list_versions { "VERSION" } else { "CHANNELS" };
     let (mut rows, mut objects) = (vec![titles(&["PACKAGE", "CATALOG", "PROVIDER", last])], Vec::new());
     for catalog in snapshot.catalogs().iter().filter(|catalog| chosen.contains(&catalog.name)) {

@@ -3,19 +3,17 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kube::api::Api;
 use mainstay_api::condition::Status;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_objects::{Expect, Patch, Propagation, Step};
 use mainstay_operations::apply::execute;
 use mainstay_operations::extensions::{self, API_VERSION, condition, reference};
-use mainstay_operations::refused;
 use mainstay_terminal::errors::{Exit, Failure};
 use serde_json::{Map, Value, json};
 
 use super::super::shared::{Context, SELF, age, failed, table, titles};
-use super::catalog::doomed;
-use super::{Doomed, Dry, Shown, labels, selected, selector, show_object, status, text};
+use super::objects::{self, all, value};
+use super::{Doomed, Dry, Shown, labels, selector, show_object, status, text};
 
 /// Interval between two reads of the state while waiting.
 const LOOK: Duration = Duration::from_millis(250);
@@ -150,32 +148,8 @@ async fn installed(context: &Context, name: &str) -> Result<(), Failure> {
 
 /// Deletes one extension, or all.
 pub async fn delete(context: &Context, arguments: &Doomed) -> Result<(), Failure> {
-    for name in doomed(arguments, &all(context, None).await?, "extension")? {
-        let step = Step::Delete { object: reference(&name), expect: Expect::default(), propagation: Propagation::Background };
-        let outcome = match extensions::get(&context.session, &name).await {
-            Ok(found) => arguments.dry.carry_out(context, &step).await.map(|()| found),
-            Err(failure) => Err(failure.into()),
-        };
-        let found = match outcome {
-            Ok(found) => value(&found)?,
-            Err(failure) => return failed("failed to delete extension", Err(failure)),
-        };
-        arguments.dry.say(&format!("extension {name} deleted"), &found)?;
-    }
-    Ok(())
-}
-
-fn value(extension: &ClusterExtension) -> Result<Value, Failure> {
-    let mut value = serde_json::to_value(extension).map_err(|error| Failure::failed("clusterextension", &error))?;
-    value["apiVersion"] = API_VERSION.into();
-    value["kind"] = "ClusterExtension".into();
-    Ok(value)
-}
-
-async fn all(context: &Context, selector: Option<&String>) -> Result<Vec<Value>, Failure> {
-    let api: Api<ClusterExtension> = Api::all(context.session.client.clone());
-    let list = api.list(&selected(selector)).await.map_err(|error| refused("clusterextensions", &error))?;
-    list.items.iter().map(value).collect()
+    let get = async |name: &str| extensions::get(&context.session, name).await.map_err(Failure::from);
+    objects::delete::<ClusterExtension>(context, arguments, ("extension", "failed to delete extension"), get).await
 }
 
 /// Shows one extension, or all.
@@ -185,7 +159,7 @@ pub async fn get(context: &Context, arguments: &Shown) -> Result<(), Failure> {
             Ok(found) => vec![value(&found)?],
             Err(failure) => return failed("failed getting installed extension(s)", Err(failure.into())),
         },
-        None => all(context, arguments.selector.as_ref()).await?,
+        None => all::<ClusterExtension>(context, arguments.selector.as_ref()).await?,
     };
     found.sort_by_key(|one| text(&one["metadata"]["name"]));
     if let Some(format) = &arguments.output {
