@@ -183,17 +183,7 @@ impl Extras {
         let install = self.install.get(&Key::new(INSTALL.0, INSTALL.1)).map(|object| serde_json::to_value(&*object)).transpose()?;
         let inputs = Inputs { infrastructure: infrastructure.as_ref(), network: network.as_ref(), cluster: install.as_ref() };
         let wanted = proxy::status(&live, inputs)?;
-        let mut status = live.get("status").filter(|status| status.is_object()).cloned().unwrap_or_else(|| json!({}));
-        for field in ["httpProxy", "httpsProxy", "noProxy"] {
-            match (wanted.get(field), status.as_object_mut()) {
-                (Some(value), Some(status)) => drop(status.insert(field.to_owned(), value.clone())),
-                (None, Some(status)) => drop(status.remove(field)),
-                (_, None) => {}
-            }
-        }
-        if status == json!({}) && live.get("status").is_none() {
-            return Ok(Some(()));
-        }
+        let Some(status) = proxy::renewed(&live, &wanted) else { return Ok(Some(())) };
         if self.writer.update_status(&live, &status).await?.is_some() {
             self.tell(&live, EventKind::Normal, "ProxyStatusChanged", "the status follows the spec and the networks of the cluster");
         }

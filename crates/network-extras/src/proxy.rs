@@ -112,6 +112,19 @@ pub fn status(proxy: &Value, inputs: Inputs<'_>) -> Result<Value, ProxyError> {
     Ok(status)
 }
 
+/// The status of a Proxy with the fields of `wanted` in the place of its own, and other fields as they are; none if there is nothing to write.
+pub fn renewed(proxy: &Value, wanted: &Value) -> Option<Value> {
+    let live = proxy.get("status").filter(|status| status.is_object());
+    let mut status = live.and_then(Value::as_object).cloned().unwrap_or_default();
+    for field in ["httpProxy", "httpsProxy", "noProxy"] {
+        match wanted.get(field) {
+            Some(value) => drop(status.insert(field.to_owned(), value.clone())),
+            None => drop(status.remove(field)),
+        }
+    }
+    (live.is_some() || !status.is_empty()).then_some(Value::Object(status))
+}
+
 fn fields(proxy: &Value) -> [&str; 3] {
     ["httpProxy", "httpsProxy", "noProxy"].map(|field| proxy["spec"][field].as_str().unwrap_or_default())
 }

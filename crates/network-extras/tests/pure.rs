@@ -1,7 +1,7 @@
 //! The pure parts.
 
 use mainstay_network_extras::fresh::{Families, network_status};
-use mainstay_network_extras::proxy::{Inputs, ProxyError, status, validate};
+use mainstay_network_extras::proxy::{Inputs, ProxyError, renewed, status, validate};
 use mainstay_network_extras::trust::{KEY, LABEL, injection, merge};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -171,5 +171,19 @@ proptest! {
         let _ = merge(Some(("b", &text)), &text);
         let _ = validate(&proxy(json!({"httpProxy": text, "noProxy": text})));
         let _ = computed(json!({"httpProxy": "http://p", "noProxy": text}), json!({"type": text}));
+    }
+}
+
+/// COP-NET-02: the status gets and loses the three fields, and keeps those of others.
+#[test]
+fn a_status_is_renewed() {
+    for (live, wanted, expected) in [
+        (json!({}), json!({}), None),
+        (json!({}), json!({"noProxy": "a"}), Some(json!({"noProxy": "a"}))),
+        (json!({"status": {"httpProxy": "old", "other": 1}}), json!({"noProxy": "a"}), Some(json!({"noProxy": "a", "other": 1}))),
+        (json!({"status": {"httpProxy": "old"}}), json!({}), Some(json!({}))),
+        (json!({"status": null}), json!({}), None),
+    ] {
+        assert_eq!(renewed(&live, &wanted), expected, "{live} {wanted}");
     }
 }

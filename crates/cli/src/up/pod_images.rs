@@ -46,9 +46,7 @@ impl ImagePuller for Puller {
     }
 }
 
-/// An image reference without tag and digest.
-fn repository(image: &str) -> &str {
-    let name = image.split_once('@').map_or(image, |(name, _)| name);
-    let last = name.rfind('/').map_or(0, |slash| slash + 1);
-    name[last..].find(':').map_or(name, |colon| &name[..last + colon])
+/// An image reference without tag and digest; what is pulled can be read.
+fn repository(image: &str) -> String {
+    mainstay_oci::Reference::parse_familiar(image).map_or_else(|_| image.to_owned(), |parsed| parsed.name())
 }

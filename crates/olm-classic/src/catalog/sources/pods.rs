@@ -7,6 +7,7 @@ use std::time::Duration;
 use mainstay_apply::Failed;
 use mainstay_diagnostics::chain;
 use mainstay_objects::meta;
+use mainstay_oci::{Digest, Reference};
 use mainstay_olm_classic_core::catalog_source::registry::{self, Facts, Plan, SOURCE, Serving, Tools, UPDATE};
 use mainstay_olm_classic_core::catalog_source::{self, Connection, Outcome as Found, Request};
 use mainstay_runtime::jobs::{Asked, origin};
@@ -252,29 +253,30 @@ pub(super) fn wake_by_pods(parts: &Parts, queue: &Queue<Key>, stop: &Cancellatio
     }
 }
 
-/// The reference to the image that a pod has.
+/// The reference to the image that a pod has; one that cannot be read is for the pull to refuse.
 fn pinned(reference: &str, digest: Option<&str>) -> String {
-    let Some(digest) = digest else { return reference.to_owned() };
-    let name = reference.split_once('@').map_or(reference, |(name, _)| name);
-    // A tag is behind the last slash.
-    let end = name.rfind('/').map_or(0, |slash| slash);
-    let name = name[end..].find(':').map_or(name, |colon| &name[..end + colon]);
-    format!("{name}@{digest}")
+    let digest = digest.and_then(|digest| digest.parse::<Digest>().ok());
+    let parsed = Reference::parse_familiar(reference);
+    parsed.ok().zip(digest).map_or_else(|| reference.to_owned(), |(parsed, digest)| parsed.at(digest).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::pinned;
 
+    /// OLM0-CAT-36: the content that is shown is that of the pod's image.
     #[test]
     fn references_to_what_a_pod_has() {
-        for (reference, expected) in [
-            ("r.test:5000/a/c:v1", "r.test:5000/a/c@sha256:1"),
-            ("r.test:5000/a/c", "r.test:5000/a/c@sha256:1"),
-            ("c:v1", "c@sha256:1"),
-            ("r.test/c:v1@sha256:2", "r.test/c@sha256:1"),
+        let digest = format!("sha256:{}", "1".repeat(64));
+        let other = format!("sha256:{}", "2".repeat(64));
+        for (reference, name) in [
+            ("r.test:5000/a/c:v1", "r.test:5000/a/c"),
+            ("r.test:5000/a/c", "r.test:5000/a/c"),
+            ("c:v1", "docker.io/library/c"),
+            (&format!("r.test/c:v1@{other}"), "r.test/c"),
         ] {
-            assert_eq!(pinned(reference, Some("sha256:1")), expected);
+            assert_eq!(pinned(reference, Some(&digest)), format!("{name}@{digest}"));
         }
+        assert_eq!((pinned("c:v1", None), pinned("a b", Some(&digest))), ("c:v1".to_owned(), "a b".to_owned()));
     }
 }
