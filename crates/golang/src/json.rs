@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 /// The treatment of `<`, `>` and `&`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Html {
@@ -9,6 +11,47 @@ pub enum Html {
     Escaped,
     /// They stay, as with an encoder after `SetEscapeHTML(false)`.
     Plain,
+}
+
+/// Returns a value with sorted keys and no blanks, as `json.Marshal` writes maps.
+pub fn to_string(value: &Value, html: Html) -> String {
+    let mut out = String::new();
+    write(&mut out, value, html);
+    out
+}
+
+fn write(out: &mut String, value: &Value, html: Html) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(set) => out.push_str(if *set { "true" } else { "false" }),
+        Value::Number(number) => match (number.is_f64(), number.as_f64()) {
+            (true, Some(value)) => out.push_str(&float(value)),
+            _ => out.push_str(&number.to_string()),
+        },
+        Value::String(text) => write_string(out, text, html),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write(out, item, html);
+            }
+            out.push(']');
+        }
+        Value::Object(entries) => {
+            out.push('{');
+            for (index, (key, item)) in entries.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_string(out, key, html);
+                out.push(':');
+                write(out, item, html);
+            }
+            out.push('}');
+        }
+    }
 }
 
 /// Returns a text in quotes.

@@ -27,6 +27,7 @@ mod remote;
 mod serving;
 mod snapshot;
 mod sources;
+mod unfinished;
 mod versions;
 
 use std::path::PathBuf;

@@ -7,9 +7,7 @@ use super::types::{TYPES, Type};
 
 /// Returns the value with sorted keys and no blanks, with `<`, `>` and `&` escaped as `json.Marshal` does.
 pub fn to_string(value: &Value) -> String {
-    let mut out = String::new();
-    write(&mut out, &Type::Raw, value, Html::Escaped);
-    out
+    json::to_string(value, Html::Escaped)
 }
 
 /// Does the same for a value that went through [`super::conform`], with the fields in the order of the Go struct.

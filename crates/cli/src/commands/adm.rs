@@ -4,6 +4,7 @@ mod credentials;
 mod folder;
 mod inspect;
 mod must_gather;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -35,6 +36,7 @@ Examples:
   mainstay adm set data secret/pull -n lights --from-file key=FILE
   mainstay adm new-project lights --display-name Lights
   mainstay adm project lights                     the namespace of the current context
+  mainstay adm upgrade                            the cluster's own updates
 
 Through a link named oc, these answer oc policy, oc secrets link, oc extract, oc set data, oc project and oc new-project; every other verb
 goes to kubectl.")]
@@ -84,6 +86,8 @@ pub enum Verb {
     /// Write Secrets and cloud-side documents for CredentialsRequests
     #[command(subcommand)]
     Credentials(Credentials),
+    /// Show the cluster's own updates, and ask for one
+    Upgrade(Box<upgrade::Arguments>),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -203,6 +207,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Inspect(wanted) => return inspect::run(wanted, &cluster, arguments.namespace.as_deref().unwrap_or("default")),
         Verb::MustGather(wanted) => return must_gather::run(wanted, &cluster),
         Verb::Credentials(Credentials::Render(wanted)) => return credentials::render(wanted),
+        Verb::Upgrade(wanted) => return upgrade::run(wanted, &cluster),
         Verb::Other(words) => return Err(not_available(words)),
         Verb::Policy(_) | Verb::Secrets(_) | Verb::Extract(_) | Verb::Set(_) | Verb::Project { .. } | Verb::NewProject(_) => {}
     }
@@ -222,9 +227,6 @@ fn not_available(words: &[String]) -> Failure {
             .hint("opm generate dockerfile CATALOG and opm index add build a catalog; mainstay catalog build does both"),
         ["catalog", "mirror", ..] => Failure::new(Exit::Usage, "adm catalog mirror", "was replaced")
             .hint("mainstay catalog mirror CATALOG DESTINATION mirrors a catalog and its images"),
-        ["upgrade", ..] => {
-            dispatch::not_there("adm", words, "operators are installed and upgraded with mainstay install and mainstay upgrade")
-        }
         ["debug", node, ..] => dispatch::not_there(
             "adm",
             words,
@@ -282,7 +284,7 @@ async fn verb(session: &Session, arguments: &Arguments, namespace: &str) -> Resu
             set_namespace(arguments, session, name)?;
             output::line(format!("Now using project {name:?} on server {:?}.", session.server))
         }
-        Verb::Inspect(_) | Verb::MustGather(_) | Verb::Credentials(_) | Verb::Other(_) => Ok(()),
+        Verb::Inspect(_) | Verb::MustGather(_) | Verb::Credentials(_) | Verb::Upgrade(_) | Verb::Other(_) => Ok(()),
     }
 }
 

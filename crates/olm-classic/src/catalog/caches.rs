@@ -16,7 +16,7 @@ pub struct Caches {
     pub sources: Cache,
     /// Subscriptions.
     pub subscriptions: Cache,
-    /// InstallPlans.
+    /// InstallPlans, packed.
     pub plans: Cache,
     /// CSVs that are no copies, without what no decision here reads.
     pub csvs: Cache,
@@ -52,7 +52,8 @@ impl Caches {
         Self {
             sources: whole("v1alpha1", "CatalogSource", "catalogsources"),
             subscriptions: whole("v1alpha1", "Subscription", "subscriptions"),
-            plans: start(&resource("v1alpha1", "InstallPlan", "installplans"), &Scope::default()),
+            // A plan has the manifests of all its steps.
+            plans: start(&resource("v1alpha1", "InstallPlan", "installplans"), &Scope { is_packed: true, ..Scope::default() }),
             csvs: start(&resource("v1alpha1", "ClusterServiceVersion", "clusterserviceversions"), &own),
             groups: whole("v1", "OperatorGroup", "operatorgroups"),
             namespaces: metadata("", "v1", "Namespace", "namespaces"),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::DynamicObject;
 use mainstay_apply::WriteError;
 use mainstay_objects::meta;
 use mainstay_olm_classic_core::install_plan::{self, Plan, executed, plan};
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::execute::{Executed, Execution};
 use super::namespaces::Controller as Namespaces;
 use super::parts::Parts;
+use super::unfinished::{Unfinished, images};
 use super::versions::Versions;
 
 /// InstallPlans that are executed at a time.
@@ -45,37 +45,39 @@ pub async fn run(parts: Arc<Parts>, namespaces: Arc<Namespaces>, stop: Cancellat
             woken.add(Key::of(object));
         }
     });
-    wake_by_group(&parts.caches.groups, &parts.caches.plans, &queue);
-    for cache in [&parts.caches.roles, &parts.caches.role_bindings] {
-        wake_by_group(cache, &parts.caches.plans, &queue);
+    let unfinished = Unfinished::follow(&parts.caches.plans);
+    for cache in [&parts.caches.groups, &parts.caches.roles, &parts.caches.role_bindings] {
+        wake_by_group(cache, &unfinished, &queue);
     }
-    let (env, worker, written) = (parts.env.clone(), parts.clone(), Arc::new(Versions::default()));
+    let (env, worker) = (parts.env.clone(), Worker { parts, namespaces, written: Arc::default(), unfinished });
     let reconcile = move |key: Key| {
-        let (parts, namespaces, written) = (worker.clone(), namespaces.clone(), written.clone());
-        async move { reconcile(&parts, &namespaces, &written, &key).await }
+        let worker = worker.clone();
+        async move { reconcile(&worker, &key).await }
     };
     mainstay_runtime::run("installplan", queue, WORKERS, env, stop, reconcile).await;
 }
 
 /// Wakes the plans of a namespace whose OperatorGroup, or whose account's permissions, changed: those that are under way, and those that
 /// failed as an account.
-fn wake_by_group(cache: &Cache, plans: &Cache, queue: &Queue<Key>) {
-    let (plans, queue) = (plans.clone(), queue.clone());
+fn wake_by_group(cache: &Cache, unfinished: &Unfinished, queue: &Queue<Key>) {
+    let (unfinished, queue) = (unfinished.clone(), queue.clone());
     cache.on_change(move |change| {
         let Some(namespace) = change.object().and_then(|object| object.metadata.namespace.clone()) else { return };
-        let waits = |plan: &DynamicObject| {
-            let status = &plan.data["status"];
-            match status["phase"].as_str() {
-                Some("Complete") | None => false,
-                Some("Failed") => status["attenuatedServiceAccountRef"].is_object(),
-                Some(_) => true,
-            }
-        };
-        plans.matching(&namespace, waits).iter().for_each(|plan| queue.add(Key::of(plan)));
+        unfinished.waiting(&namespace).into_iter().for_each(|plan| queue.add(plan));
     });
 }
 
-async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, written: &Versions, key: &Key) -> Result<Outcome, PlanError> {
+/// The parts that a reconcile uses.
+#[derive(Clone)]
+struct Worker {
+    parts: Arc<Parts>,
+    namespaces: Arc<Namespaces>,
+    written: Arc<Versions>,
+    unfinished: Unfinished,
+}
+
+async fn reconcile(worker: &Worker, key: &Key) -> Result<Outcome, PlanError> {
+    let Worker { parts, namespaces, written, unfinished } = worker;
     let Some(object) = parts.caches.plans.get(key) else {
         namespaces.wake(&key.namespace);
         written.forget(key);
@@ -119,7 +121,7 @@ async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, written: &Versio
             let done = install_plan::is_done(&serde_json::json!({"status": status}));
             write(parts, written, &live, &status).await?;
             if done {
-                release(parts, &live).await;
+                release(parts, unfinished, key, &live).await;
             }
             namespaces.wake(&key.namespace);
             Ok(match (&failure, done) {
@@ -132,16 +134,8 @@ async fn reconcile(parts: &Arc<Parts>, namespaces: &Namespaces, written: &Versio
 }
 
 /// Forgets the unpacked bundles of a plan that is over, unless another plan that is not uses them.
-async fn release(parts: &Parts, plan: &Value) {
-    let images = |plan: &Value| -> Vec<String> {
-        let lookups = plan["status"]["bundleLookups"].as_array().into_iter().flatten();
-        lookups.filter_map(|lookup| lookup["path"].as_str().map(str::to_owned)).collect()
-    };
-    let others = parts.caches.plans.all();
-    let open = others.iter().filter(|other| other.metadata.uid != meta(plan, "uid"));
-    let open = open.filter(|other| !matches!(other.data["status"]["phase"].as_str(), Some("Complete" | "Failed")));
-    let used: Vec<String> = open.flat_map(|other| images(&other.data)).collect();
-    for image in images(plan).into_iter().filter(|image| !used.contains(image)) {
+async fn release(parts: &Parts, unfinished: &Unfinished, key: &Key, plan: &Value) {
+    for image in images(&plan["status"]).filter(|image| !unfinished.needs(image, key)) {
         parts.images.forget_bundle(&image).await;
     }
 }

@@ -118,8 +118,29 @@ pub fn make(recorded: &Path, folder: &Path) -> anyhow::Result<usize> {
     Ok(bundles)
 }
 
-/// Gives the package of a blob another name, and its description a few more words; returns the name.
+/// Gives the package of a blob and its bundles other names, and its description a few more words; returns the name of the package.
 fn rename(blob: &mut Value, copy: usize) -> String {
+    if copy > 0 {
+        let mark = |name: &mut Value| {
+            if let Some(text) = name.as_str().filter(|text| !text.is_empty()) {
+                *name = format!("{text}-c{copy}").into();
+            }
+        };
+        if blob["schema"] == "olm.bundle" {
+            mark(&mut blob["name"]);
+        }
+        for entry in blob["entries"].as_array_mut().into_iter().flatten() {
+            for bundle in ["name", "replaces"] {
+                if entry.get(bundle).is_some() {
+                    mark(&mut entry[bundle]);
+                }
+            }
+            entry.get_mut("skips").and_then(Value::as_array_mut).into_iter().flatten().for_each(mark);
+            if entry["reference"]["schema"] == "olm.bundle" {
+                mark(&mut entry["reference"]["name"]);
+            }
+        }
+    }
     let key = if blob["schema"] == "olm.package" { "name" } else { "package" };
     let name = blob[key].as_str().unwrap_or_default().to_owned();
     let name = if copy == 0 { name } else { format!("{name}-c{copy}") };

@@ -38,7 +38,9 @@ impl Bench {
     /// OLM0-API-17, OLM0-RES-32: many Subscriptions, from nothing to operators that run.
     pub fn subscriptions(&mut self) -> anyhow::Result<()> {
         let (namespaces, packages) = SUBSCRIBED;
-        let cluster = self.cluster(&["--components", "controllers"]);
+        // Every operator is a pod, a node takes 110, and one node is the control plane.
+        let nodes = ((namespaces * packages).div_ceil(100) + 1).to_string();
+        let cluster = self.cluster(&["--components", "controllers,scheduler,nodes", "--nodes", &nodes]);
         let operators = Operators::start(&self.binary, &cluster)?;
         let registry = Registry::ours();
         let names: Vec<&'static str> = (0..packages).map(|number| &*operator(number).leak()).collect();
@@ -81,7 +83,7 @@ impl Bench {
     /// OLM0-OG-19 to OLM0-OG-21: copies of CSVs in every namespace, and none of them.
     pub fn copies(&mut self) -> anyhow::Result<()> {
         let (namespaces, operators) = COPIED;
-        let cluster = self.cluster(&["--components", "controllers"]);
+        let cluster = self.cluster(&["--components", "controllers,scheduler,nodes"]);
         let program = Operators::start(&self.binary, &cluster)?;
         let target = Target::read(cluster.kubeconfig())?;
         let empty = program.memory()?;

@@ -77,17 +77,25 @@ impl Bench {
             subscriptions: Vec::new(),
         };
         let subscription = |name: String| Subscription { package: name.clone(), name, catalog: key.clone(), ..Subscription::default() };
+        let mut refused = Vec::new();
         // Packages that need what this catalog does not have, or own what another one owns, are no load: they fail at once.
         for package in stored.index().packages() {
             if snapshot.subscriptions.len() == PACKAGES {
                 break;
             }
             snapshot.subscriptions.push(subscription(package.name().to_owned()));
-            if resolve_components(&snapshot).iter().any(|component| component.outcome.is_err()) {
+            if let Some(error) = resolve_components(&snapshot).into_iter().find_map(|component| component.outcome.err()) {
+                refused.push(format!("{}: {error}", package.name()));
                 snapshot.subscriptions.pop();
             }
         }
         let count = snapshot.subscriptions.len();
+        anyhow::ensure!(
+            count == PACKAGES,
+            "{count} packages of {} resolve: {:#?}",
+            count + refused.len(),
+            &refused[..refused.len().min(3)]
+        );
         let took = median(ROUNDS, || {
             let begun = Instant::now();
             std::hint::black_box(resolve_components(&snapshot));

@@ -1,0 +1,31 @@
+//! What an administrator sees of a cluster's update, and asks for (CVO-CLI, CVO-CHAN, CVO-RLBK, CVO-STAT).
+//!
+//! ```text
+//!   ClusterVersion ──┬─ summary   what `oc adm upgrade` prints
+//!                    ├─ request   an update that is asked for: guards, target, the patch
+//!                    ├─ channel   another channel: checks, the patch
+//!                    └─ rollback  back to the release before: checks, the patch
+//!   ClusterVersion, ClusterOperators, pools, nodes, alerts, time ── status::Status ── text
+//! ```
+//!
+//! Each is a pure function that gives a [`Screen`]: what to print and at most one patch of the ClusterVersion. Nothing here asks a cluster, so
+//! that a terminal, a web console and a test see the same. The words are those of `oc` of January 2025, whose answers are recorded.
+
+mod channel;
+mod cluster_version;
+mod guards;
+mod pull_spec;
+mod request;
+mod rollback;
+mod screen;
+pub mod status;
+mod summary;
+mod tabs;
+
+pub use channel::{ChannelRefusal, channel};
+pub use guards::{Guard, Guards};
+pub use pull_spec::{InvalidPullSpec, PullSpec};
+pub use request::{Allowances, Asked, Refusal, Target, request};
+pub use rollback::{RollbackRefusal, rollback};
+pub use screen::Screen;
+pub use summary::{Style, summary};

@@ -1,0 +1,4 @@
+//! The screens against recorded ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod recorded;

@@ -1,0 +1,75 @@
+//! A cluster's own update, as its administrator sees it and asks for it (CVO-CLI-01, CVO-STAT-01). `cluster_update` decides and words; this reads and
+//! sends.
+
+use kube::api::GroupVersionKind;
+use mainstay_apply::WriteError;
+use mainstay_diagnostics::Failure;
+use mainstay_objects::{ObjectRef, Patch, Step};
+use serde_json::Value;
+
+use crate::apply::execute;
+use crate::failure::not_written;
+use crate::session::Session;
+
+/// The most objects of a kind that are read.
+const MOST: usize = 20_000;
+/// The name of the ClusterVersion that counts.
+const NAME: &str = "version";
+
+/// What the status of an update is made of.
+#[derive(Debug)]
+pub struct Observed {
+    /// The ClusterVersion.
+    pub cluster_version: Value,
+    /// The ClusterOperators.
+    pub operators: Vec<Value>,
+    /// The MachineConfigPools.
+    pub pools: Vec<Value>,
+    /// The MachineConfigs.
+    pub machine_configs: Vec<Value>,
+    /// The nodes.
+    pub nodes: Vec<Value>,
+}
+
+fn place() -> ObjectRef {
+    ObjectRef {
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "ClusterVersion".to_owned(),
+        namespace: String::new(),
+        name: NAME.to_owned(),
+    }
+}
+
+/// Returns the ClusterVersion; none if the cluster has no such object or kind.
+pub async fn cluster_version(session: &Session) -> Result<Option<Value>, Failure> {
+    match session.writer.get(&place()).await {
+        Err(WriteError::Kind { .. }) => Ok(None),
+        found => found.map_err(|error| not_written(&error)),
+    }
+}
+
+/// Reads what the status is made of; kinds that the cluster does not have are empty. None if there is no ClusterVersion.
+pub async fn observe(session: &Session) -> Result<Option<Observed>, Failure> {
+    let Some(cluster_version) = cluster_version(session).await? else { return Ok(None) };
+    let list = async |group: &str, version: &str, kind: &str| match session
+        .writer
+        .list(&GroupVersionKind::gvk(group, version, kind), MOST)
+        .await
+    {
+        Err(WriteError::Kind { .. }) => Ok(Vec::new()),
+        found => found.map_err(|error| not_written(&error)),
+    };
+    let machines = "machineconfiguration.openshift.io";
+    Ok(Some(Observed {
+        cluster_version,
+        operators: list("config.openshift.io", "v1", "ClusterOperator").await?,
+        pools: list(machines, "v1", "MachineConfigPool").await?,
+        machine_configs: list(machines, "v1", "MachineConfig").await?,
+        nodes: list("", "v1", "Node").await?,
+    }))
+}
+
+/// Sends a merge patch of the ClusterVersion.
+pub async fn patch(session: &Session, patch: Value) -> Result<(), Failure> {
+    execute(session, &Step::Patch { object: place(), subresource: String::new(), patch: Patch::Merge(patch) }).await
+}

@@ -1,0 +1,5 @@
+//! The crate's tests that need more than one module, or recorded answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod recorded;
+mod rules;
