@@ -1,5 +1,7 @@
 //! Messages of Go's JSON reader about text that it cannot read, and about values that do not fit a struct.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::value::json_type;
@@ -18,8 +20,40 @@ pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     if scan.at < text.len() {
         return Err(scan.unexpected("after top-level value"));
     }
-    // Text that Go reads and this reader does not: bytes that are no UTF-8, which Go replaces.
-    serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| SyntaxError(error.to_string()))
+    // Text that Go reads and this reader does not: bytes that are no UTF-8, and halves of surrogate pairs, which Go replaces.
+    let text = String::from_utf8_lossy(text);
+    serde_json::from_str(&without_half_pairs(&text)).map_err(|error| SyntaxError(error.to_string()))
+}
+
+/// JSON in which the escape of a half surrogate pair is the one of the replacement character.
+pub fn without_half_pairs(text: &str) -> Cow<'_, str> {
+    const ESCAPE: usize = "\\u0000".len();
+    let unit = |at: usize| {
+        let digits = text.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(found) = text[at..].find('\\') {
+        at += found;
+        at += match (unit(at), unit(at + ESCAPE)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 2 * ESCAPE,
+            (Some(0xd800..=0xdfff), _) => {
+                out.push_str(&text[copied..at]);
+                out.push_str("\\ufffd");
+                copied = at + ESCAPE;
+                ESCAPE
+            }
+            (Some(_), _) => ESCAPE,
+            // Another escape: the reverse solidus and a character of one byte.
+            (None, _) => 2,
+        };
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
 }
 
 /// The first value of the text, as `json.Decoder` reads it; the rest of the text does not count.
@@ -157,7 +191,18 @@ impl Scan<'_> {
 
     /// The problem with the next character, or that there is none. Go takes bytes for characters here.
     fn unexpected(&self, context: &str) -> SyntaxError {
-        let Some(byte) = self.peek() else { return SyntaxError("unexpected end of JSON input".to_owned()) };
+        match self.peek() {
+            Some(byte) => Self::misplaced(byte, context),
+            None => SyntaxError("unexpected end of JSON input".to_owned()),
+        }
+    }
+
+    /// The problem inside a word, a number or an escape, where Go takes the end of the text for a blank.
+    fn unexpected_inside(&self, context: &str) -> SyntaxError {
+        Self::misplaced(self.peek().unwrap_or(b' '), context)
+    }
+
+    fn misplaced(byte: u8, context: &str) -> SyntaxError {
         let shown = match byte {
             b'\'' => r"\'".to_owned(),
             b'"' => "\"".to_owned(),
@@ -255,12 +300,12 @@ impl Scan<'_> {
                             self.at += 1;
                             for _ in 0..4 {
                                 if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
-                                    return Err(self.unexpected("in \\u hexadecimal character escape"));
+                                    return Err(self.unexpected_inside("in \\u hexadecimal character escape"));
                                 }
                                 self.at += 1;
                             }
                         }
-                        _ => return Err(self.unexpected("in string escape code")),
+                        _ => return Err(self.unexpected_inside("in string escape code")),
                     }
                 }
                 Some(0..=0x1f) | None => return Err(self.unexpected("in string literal")),
@@ -271,7 +316,7 @@ impl Scan<'_> {
 
     fn digits(&mut self, context: &str) -> Result<(), SyntaxError> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Err(self.unexpected(context));
+            return Err(self.unexpected_inside(context));
         }
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -306,7 +351,7 @@ impl Scan<'_> {
         self.at += 1;
         for letter in word.chars().skip(1) {
             if self.peek().map(char::from) != Some(letter) {
-                return Err(self.unexpected(&format!("in literal {word} (expecting '{letter}')")));
+                return Err(self.unexpected_inside(&format!("in literal {word} (expecting '{letter}')")));
             }
             self.at += 1;
         }
@@ -337,10 +382,22 @@ mod tests {
             (b"\"\n", "invalid character '\\n' in string literal"),
             (b"\"\\q", "invalid character 'q' in string escape code"),
             (b"\"\\u00g", "invalid character 'g' in \\u hexadecimal character escape"),
+            (b"nul", "invalid character ' ' in literal null (expecting 'l')"),
+            (b"[-", "invalid character ' ' in numeric literal"),
+            (b"1.", "invalid character ' ' after decimal point in numeric literal"),
+            (b"\"\\", "invalid character ' ' in string escape code"),
+            (b"\"a", "unexpected end of JSON input"),
         ] {
             assert_eq!(parse(text).map_err(|error| error.to_string()), Err(wanted.to_owned()));
         }
         assert_eq!(parse(b" {\"a\": [1, null]} "), Ok(json!({"a": [1, null]})));
+        for (text, read) in [
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+            (r#""a\ud83d""#, "a\u{fffd}"),
+            (r#""\ude00b\\ud83d\ud83d\u0041""#, "\u{fffd}b\\ud83d\u{fffd}A"),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Ok(json!(read)), "{text}");
+        }
     }
 
     /// OLM0-RES-09: what Go 1.26 answered for these.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mainstay_bundle::go::{conform, to_string_as};
-use mainstay_bundle::{ApiService, Csv, Deployment, WebhookDefinition, WebhookKind};
+use mainstay_bundle::{Csv, Deployment, WebhookDefinition, WebhookKind};
 use serde_json::{Map, Value, json};
 
 use crate::hash;
@@ -125,7 +125,7 @@ impl Strategy<'_> {
             deployments.push(self.deployment(deployment, &spec));
         }
         if !self.csv.deployments.is_empty() {
-            writes.extend(self.csv.owned_api_services.iter().map(|api| self.api_service(api, authority)));
+            writes.extend(self.api_services().values().map(|api| self.api_service(api, authority)));
             for webhook in &self.csv.webhooks {
                 self.webhook(webhook, authority, namespaces, &mut writes)?;
             }
@@ -170,7 +170,7 @@ impl Strategy<'_> {
                 ports.push(port);
             }
         };
-        for port in self.csv.owned_api_services.iter().filter_map(|api| self.api_port(api, deployment)) {
+        for port in self.api_services().values().filter(|api| api["deploymentName"] == deployment).map(|api| container_port(api)) {
             add(port, json!(port));
         }
         for webhook in self.csv.webhooks.iter().filter(|webhook| webhook.deployment == deployment) {
@@ -180,17 +180,15 @@ impl Strategy<'_> {
         ports
     }
 
-    /// The port of an API's endpoint, if the Deployment serves it.
-    fn api_port(&self, api: &ApiService, deployment: &str) -> Option<i64> {
-        let entry = self.api_entry(api);
-        (entry["deploymentName"] == deployment).then(|| container_port(entry))
+    /// The owned APIs by the name of their APIService; of several entries for one, the last counts.
+    fn api_services(&self) -> BTreeMap<String, &Value> {
+        let owned = self.csv.object["spec"]["apiservicedefinitions"]["owned"].as_array();
+        owned.into_iter().flatten().map(|api| (format!("{}.{}", written(&api["version"]), written(&api["group"])), api)).collect()
     }
 
-    fn api_entry(&self, api: &ApiService) -> &Value {
-        const NONE: &Value = &Value::Null;
-        let owned = &self.csv.object["spec"]["apiservicedefinitions"]["owned"];
-        let is = |entry: &&Value| entry["name"] == *api.name && entry["group"] == *api.group && entry["version"] == *api.version;
-        owned.as_array().into_iter().flatten().find(is).unwrap_or(NONE)
+    /// The `caBundle` of an endpoint; nothing signs that of a Deployment which the CSV does not have.
+    fn ca_bundle(&self, deployment: &str, authority: &Authority) -> Option<Value> {
+        self.csv.deployments.iter().any(|one| one.name == deployment).then(|| json!(authority.bundle))
     }
 
     /// Adds what a serving certificate needs, and mounts it.
@@ -252,24 +250,26 @@ impl Strategy<'_> {
         spec["template"]["metadata"]["annotations"][CA_HASH] = json!(authority.hash);
     }
 
-    fn api_service(&self, api: &ApiService, authority: &Authority) -> Write {
-        let entry = self.api_entry(api);
+    fn api_service(&self, api: &Value, authority: &Authority) -> Write {
+        let (group, version) = (written(&api["group"]), written(&api["version"]));
+        let deployment = written(&api["deploymentName"]);
         let mut labels = managed();
         labels.extend(self.owner.labels());
-        let mut metadata = json!({"name": format!("{}.{}", api.version, api.group), "labels": labels});
+        let mut metadata = json!({"name": format!("{version}.{group}"), "labels": labels});
         if let Some(annotations) = self.config.annotations.as_ref().filter(|annotations| !annotations.is_empty()) {
             metadata["annotations"] = json!(annotations);
         }
-        let service = json!({
-            "namespace": self.owner.namespace, "name": service_name(entry["deploymentName"].as_str().unwrap_or_default()),
-            "port": container_port(entry),
-        });
         let mut spec = json!({
-            "group": api.group, "version": api.version, "groupPriorityMinimum": 2000, "versionPriority": 15,
-            "service": service, "caBundle": authority.bundle,
+            "groupPriorityMinimum": 2000, "versionPriority": 15,
+            "service": {"namespace": self.owner.namespace, "name": service_name(deployment), "port": container_port(api)},
         });
-        if api.group.is_empty() {
-            spec.as_object_mut().map(|spec| spec.remove("group"));
+        for (field, value) in [("group", group), ("version", version)] {
+            if !value.is_empty() {
+                spec[field] = json!(value);
+            }
+        }
+        if let Some(bundle) = self.ca_bundle(deployment, authority) {
+            spec["caBundle"] = bundle;
         }
         Write::Create { resource: "apiservices", object: json!({"metadata": metadata, "spec": spec, "status": {}}) }
     }
@@ -295,8 +295,11 @@ impl Strategy<'_> {
         }
         let mut call = json!({
             "name": webhook.name, "sideEffects": entry["sideEffects"], "admissionReviewVersions": entry["admissionReviewVersions"],
-            "clientConfig": {"service": service, "caBundle": authority.bundle},
+            "clientConfig": {"service": service},
         });
+        if let Some(bundle) = self.ca_bundle(&webhook.deployment, authority) {
+            call["clientConfig"]["caBundle"] = bundle;
+        }
         let mut copied = vec!["rules", "failurePolicy", "matchPolicy", "objectSelector", "timeoutSeconds"];
         if webhook.kind == WebhookKind::Mutating {
             copied.push("reinvocationPolicy");
@@ -331,10 +334,12 @@ impl Strategy<'_> {
             "name": webhook_service(webhook), "namespace": self.owner.namespace, "path": webhook.path.as_deref().unwrap_or("/"),
             "port": webhook.container_port.unwrap_or(0),
         });
-        let conversion = json!({"strategy": "Webhook", "webhook": {
-            "clientConfig": {"service": service, "caBundle": authority.bundle},
-            "conversionReviewVersions": webhook.entry["admissionReviewVersions"],
+        let mut conversion = json!({"strategy": "Webhook", "webhook": {
+            "clientConfig": {"service": service}, "conversionReviewVersions": webhook.entry["admissionReviewVersions"],
         }});
+        if let Some(bundle) = self.ca_bundle(&webhook.deployment, authority) {
+            conversion["webhook"]["clientConfig"]["caBundle"] = bundle;
+        }
         for crd in &webhook.conversion_crds {
             if !self.csv.owned_crds.iter().any(|owned| owned.name == *crd) {
                 return Err(StrategyError::NotOwned { csv: self.owner.name.to_owned(), crd: crd.clone() });
@@ -353,6 +358,10 @@ fn container_port(entry: &Value) -> i64 {
 /// The Service that a webhook's configuration names.
 fn webhook_service(webhook: &WebhookDefinition) -> String {
     service_name(&webhook.deployment.replace('.', "-"))
+}
+
+fn written(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 fn texts(of: &BTreeMap<String, String>) -> Map<String, Value> {

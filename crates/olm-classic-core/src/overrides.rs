@@ -21,9 +21,32 @@ pub struct SubscriptionConfig {
     /// `nodeSelector`, if it is set.
     pub node_selector: Option<Value>,
     /// `affinity`, if it is set.
-    pub affinity: Option<Value>,
+    pub affinity: Option<Affinity>,
     /// `annotations`, if they are set.
     pub annotations: Option<Map<String, Value>>,
+}
+
+/// The parts of an affinity.
+const PARTS: [&str; 3] = ["nodeAffinity", "podAffinity", "podAntiAffinity"];
+
+/// The affinity of a configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Affinity {
+    /// The parts as Go's struct holds them.
+    value: Value,
+    /// The parts of which nothing is set; each clears the Deployment's. A part with an empty list is none of them.
+    cleared: Vec<&'static str>,
+}
+
+impl Affinity {
+    fn read(affinity: &Value) -> Result<Self, Mismatch> {
+        const LISTS: [&str; 2] = ["requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"];
+        let nothing = |part: &&&str| match affinity.get(**part).filter(|part| !part.is_null()) {
+            Some(part) => LISTS.iter().all(|list| part.get(list).is_none_or(Value::is_null)),
+            None => false,
+        };
+        Ok(Self { value: conform("Affinity", affinity)?, cleared: PARTS.iter().filter(nothing).copied().collect() })
+    }
 }
 
 impl SubscriptionConfig {
@@ -43,7 +66,7 @@ impl SubscriptionConfig {
             tolerations: list("tolerations", "Toleration")?,
             resources: one("resources", "ResourceRequirements")?,
             node_selector: set("nodeSelector").cloned(),
-            affinity: one("affinity", "Affinity")?,
+            affinity: set("affinity").map(Affinity::read).transpose()?,
             annotations: set("annotations").and_then(Value::as_object).cloned(),
         })
     }
@@ -166,22 +189,52 @@ fn merge_named(list: Vec<Value>, new: &[Value]) -> Vec<Value> {
     out
 }
 
-/// Each part that is set replaces that part; an empty part clears it, an empty affinity all of them. Upstream clears all for an empty
+/// Each part that is set replaces that part; a cleared part leaves, an empty affinity clears all of them. Upstream clears all for a cleared
 /// `podAntiAffinity`, too.
-fn merge_affinity(own: Option<&Value>, new: &Value) -> Option<Value> {
+fn merge_affinity(own: Option<&Value>, new: &Affinity) -> Option<Value> {
     let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
-    if is_empty(new) {
+    if is_empty(&new.value) {
         return None;
     }
-    let Some(own) = own.filter(|own| !is_empty(own)) else { return Some(new.clone()) };
+    let Some(own) = own.filter(|own| !is_empty(own)) else { return Some(new.value.clone()) };
     let mut merged = own.clone();
-    for part in ["nodeAffinity", "podAffinity", "podAntiAffinity"] {
-        match new.get(part).filter(|value| !value.is_null()) {
-            Some(value) if is_empty(value) && part == "podAntiAffinity" => return None,
-            Some(value) if is_empty(value) => set(&mut merged, part, Value::Null),
+    for part in PARTS {
+        match new.value.get(part) {
+            Some(_) if new.cleared.contains(&part) && part == "podAntiAffinity" => return None,
+            Some(_) if new.cleared.contains(&part) => set(&mut merged, part, Value::Null),
             Some(value) => merged[part] = value.clone(),
             None => {}
         }
     }
     (!is_empty(&merged)).then_some(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// OLM0-API-16: an empty part clears, a part with an empty list replaces, as upstream tells them apart.
+    #[test]
+    fn affinities() {
+        let own = json!({"nodeAffinity": {}, "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}});
+        let empty_list = json!({"requiredDuringSchedulingIgnoredDuringExecution": []});
+        for (config, wanted) in [
+            (json!({}), None),
+            (json!({"podAffinity": {}}), Some(json!({"nodeAffinity": {}}))),
+            (json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": null}}), Some(json!({"nodeAffinity": {}}))),
+            (json!({"podAffinity": empty_list}), Some(json!({"nodeAffinity": {}, "podAffinity": {}}))),
+            (json!({"nodeAffinity": {}, "podAffinity": {}}), None),
+            (json!({"podAntiAffinity": {}}), None),
+            (json!({"podAffinity": {}, "podAntiAffinity": empty_list}), Some(json!({"nodeAffinity": {}, "podAntiAffinity": {}}))),
+        ] {
+            let mut deployment = json!({"spec": {"template": {"spec": {"affinity": own}}}});
+            apply(&mut deployment, &SubscriptionConfig::read(&json!({"affinity": config})).unwrap(), &[]);
+            assert_eq!(deployment.pointer("/spec/template/spec/affinity").cloned(), wanted, "{config}");
+        }
+        let mut none = json!({"spec": {"template": {"spec": {}}}});
+        apply(&mut none, &SubscriptionConfig::read(&json!({"affinity": {"podAffinity": {}}})).unwrap(), &[]);
+        assert_eq!(none.pointer("/spec/template/spec/affinity"), Some(&json!({"podAffinity": {}})));
+    }
 }

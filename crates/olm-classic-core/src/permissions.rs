@@ -34,11 +34,14 @@ pub struct OperatorPermissions {
 #[error("unrecognized install strategy")]
 pub struct UnrecognizedStrategy;
 
+/// Checks that a CSV has the one install strategy that there is.
+pub fn check_strategy(csv: &Csv) -> Result<(), UnrecognizedStrategy> {
+    if csv.object["spec"]["install"]["strategy"] == "deployment" { Ok(()) } else { Err(UnrecognizedStrategy) }
+}
+
 /// The objects of a CSV by service account. They carry no apiVersion and kind, as upstream writes them into plans.
 pub fn of(csv: &Csv, owner: &Owner<'_>) -> Result<BTreeMap<String, OperatorPermissions>, UnrecognizedStrategy> {
-    if csv.object["spec"]["install"]["strategy"] != "deployment" {
-        return Err(UnrecognizedStrategy);
-    }
+    check_strategy(csv)?;
     let mut all: BTreeMap<String, OperatorPermissions> = BTreeMap::new();
     for entry in &csv.permissions {
         let account = all.entry(entry.service_account.clone()).or_insert_with(|| {

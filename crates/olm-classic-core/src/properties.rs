@@ -1,17 +1,18 @@
 //! Properties of bundles, and the annotation in which OLM writes them on a CSV.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use mainstay_golang::json::{Html, write_string};
 use mainstay_golang::json_reader::{self, Struct, SyntaxError, Type, Unreadable};
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The annotation.
 pub const ANNOTATION: &str = "operatorframework.io/properties";
 
 /// A property: a type, and JSON as text.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Property {
     /// Its type.
     #[serde(rename = "type")]
@@ -52,26 +53,81 @@ static PROPERTY: Struct =
 static PROPERTIES: Struct =
     Struct { full_name: "projection.propertiesAnnotation", name: "propertiesAnnotation", fields: &[("properties", Type::List(&PROPERTY))] };
 
-/// The fields of a JSON object, with the texts of their values.
-type RawFields<'a> = BTreeMap<String, &'a RawValue>;
+/// The fields of a JSON object in their order, with the texts of their values.
+#[derive(Default)]
+struct RawFields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> RawFields<'a> {
+    /// The values of a field by its name, which Go takes in any case; the last counts.
+    fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.get())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Fields).map(Self)
+    }
+}
 
 /// The properties in the text of an annotation; the texts of the values count as they are written.
 pub fn read(annotation: &str) -> Result<Vec<Property>, Unreadable> {
     PROPERTIES.read(annotation)?;
+    let annotation = json_reader::without_half_pairs(annotation);
     // What passed the check above can be read by these types; null is no fields.
-    let fields: Option<RawFields<'_>> = serde_json::from_str(annotation).unwrap_or_default();
-    let list = fields.as_ref().and_then(|fields| member(fields, "properties"));
-    let list: Option<Vec<Option<RawFields<'_>>>> = list.and_then(|list| serde_json::from_str(list).ok()).flatten();
-    let property = |fields: Option<RawFields<'_>>| {
-        let fields = fields.unwrap_or_default();
-        let kind = member(&fields, "type").and_then(|text| serde_json::from_str::<Option<String>>(text).ok()).flatten();
-        Property { kind: kind.unwrap_or_default(), value: member(&fields, "value").unwrap_or_default().to_owned() }
-    };
-    Ok(list.unwrap_or_default().into_iter().map(property).collect())
+    let fields: Option<RawFields<'_>> = serde_json::from_str(&annotation).unwrap_or_default();
+    let mut properties = Vec::new();
+    // Go reads a second list over the first.
+    for list in fields.unwrap_or_default().all("properties") {
+        let list: Option<Vec<Option<RawFields<'_>>>> = serde_json::from_str(list).unwrap_or_default();
+        let list = list.unwrap_or_default();
+        properties.resize(list.len(), Property::default());
+        for (property, fields) in properties.iter_mut().zip(list) {
+            let fields = fields.unwrap_or_default();
+            let kind = fields.all("type").filter_map(|text| serde_json::from_str::<Option<String>>(text).ok().flatten()).last();
+            property.kind = kind.unwrap_or_else(|| std::mem::take(&mut property.kind));
+            if let Some(value) = fields.all("value").last() {
+                value.clone_into(&mut property.value);
+            }
+        }
+    }
+    Ok(properties)
 }
 
-/// A field by its name, which Go takes in any case.
-fn member<'a>(fields: &RawFields<'a>, name: &str) -> Option<&'a str> {
-    let exact = fields.get(name);
-    exact.or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)).map(|value| value.get())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OLM0-BUNDLE-12: names in any case, the last of several, and text with half a surrogate pair, as upstream reads them.
+    #[test]
+    fn annotations_of_any_shape() {
+        for (annotation, wanted) in [
+            (r#"{"properties":[{"TYPE":"a","value": 4.80 }]}"#, vec![("a", "4.80")]),
+            (r#"{"properties":[{"type":"a","type":"b","Value":1,"value":2}]}"#, vec![("b", "2")]),
+            (r#"{"properties":[{"type":"a","value":"\ud800"},null]}"#, vec![("a", r#""\ufffd""#), ("", "")]),
+            (r#"{"properties":[{"type":"a","value":1}],"Properties":[{"value":2},{"type":"c"}]}"#, vec![("a", "2"), ("c", "")]),
+            ("null", vec![]),
+        ] {
+            let read = read(annotation).unwrap();
+            let read: Vec<(&str, &str)> = read.iter().map(|one| (one.kind.as_str(), one.value.as_str())).collect();
+            assert_eq!(read, wanted, "{annotation}");
+        }
+        assert_eq!(read("tru").unwrap_err().to_string(), "invalid character ' ' in literal true (expecting 'e')");
+    }
 }

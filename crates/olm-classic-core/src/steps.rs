@@ -86,6 +86,9 @@ pub enum ObjectProblem {
     /// It has no kind.
     #[error("Object 'Kind' is missing")]
     NoKind,
+    /// There is no text.
+    #[error("it is empty")]
+    NoText,
     /// Its first document is empty.
     #[error("its first YAML document is empty, and no other counts; remove the `---` behind its comments")]
     Empty,
@@ -209,8 +212,11 @@ pub fn ordered(mut steps: Vec<Step>) -> Vec<Step> {
 
 /// The first object of a text, as upstream's decoder reads it; null if there is nothing in its first document.
 pub fn first_object(text: &str) -> Result<Value, ObjectProblem> {
+    if text.is_empty() {
+        return Err(ObjectProblem::NoText);
+    }
     let object = if text.trim_start().starts_with('{') {
-        json_reader::parse_first(text.as_bytes())?
+        with_kubernetes_numbers(json_reader::parse_first(text.as_bytes())?)
     } else {
         mainstay_yaml::parse(first_document(text)).map_err(|error| ObjectProblem::Yaml(error.to_string()))?
     };
@@ -219,6 +225,16 @@ pub fn first_object(text: &str) -> Result<Value, ObjectProblem> {
         return Err(ObjectProblem::NoKind);
     }
     Ok(object)
+}
+
+/// Numbers as Kubernetes reads them: integers of 64 bits with a sign, all others floating.
+fn with_kubernetes_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_u64() && !number.is_i64() => number.as_f64().map_or(Value::Number(number), Value::from),
+        Value::Array(items) => items.into_iter().map(with_kubernetes_numbers).collect(),
+        Value::Object(fields) => Value::Object(fields.into_iter().map(|(key, value)| (key, with_kubernetes_numbers(value))).collect()),
+        other => other,
+    }
 }
 
 /// The text up to the first line of three dashes that has something before it, even if that is a comment only.

@@ -1,6 +1,7 @@
 //! Decisions of OLM classic against upstream's recorded answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod bundles;
 mod components;
 mod csv;
 mod explain;

@@ -1,5 +1,7 @@
 //! `mainstay csv`: what OLM classic makes of a ClusterServiceVersion (OLM0-API-21, OLM0-CSV-11 to OLM0-CSV-19, OLM0-API-16).
 
+mod facts;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -29,6 +31,13 @@ pub enum Commands {
     Deployments(Deployments),
     /// A Deployment with a Subscription's configuration
     Overrides(Overrides),
+    /// Whether accounts may do what rules of a CSV say
+    Rules(facts::Rules),
+    /// Whether install modes support target namespaces
+    InstallModes(facts::InstallModes),
+    /// The newest OpenShift version that a CSV supports
+    #[command(name = "max-openshift")]
+    MaxOpenShift(facts::MaxOpenShift),
 }
 
 /// The bundle, or many of them.
@@ -146,6 +155,9 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Permissions(arguments) => granted(&arguments),
         Commands::Deployments(arguments) => deployments(&arguments),
         Commands::Overrides(arguments) => overridden(&arguments),
+        Commands::Rules(arguments) => facts::rules(&arguments),
+        Commands::InstallModes(arguments) => facts::install_modes(&arguments),
+        Commands::MaxOpenShift(arguments) => facts::max_openshift(&arguments),
     }
 }
 

@@ -130,6 +130,7 @@ fn without_rules(mut object: Value) -> Value {
 pub fn deployments(loaded: &Loaded) -> Result<Value, BundleCaseError> {
     let group = [("olm.operatorGroup", "og"), ("olm.operatorNamespace", OWNER.0), ("olm.targetNamespaces", "")];
     let csv = csv(loaded, &group)?;
+    permissions::check_strategy(&csv).map_err(StepError::Strategy)?;
     let config = SubscriptionConfig::default();
     let strategy = Strategy { csv: &csv, owner: owner(&csv), config: &config, proxy: &[] };
     let plain: Vec<Value> = strategy.deployments().into_iter().map(short).collect();

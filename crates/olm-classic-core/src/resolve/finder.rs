@@ -60,6 +60,14 @@ impl<'a> Finder<'a> {
         Self { sources, work: Work::default(), asked: RefCell::default() }
     }
 
+    /// The sources as a resolution sees them: one installed CSV that cannot be read hides all of them.
+    pub(super) fn without_unreadable(mut self) -> Self {
+        for source in self.sources.iter_mut().filter(|source| source.failure.is_some()) {
+            source.content = Ok(Arc::default());
+        }
+        self
+    }
+
     /// The entry.
     pub(super) fn entry(&self, at: EntryRef) -> &Entry {
         match &self.sources[at.source].content {

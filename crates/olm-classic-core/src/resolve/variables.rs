@@ -67,7 +67,7 @@ impl Resolved {
 
 /// Finds the bundles to install in a namespace, in the order of their identifiers; installed ones are not among them.
 pub fn resolve(snapshot: &Snapshot) -> Result<Vec<Resolved>, ResolveError> {
-    let finder = Finder::new(snapshot);
+    let finder = Finder::new(snapshot).without_unreadable();
     let mut gathering = Gathering::new(&finder, snapshot);
     gathering.existing().map_err(ResolveError::Several)?;
     let (mut starting, mut problems) = (BTreeSet::new(), Vec::new());
