@@ -76,7 +76,11 @@ fn deployment(object: &Value) -> Health {
         return short(format!("{new} of {wanted} pods are of the new template"));
     }
     if all > new {
-        return Health::Waiting(format!("{} old pods still run", all - new));
+        return Health::Waiting(if all - new == 1 {
+            "1 old pod still runs".to_owned()
+        } else {
+            format!("{} old pods still run", all - new)
+        });
     }
     if available < wanted {
         return short(format!("{available} of {wanted} pods are available"));
@@ -163,7 +167,7 @@ mod tests {
         check(&deployment(json!({"observedGeneration": 1})), &waiting("generation 2 is not observed yet"));
         check(
             &deployment(json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2})),
-            &waiting("1 old pods still run"),
+            &waiting("1 old pod still runs"),
         );
         check(
             &deployment(json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2,

@@ -14,6 +14,7 @@ mod csv;
 mod install_plan;
 mod operator_condition;
 mod operator_group;
+mod permissions;
 mod pods;
 mod requirements;
 mod subscription;
@@ -76,6 +77,16 @@ fn passed_on(found: Explanation, subject: &str, state: State) -> Explanation {
     Explanation { subject: subject.to_owned(), state, summary, why, waits_for: found.waits_for.or(Some(found.subject)), ..found }
 }
 
+/// A group whose selector matches no namespace (OLM0-OG-05).
+fn no_targets(subject: &str, namespace: &str, group: &Value, state: State) -> Explanation {
+    let name = string(group, "/metadata/name");
+    answer(subject, "no-target-namespaces", state, format!("OperatorGroup {namespace}/{name} matches no namespace"))
+        .because("nothing is installed in its namespace until its selector matches one")
+        .then(Action::new("Label a namespace so that its selector matches, or name the targets:").command(format!(
+            "kubectl patch operatorgroup {name} -n {namespace} --type merge -p '{{\"spec\": {{\"selector\": null, \"targetNamespaces\": [\"{namespace}\"]}}}}'"
+        )))
+}
+
 /// The finding that groups make for everything in their namespace; none if there is exactly one.
 fn groups_finding(subject: &str, namespace: &str, groups: &[Value], state: State) -> Option<Explanation> {
     let name = |group: &Value| string(group, "/metadata/name");
@@ -91,6 +102,9 @@ fn groups_finding(subject: &str, namespace: &str, groups: &[Value], state: State
                     .because("an operator is installed only where exactly one OperatorGroup says which namespaces it watches")
                     .then(action),
             )
+        }
+        [group] if group["status"]["namespaces"].as_array().is_some_and(Vec::is_empty) => {
+            Some(no_targets(subject, namespace, group, state))
         }
         [_] => None,
         several => {

@@ -184,7 +184,7 @@ fn step(definition: &Value, live: Option<&Value>, disabled: bool) -> Result<Opti
 
 /// The JSON Patch that restores a definition, of the object that was seen.
 fn restore(definition: &Value, live: &Value) -> Value {
-    let mut operations = vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})];
+    let mut operations = vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})];
     let mut annotations: Map<String, Value> = live["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     annotations.extend(definition["metadata"]["annotations"].as_object().cloned().unwrap_or_default());
     operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));

@@ -106,6 +106,14 @@ pub(crate) fn place(object: &Value) -> (String, String) {
     (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
 }
 
+/// The package of an installed CSV, as its annotation has it.
+pub(crate) fn package(csv: &Value) -> Option<String> {
+    let annotation = csv["metadata"]["annotations"][crate::properties::ANNOTATION].as_str()?;
+    let list = crate::properties::read(annotation).ok()?;
+    let value = &list.iter().find(|property| property.kind == "olm.package")?.value;
+    serde_json::from_str::<Value>(value).ok()?["packageName"].as_str().map(str::to_owned)
+}
+
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -369,6 +369,29 @@ fn installing() {
     leads(&world, "InstallReady", "InstallWaiting", annotation);
 }
 
+/// OLM0-ADMIN-06, OLM0-API-16: a Deployment that the Subscription's `spec.config` now wants otherwise is written again at once, although its pods have never
+/// become ready, and also after their deadline.
+#[test]
+fn corrected_while_unfinished() {
+    for status in [
+        json!({"replicas": 2, "updatedReplicas": 1}),
+        json!({"conditions": [{"type": "Available", "status": "False", "message": "no node takes its pods"}]}),
+        json!({"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}),
+    ] {
+        for (phase, reason) in [("Installing", "InstallWaiting"), ("Failed", "InstallCheckFailed")] {
+            let mut world = World::at(phase, reason);
+            world.install();
+            world.deployment()["status"] = status.clone();
+            let plan = world.plan().transition;
+            assert!(plan.is_none_or(|to| to.phase != Phase::InstallReady), "{phase}: the same Deployment is not written again");
+            world.deployment()["metadata"]["labels"]["olm.deployment-spec-hash"] = json!("other");
+            let plan = world.plan().transition.unwrap();
+            assert_eq!(plan.phase, Phase::InstallReady, "{phase}");
+            assert!(plan.message.starts_with("installing: deployment changed old hash=other, new hash="), "{}", plan.message);
+        }
+    }
+}
+
 /// OLM0-CSV-05: how a CSV leaves `Succeeded`.
 #[test]
 fn succeeded() {

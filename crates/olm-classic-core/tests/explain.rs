@@ -55,6 +55,11 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     object
 }
 
+/// A group whose account is missing.
+fn without_account() -> Value {
+    json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}})
+}
+
 fn of_csv(object: &Value, groups: &[Value], others: &[Value], conditions: &[Value], deployments: &[Value]) -> Explanation {
     let csvs: Vec<Value> = others.to_vec();
     csv(&CsvFacts { csv: object, groups, csvs: &csvs, conditions, deployments, pods: &[] })
@@ -104,6 +109,22 @@ fn csvs() -> Vec<Explanation> {
     let rival = with(member("harbour.v1.0.0", "Succeeded", "InstallSucceeded", ""), "/metadata/namespace", json!("ports"));
     let deployment = json!({"kind": "Deployment", "metadata": {"namespace": "lights", "name": "beacon", "generation": 1}, "spec": {"replicas": 1},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "False", "message": "minimum availability not reached"}]}});
+    let scoped = [without_account()];
+    let own_crd = with(
+        requirement(
+            json!({"kind": "CustomResourceDefinition", "name": "beacons.example.com", "version": "v1", "status": "NotPresent", "message": "CRD is not present"}),
+        ),
+        "/metadata",
+        json!({"namespace": "lights", "name": "beacon.v1.0.0", "annotations": {
+            "operatorframework.io/properties": "{\"properties\":[{\"type\":\"olm.package\",\"value\":{\"packageName\":\"beacon\",\"version\":\"1.0.0\"}}]}"}}),
+    );
+    let waiting =
+        "installing: waiting for deployment beacon to become ready: deployment \"beacon\" not available: minimum availability not reached";
+    let installing = member("beacon.v1.0.0", "Installing", "InstallWaiting", waiting);
+    let mut unplaced = deployment.clone();
+    unplaced["spec"]["selector"] = json!({"matchLabels": {"app": "beacon"}});
+    let pod = json!({"metadata": {"namespace": "lights", "name": "beacon-x"}, "status": {"conditions": [{"type": "PodScheduled", "status": "False",
+        "reason": "Unschedulable", "message": "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}]}});
     let forbidden = "install strategy failed: deployments.apps \"beacon\" is forbidden: User \"system:serviceaccount:lights:installer\" cannot \
                      create resource \"deployments\" in API group \"apps\" in the namespace \"lights\"";
     vec![
@@ -160,16 +181,27 @@ fn csvs() -> Vec<Explanation> {
         of_csv(
             &requirement(
                 json!({"kind": "ServiceAccount", "name": "beacon", "status": "PresentNotSatisfied", "message": "Policy rule not satisfied for service account",
-                "dependents": [{"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule: {\"verbs\":[\"get\"]}"}]}),
+                "dependents": [{"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule:{\"verbs\":[\"get\"],\"apiGroups\":[\"\"],\"resources\":[\"pods\"]}"},
+                    {"kind": "PolicyRule", "status": "NotSatisfied", "message": "cluster rule:{\"verbs\":[\"get\"],\"nonResourceURLs\":[\"/metrics\"]}"}]}),
             ),
             &one,
             &[],
             &[],
             &[],
         ),
+        of_csv(&own_crd, &one, &[], &[], &[]),
+        of_csv(
+            &member("beacon.v1.0.0", "InstallReady", "AllRequirementsMet", "all requirements found, attempting install"),
+            &scoped,
+            &[],
+            &[],
+            &[],
+        ),
+        of_csv(&member("beacon.v1.0.0", "Succeeded", "InstallSucceeded", ""), &scoped, &[], &[], &[]),
         of_csv(&next, &one, &[], &[busy], &[]),
         of_csv(&failed("InstallComponentFailedNoRetry", forbidden), &one, &[], &[], &[]),
         of_csv(&failed("ComponentUnhealthy", "installing: waiting for deployment beacon to become ready"), &one, &[], &[], &[deployment]),
+        csv(&CsvFacts { csv: &installing, groups: &one, csvs: &[], conditions: &[], deployments: &[unplaced], pods: &[pod] }),
         of_csv(&copy, &one, &[], &[], &[]),
         of_csv(&member("beacon.v1.0.0", "Succeeded", "InstallSucceeded", "install strategy completed with no errors"), &one, &[], &[], &[]),
     ]
@@ -255,6 +287,32 @@ fn subscriptions() -> Vec<Explanation> {
             None,
         ),
         ask(
+            &subscribed(
+                json!({}),
+                unknown(
+                    "bundle beacon.v3.0.0 requires an operator with package: buoy and with version in range: >=1.0.0, subscription beacon exists",
+                ),
+            ),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(
+                json!({}),
+                unknown(
+                    "@existing/lights//harbour.v1.0.0 and team/market/stable/beacon.v3.0.0 provide Beacon (example.com/v1), subscription beacon exists",
+                ),
+            ),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
             &subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "failed to list bundles")),
             &one,
             Some(&healthy),
@@ -264,6 +322,36 @@ fn subscriptions() -> Vec<Explanation> {
         ),
         ask(
             &subscribed(json!({}), condition("BundleUnpacking", "UnpackingInProgress", "")),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(
+                json!({}),
+                condition(
+                    "BundleUnpacking",
+                    "UnpackingInProgress",
+                    "unpack job not completed: Unpack pod(market/x) container(pull) is pending. Reason: ImagePullBackOff, Message: dial tcp: lookup registry.example.com: no such host",
+                ),
+            ),
+            &one,
+            Some(&healthy),
+            Some(&known),
+            None,
+            None,
+        ),
+        ask(
+            &subscribed(
+                json!({}),
+                condition(
+                    "BundleUnpackFailed",
+                    "BundleUnpackFailed",
+                    "bundle unpacking failed. Reason: DeadlineExceeded, and Message: Job was active longer than specified deadline",
+                ),
+            ),
             &one,
             Some(&healthy),
             Some(&known),
@@ -294,9 +382,8 @@ fn subscriptions() -> Vec<Explanation> {
 /// The InstallPlans (OLM0-ADMIN-33, OLM0-IP-03).
 fn plans() -> Vec<Explanation> {
     let one = [group("lights", json!([""]))];
-    let scoped = [
-        json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}}),
-    ];
+    let scoped = [without_account()];
+    let escalation = "error creating role beacon: roles.rbac.authorization.k8s.io \"beacon\" is forbidden: user \"system:serviceaccount:lights:installer\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"example.com\"], Resources:[\"beacons\"], Verbs:[\"get\" \"list\"]}";
     let plan = |status: Value| json!({"metadata": {"namespace": "lights", "name": "install-x"}, "spec": {"clusterServiceVersionNames": ["beacon.v1.0.0"]}, "status": status});
     let installed = |message: &str| json!({"phase": "Failed", "conditions": [{"type": "Installed", "status": "False", "reason": "InstallComponentFailed", "message": message}]});
     let forbidden = "error creating role binding: clusterrolebindings.rbac.authorization.k8s.io \"b\" is forbidden: User \"system:serviceaccount:lights:installer\" cannot create resource \"clusterrolebindings\" in API group \"rbac.authorization.k8s.io\" at the cluster scope";
@@ -306,10 +393,12 @@ fn plans() -> Vec<Explanation> {
     vec![
         ask(json!({"phase": "RequiresApproval"}), &one),
         ask(installed(forbidden), &one),
+        ask(installed(escalation), &one),
         ask(installed("error validating existing CRs against new CRD's schema"), &one),
         ask(installed(&not_served("monitoring.coreos.com/v1, Kind=PrometheusRule")), &one),
         ask(installed(""), &[]),
         ask(json!({"phase": "Installing"}), &scoped),
+        ask(json!({"phase": "Installing"}), &[group("lights", json!([]))]),
         ask(lookups, &one),
         ask(json!({"phase": "Complete"}), &one),
     ]
@@ -325,13 +414,33 @@ fn others() -> Vec<Explanation> {
         "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces",
     );
     let of_group = |group: &Value, csvs: &[Value]| operator_group(&OperatorGroupFacts { group, groups: std::slice::from_ref(group), csvs });
-    let scoped = json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"}, "status": {"namespaces": ["lights"]}});
+    let scoped = without_account();
+    let refused_login = with(
+        unreadable("unauthorized: authentication required"),
+        "/spec",
+        json!({"sourceType": "grpc", "image": "registry.example.com/catalog:v1", "secrets": ["login"]}),
+    );
+    let no_node =
+        unreadable("pod market/team-x has no node: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.");
+    let unplaced = with(
+        no_node,
+        "/spec",
+        json!({"sourceType": "grpc", "image": "registry.example.com/catalog:v1", "grpcPodConfig": {"nodeSelector": {"node-role.kubernetes.io/master": ""}}}),
+    );
+    let of_map = with(
+        catalog(json!({"reason": "ConfigMapError", "message": "failed to get catalog config map team: configmaps \"team\" not found"})),
+        "/spec",
+        json!({"sourceType": "configmap", "configMap": "team"}),
+    );
     vec![
         source(&ready()),
         source(&catalog(
             json!({"reason": "SpecInvalidError", "message": "image and address unset: at least one must be set for sourcetype: grpc"}),
         )),
         source(&unreadable("unauthorized: authentication required")),
+        source(&unplaced),
+        source(&refused_login),
+        source(&of_map),
         source(&unreadable("manifest unknown")),
         source(&unreadable("x509: certificate signed by unknown authority")),
         source(&unreadable("catalog.yaml: package beacon has no default channel")),
@@ -387,4 +496,5 @@ fn blame_lands_on_one_object() {
         ask(&subscribed(json!({}), condition("ResolutionFailed", "ErrorPreventedResolution", "error using catalogsource market/other")));
     assert_eq!(stopped.situation, "catalog-unhealthy");
     assert!(stopped.why.iter().any(|why| why.starts_with("catalogsource market/other")), "{stopped:#?}");
+    assert_eq!(stopped.notes, ["it goes on without that catalog: kubectl delete catalogsource other -n market"]);
 }

@@ -91,7 +91,7 @@ fn plans() {
     // A restored catalog keeps the annotations of others, and is the one that was seen.
     let changes = plan(&hub(json!({})), &defaults, &own).unwrap();
     let Step::Patch { patch: Patch::Json(operations), .. } = &changes[0].step else { panic!("{changes:?}") };
-    assert_eq!(operations[0], json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"}));
+    assert_eq!(operations[0], json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}));
     assert_eq!((&operations[1]["value"]["mine"], &operations[1]["value"][MANAGED_BY.0]), (&"yes".into(), &MANAGED_BY.1.into()));
     assert_eq!(operations[2]["value"], defaults[0]["spec"]);
 }

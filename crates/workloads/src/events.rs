@@ -107,6 +107,7 @@ struct Written {
 async fn write(api: Api, env: Env, mut queue: mpsc::Receiver<Told>, stop: CancellationToken) {
     let events = builtin("v1", "Event", "events", true);
     let mut seen: HashMap<(String, &'static str, String), Written> = HashMap::new();
+    let mut previous = 0_i64;
     loop {
         let told = tokio::select! {
             () = stop.cancelled() => return,
@@ -133,7 +134,10 @@ async fn write(api: Api, env: Env, mut queue: mpsc::Receiver<Told>, stop: Cancel
             }
         }
         let about = told.involved["name"].as_str().unwrap_or_default().to_owned();
-        let name = format!("{}.{:016x}", about.get(..230).unwrap_or(&about), env.random());
+        // Clients show events of one second in the order of their names, so a name holds the time, as Kubernetes' own do.
+        let nanos = i64::try_from(now.as_nanosecond()).unwrap_or_default().max(previous.saturating_add(1));
+        previous = nanos;
+        let name = format!("{}.{nanos:016x}", about.get(..230).unwrap_or(&about));
         let event = json!({
             "apiVersion": "v1",
             "kind": "Event",

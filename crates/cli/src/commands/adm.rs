@@ -230,7 +230,10 @@ fn not_available(words: &[String]) -> Failure {
         ["debug", node, ..] => dispatch::not_there(
             "adm",
             words,
-            &format!("kubectl debug {node} -it --image=IMAGE runs a Pod there with the host's files at /host"),
+            &format!(
+                "mainstay adm inspect {node} lists the containers of a simulated node; on a real one, \
+                 kubectl debug {node} -it --image=IMAGE runs a Pod with the host's files at /host"
+            ),
         ),
         _ => dispatch::not_there("adm", words, "mainstay adm --help shows what there is"),
     }

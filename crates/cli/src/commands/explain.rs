@@ -139,6 +139,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         {
             return classic::explain::show(&arguments.output, &answer);
         }
+        if let Subject::Any(word) = &subject
+            && failure.kind() == FailureKind::NotFound
+            && ClassicSubject::parse(word).is_some()
+        {
+            let message = format!("the name of the {word} is missing");
+            return Err(Failure::new(Exit::Usage, "explain", message).hint(format!("kubectl get {word} -A lists them")));
+        }
         Err(failure.into())
     })
 }

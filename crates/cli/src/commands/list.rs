@@ -17,7 +17,7 @@ use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::runtime;
 
 use crate::commands::classic;
-use crate::commands::listed::{age, with_kind};
+use crate::commands::listed::{age, with_kind, without_managed_fields};
 use crate::named;
 
 /// Arguments.
@@ -138,6 +138,7 @@ fn show_all(arguments: &Arguments, all: &[ClusterExtension], operators: Operator
         if let Some(items) = list["items"].as_array_mut() {
             items.extend(subscriptions);
             items.extend(csvs);
+            items.iter_mut().for_each(without_managed_fields);
         }
         return output::value(&arguments.output, &list);
     }

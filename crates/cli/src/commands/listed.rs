@@ -17,6 +17,13 @@ pub fn age(time: Option<&Time>) -> String {
     }
 }
 
+/// Removes the bookkeeping of field managers, which kubectl does not show either.
+pub fn without_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+}
+
 /// Typed objects as a `List`, each with its kind, which lists of the API leave out.
 pub fn with_kind<T: Serialize>(objects: &[T], api_version: &str, kind: &str) -> Result<Value, Failure> {
     let mut items = serde_json::to_value(objects).map_err(|error| Failure::failed(kind.to_lowercase(), &error))?;

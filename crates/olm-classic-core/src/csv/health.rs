@@ -28,7 +28,20 @@ pub(crate) enum Health {
 
 /// Judges an installation; the objects that are wanted decide what is changed.
 pub(crate) fn check(facts: &Facts<'_>, wanted: &install::Install) -> Health {
-    let deployments = deployments(facts, wanted);
+    judge(facts, wanted, deployments(facts, wanted))
+}
+
+/// Judges an installation that is not healthy yet. A Deployment that the CSV, or the Subscription's `spec.config`, now wants otherwise counts as
+/// changed at once: its pods may never become ready, and upstream would wait five minutes for them, or without end after their deadline.
+pub(crate) fn check_unfinished(facts: &Facts<'_>, wanted: &install::Install) -> Health {
+    let outdated = wanted.deployments.iter().find_map(|wanted| {
+        let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+        hash_differs(name, wanted, facts.deployments.get(name)?)
+    });
+    judge(facts, wanted, outdated.map(Health::Changed).or_else(|| deployments(facts, wanted)))
+}
+
+fn judge(facts: &Facts<'_>, wanted: &install::Install, deployments: Option<Health>) -> Health {
     // What will never be available decides before anything else.
     if let Some(failed @ Health::Failed(_)) = deployments {
         return failed;

@@ -222,7 +222,7 @@ fn installing(facts: &Facts<'_>) -> Plan {
         return invalid(&error);
     }
     let Some(wanted) = wanted(facts) else { return bad() };
-    let mut plan = judged(&health::check(facts, &wanted), Phase::Installing, Reason::InstallWaiting);
+    let mut plan = judged(&health::check_unfinished(facts, &wanted), Phase::Installing, Reason::InstallWaiting);
     if plan.transition.as_ref().is_some_and(|to| to.phase != Phase::Installing && to.phase != Phase::InstallReady) {
         return plan;
     }
@@ -337,7 +337,7 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
         return Plan::pending(Reason::NeedsCertRotation, "owned APIServices need cert refresh");
     }
     let Some(wanted) = wanted(facts) else { return bad() };
-    judged(&health::check(facts, &wanted), Phase::Pending, Reason::NeedsReinstall)
+    judged(&health::check_unfinished(facts, &wanted), Phase::Pending, Reason::NeedsReinstall)
 }
 
 /// The time until an installation that failed is tried again; it doubles with each failure that the history shows.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::told::{self, PullProblem};
 use super::{Action, Explanation, answer, string, subject, timestamp};
 use crate::catalog_source::is_ready;
+use crate::hub;
 use crate::overview::place;
 
 /// The facts about a CatalogSource.
@@ -38,9 +39,14 @@ pub fn catalog_source(facts: &CatalogSourceFacts<'_>) -> Explanation {
         }
         if facts.subscriptions.len() > names.len() {
             let others = facts.subscriptions.len() - names.len();
-            found.notes.push(format!(
-                "other Subscriptions of the namespaces that see it ({others}) may wait, too: an unhealthy catalog could hide a better provider"
-            ));
+            let who = if others == 1 {
+                "another Subscription sees it and may wait, too".to_owned()
+            } else {
+                format!("{others} other Subscriptions see it and may wait, too")
+            };
+            found
+                .notes
+                .push(format!("{who}: an unhealthy catalog could hide a better provider; without it they go on: {}", without(source)));
         }
     }
     found
@@ -59,9 +65,14 @@ fn of_status(subject: &str, source: &Value) -> Explanation {
         }
         "ConfigMapError" => {
             let map = string(source, "/spec/configMap");
-            return answer(subject, "config-map-error", State::Degraded, format!("ConfigMap {namespace}/{map} cannot be used"))
-                .because(message)
-                .then(Action::new("Look at it:").command(format!("kubectl get configmap {map} -n {namespace} -o yaml")));
+            let action = if told::is_missing(&message) {
+                Action::new("Create it with keys customResourceDefinitions, clusterServiceVersions and packages, or name another in spec.configMap:")
+                    .command(format!("kubectl edit catalogsource {name} -n {namespace}"))
+            } else {
+                Action::new("Look at it:").command(format!("kubectl get configmap {map} -n {namespace} -o yaml"))
+            };
+            let summary = format!("ConfigMap {namespace}/{map} cannot be used");
+            return answer(subject, "config-map-error", State::Degraded, summary).because(message).then(action);
         }
         _ => {}
     }
@@ -86,10 +97,23 @@ fn of_status(subject: &str, source: &Value) -> Explanation {
         return Explanation { waits_for: Some(what), ..found };
     }
     let (cause, action) = match told::pull(&message) {
+        Some(PullProblem::Unauthorized) if source["spec"]["secrets"][0].is_string() => {
+            let secret = string(source, "/spec/secrets/0");
+            (
+                "the registry refuses the credentials in the Secrets of spec.secrets",
+                Action::new("Write the Secret again, from a file with credentials that the registry accepts:").command(format!(
+                    "kubectl create secret generic {secret} -n {namespace} --type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=auth.json \
+                     --dry-run=client -o yaml | kubectl apply -f -"
+                )),
+            )
+        }
         Some(PullProblem::Unauthorized) => (
             "the registry wants other credentials",
             Action::new("Make a Secret with credentials in its namespace, and name it in spec.secrets:").commands(vec![
-                format!("kubectl create secret docker-registry {name}-pull -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"),
+                format!(
+                    "kubectl create secret docker-registry {name}-pull -n {namespace} --docker-server={} --docker-username=USER --docker-password=PASSWORD",
+                    image.split('/').next().unwrap_or_default()
+                ),
                 format!("kubectl patch catalogsource {name} -n {namespace} --type merge -p '{{\"spec\": {{\"secrets\": [\"{name}-pull\"]}}}}'"),
             ]),
         ),
@@ -102,11 +126,58 @@ fn of_status(subject: &str, source: &Value) -> Explanation {
         Some(PullProblem::Unreachable) => {
             ("the registry does not answer", Action::new("Check the registry, the network and the proxy; it is asked again by itself"))
         }
+        None if told::has_no_node(&message) => ("no node takes its pod", unplaced(source)),
         None => ("its content cannot be used", Action::new("Check the content, and publish it again:").command(format!("mainstay catalog lint {image}"))),
     };
     answer(subject, "catalog-unhealthy", State::Degraded, format!("{what} cannot be read")).because(cause).because(message).then(action)
 }
 
+/// The command that takes a catalog away (OLM0-CAT-20); one of the default ones comes back unless it is switched off.
+pub(super) fn without(source: &Value) -> String {
+    let (namespace, name) = place(source);
+    if is_default(source) {
+        let patch = serde_json::json!({"spec": {"sources": [{"name": name, "disabled": true}]}});
+        format!("kubectl patch operatorhub cluster --type merge -p '{patch}'")
+    } else {
+        format!("kubectl delete catalogsource {name} -n {namespace}")
+    }
+}
+
+fn is_default(source: &Value) -> bool {
+    source["metadata"]["annotations"][hub::MANAGED_BY.0] == hub::MANAGED_BY.1
+}
+
+/// What a catalog's pod wants of a node, when no node takes it (OLM0-CAT-07).
+fn unplaced(source: &Value) -> Action {
+    let (namespace, name) = place(source);
+    let selector = source["spec"]["grpcPodConfig"]["nodeSelector"].as_object().into_iter().flatten();
+    let labels: Vec<String> = selector.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if labels.is_empty() {
+        return Action::new("Change spec.grpcPodConfig, or the nodes:")
+            .command(format!("kubectl edit catalogsource {name} -n {namespace}"));
+    }
+    Action::new("Give a node the labels that its spec.grpcPodConfig.nodeSelector asks for:")
+        .command(format!("kubectl label $(kubectl get nodes -o name | tail -n 1) --overwrite {}", labels.join(" ")))
+        .warns("choose the node yourself where that is not the one to serve catalogs")
+}
+
 fn edit(name: &str, namespace: &str) -> Action {
     Action::new("Correct spec.image:").command(format!("kubectl edit catalogsource {name} -n {namespace}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// OLM0-CAT-20, OLM0-HUB-05: a default catalog is switched off, since it comes back when it is deleted; another one is deleted.
+    #[test]
+    fn a_catalog_in_the_way() {
+        let mut source = json!({"metadata": {"name": "team", "namespace": "market"}});
+        assert_eq!(without(&source), "kubectl delete catalogsource team -n market");
+        source["metadata"]["annotations"] = json!({hub::MANAGED_BY.0: hub::MANAGED_BY.1});
+        let patch = r#"{"spec":{"sources":[{"disabled":true,"name":"team"}]}}"#;
+        assert_eq!(without(&source), format!("kubectl patch operatorhub cluster --type merge -p '{patch}'"));
+    }
 }

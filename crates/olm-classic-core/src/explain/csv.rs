@@ -1,10 +1,12 @@
 //! Why a CSV is as it is (OLM0-CSV-01 to OLM0-CSV-26).
 
+use std::collections::BTreeSet;
+
 use mainstay_lifecycle::explanation::{Evidence, State};
 use mainstay_objects::{Health, health};
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, groups_finding, pods, requirements, string, subject, timestamp};
+use super::{Action, Explanation, answer, groups_finding, install_plan, pods, requirements, string, subject, timestamp};
 use crate::csv::{COPIED_FROM, Phase, Reason};
 use crate::install_modes::InstallModes;
 use crate::overview::is_copy;
@@ -50,21 +52,19 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
         };
         found.evidence.push(Evidence { what: format!("deployment {}", string(deployment, "/metadata/name")), says, at: None });
     }
-    found.evidence.extend(facts.pods.iter().filter_map(pod));
+    found.evidence.extend(
+        facts.pods.iter().filter_map(|pod| {
+            Some(Evidence { what: format!("pod {}", string(pod, "/metadata/name")), says: pods::obstacle(pod)?, at: None })
+        }),
+    );
+    if found.state == State::Healthy && found.situation != "copied" && install_plan::account_finding(&subject, facts.groups).is_some() {
+        found.notes.push(
+            "the service account that its OperatorGroup names is missing: nothing of it is written again, and no upgrade is installed"
+                .to_owned(),
+        );
+    }
     found.notes.extend(pods::simulated(facts.pods));
     found
-}
-
-/// The obstacle to a pod, as evidence.
-fn pod(pod: &Value) -> Option<Evidence> {
-    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-    let waits = statuses.filter_map(|status| {
-        let waiting = &status["state"]["waiting"];
-        let (reason, message) = (waiting["reason"].as_str()?, waiting["message"].as_str().unwrap_or_default());
-        Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") })
-    });
-    let says: Vec<String> = waits.collect();
-    (!says.is_empty()).then(|| Evidence { what: format!("pod {}", string(pod, "/metadata/name")), says: says.join("; "), at: None })
 }
 
 fn copy(subject: &str, csv: &Value) -> Explanation {
@@ -88,6 +88,7 @@ fn of_phase(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
         Phase::Failed => State::Degraded,
         _ => State::Working,
     };
+    let account = install_plan::account_finding(subject, facts.groups);
     match (phase, reason) {
         (Phase::Succeeded, _) => answer(subject, "healthy", State::Healthy, "is installed, and its components are healthy"),
         (Phase::Replacing | Phase::Deleting, _) => replaced(subject, facts),
@@ -132,6 +133,7 @@ fn of_phase(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
                 .because("if it stays so, the OLM operator does not run")
                 .then(Action::new("Look for the OLM operator:").command("kubectl get pods -A -l app=olm-operator"))
         }
+        (Phase::InstallReady, _) if account.is_some() => account.unwrap_or_else(|| answer(subject, "working", State::Working, message)),
         (Phase::Pending | Phase::InstallReady, _) => answer(subject, "working", State::Working, "is being installed").because(message),
     }
 }
@@ -178,11 +180,8 @@ fn modes(subject: &str, facts: &CsvFacts<'_>, reason: Option<Reason>) -> Explana
     let message = string(csv, "/status/message");
     let group = facts.groups.first().map(|group| string(group, "/metadata/name")).unwrap_or_default();
     if reason == Some(Reason::NoTargetNamespaces) {
-        return answer(subject, "no-target-namespaces", State::Degraded, format!("OperatorGroup {namespace}/{group} matches no namespace"))
-            .because(message)
-            .then(Action::new("Label a namespace so that its selector matches, or name the targets:").command(format!(
-                "kubectl patch operatorgroup {group} -n {namespace} --type merge -p '{{\"spec\": {{\"selector\": null, \"targetNamespaces\": [\"{namespace}\"]}}}}'"
-            )));
+        let empty = Value::Null;
+        return super::no_targets(subject, &namespace, facts.groups.first().unwrap_or(&empty), State::Degraded).because(message);
     }
     if reason == Some(Reason::InvalidInstallModes) {
         return answer(subject, "invalid-csv", State::Degraded, "its install modes cannot be read")
@@ -252,6 +251,13 @@ fn conflict(subject: &str, facts: &CsvFacts<'_>, reason: Option<Reason>) -> Expl
     };
     let found = answer(subject, situation, State::Degraded, summary).because(string(csv, "/status/message"));
     let found = rivals.iter().fold(found, |found, rival| found.because(format!("{rival} provides the same APIs")));
+    let found = match facts.groups {
+        [group] if reason != Some(Reason::OwnerConflict) => {
+            let group = string(group, "/metadata/name");
+            found.because(format!("mainstay explain operatorgroup {group} -n {namespace} names the groups that share its targets and APIs"))
+        }
+        _ => found,
+    };
     found.then(
         Action::new("Remove one of the two operators, or let their OperatorGroups watch different namespaces:")
             .command(format!("mainstay uninstall {name} --classic -n {namespace}")),
@@ -273,7 +279,7 @@ fn not_upgradeable(subject: &str, facts: &CsvFacts<'_>) -> Explanation {
 /// Components that could not be written (OLM0-ADMIN-33).
 fn component_failed(subject: &str, csv: &Value, message: &str) -> Explanation {
     if let Some(forbidden) = super::told::forbidden(message) {
-        return super::install_plan::forbidden(subject, &forbidden, message);
+        return install_plan::forbidden(subject, &string(csv, "/metadata/namespace"), &forbidden, message);
     }
     answer(subject, "install-failed", State::Degraded, "its components could not be written").because(message.to_owned()).then(inspect(csv))
 }
@@ -295,8 +301,15 @@ fn unhealthy(subject: &str, facts: &CsvFacts<'_>, phase: Phase) -> Explanation {
     };
     let found = answer(subject, situation, state, summary).because(string(csv, "/status/message"));
     match ill {
-        Some((name, why)) => Explanation { waits_for: Some(format!("deployment {namespace}/{name}")), ..found.because(why) }
-            .then(Action::new("Look at its pods:").command(format!("kubectl describe deployment {name} -n {namespace}"))),
+        Some((name, why)) => {
+            let deployment = facts.deployments.iter().find(|each| each["metadata"]["name"] == *name);
+            let selector = deployment.and_then(pods::selector).map(|selector| format!(" -l {selector}")).unwrap_or_default();
+            // The same obstacle of several pods is told once.
+            let obstacles: BTreeSet<String> = facts.pods.iter().filter_map(pods::obstacle).collect();
+            let found = obstacles.into_iter().fold(found.because(why), |found, obstacle| found.because(format!("a pod waits: {obstacle}")));
+            Explanation { waits_for: Some(format!("deployment {namespace}/{name}")), ..found }
+                .then(Action::new("Look at its pods:").command(format!("kubectl describe pods -n {namespace}{selector}")))
+        }
         None => found.then(inspect(csv)),
     }
 }

@@ -89,7 +89,7 @@ fn failed(subject: &str, facts: &InstallPlanFacts<'_>) -> Explanation {
 fn of_message(subject: &str, plan: &Value, message: &str) -> Explanation {
     let namespace = string(plan, "/metadata/namespace");
     if let Some(found) = told::forbidden(message) {
-        return forbidden(subject, &found, message);
+        return forbidden(subject, &namespace, &found, message);
     }
     if told::is_about_crd_versions(message) {
         return answer(subject, "crd-version-missing", State::Degraded, "a CRD of the plan would lose what existing objects need")
@@ -133,13 +133,21 @@ fn kind_missing(subject: &str, missing: &MissingKind) -> Explanation {
 }
 
 /// A permission that the account of the OperatorGroup lacks: one at a time is reported (OLM0-ADMIN-33).
-pub(super) fn forbidden(subject: &str, forbidden: &Forbidden, message: &str) -> Explanation {
+pub(super) fn forbidden(subject: &str, place: &str, forbidden: &Forbidden, message: &str) -> Explanation {
     let who = match forbidden.account() {
         Some((namespace, name)) => format!("service account {namespace}/{name}"),
         None => forbidden.user.clone().unwrap_or_else(|| "the OLM operator".to_owned()),
     };
     let summary = format!("{who} may not write {}", forbidden.object);
     let found = answer(subject, "permission-missing", State::Degraded, summary).because(message.to_owned());
+    if let (Some((namespace, name)), false) = (forbidden.account(), forbidden.grants.is_empty()) {
+        let target = if forbidden.object.starts_with("clusterrole") { None } else { Some(place) };
+        let object = forbidden.object.split('"').nth(1).unwrap_or("rules");
+        let command = super::permissions::grant(&format!("{name}-{object}"), target, (namespace, name), &forbidden.grants);
+        return found
+            .because("nobody gives an operator a permission that they do not have themselves")
+            .then(Action::new("Give the account what it is to pass on; the next one that is missing shows itself then:").command(command));
+    }
     let (Some((namespace, name)), Some(verb), Some(resource)) = (forbidden.account(), &forbidden.verb, &forbidden.resource) else {
         return found.then(Action::new("Give it the permission; the next one that is missing shows itself then"));
     };
@@ -210,16 +218,22 @@ fn unpacking(subject: &str, plan: &Value, lookup: &Lookup) -> Explanation {
     Explanation { waits_for: Some(format!("image {image}")), ..found }
 }
 
+/// The meaning of a message about a bundle image that cannot be pulled, if it is known.
+pub(super) fn pull_advice(message: &str) -> Option<&'static str> {
+    Some(match told::pull(message)? {
+        PullProblem::Unauthorized => "the registry wants other credentials: name a Secret with them in spec.secrets of the CatalogSource",
+        PullProblem::UnknownHost => "the host name of the registry does not resolve: check the reference, and the mirrors",
+        PullProblem::NotFound => "the registry does not have the image: check the catalog, and the mirrors",
+        PullProblem::Certificate => "the certificate of the registry is not trusted: trust its authority",
+        PullProblem::Unreachable => "the registry does not answer: check the network and the proxy",
+    })
+}
+
 /// A bundle image that cannot be read (OLM0-ADMIN-12, OLM0-CAT-32).
 pub(super) fn unpack_failed(subject: &str, image: Option<&str>, message: &str, again: Vec<String>) -> Explanation {
-    let what = match told::pull(message) {
-        Some(PullProblem::Unauthorized) => {
-            "the registry wants other credentials: name a Secret with them in spec.secrets of the CatalogSource"
-        }
-        Some(PullProblem::UnknownHost) => "the host name of the registry does not resolve: check the reference, and the mirrors",
-        Some(PullProblem::NotFound) => "the registry does not have the image: check the catalog, and the mirrors",
-        Some(PullProblem::Certificate) => "the certificate of the registry is not trusted: trust its authority",
-        Some(PullProblem::Unreachable) => "the registry does not answer: check the network and the proxy",
+    let what = match pull_advice(message) {
+        Some(what) => what,
+        None if told::is_of_job(message) => "its Job gave up; events of its pods say what was wrong",
         None => "the message says what is wrong with it",
     };
     let summary =

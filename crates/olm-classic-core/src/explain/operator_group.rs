@@ -27,7 +27,7 @@ pub fn operator_group(facts: &OperatorGroupFacts<'_>) -> Explanation {
     let namespace = &group.namespace;
     let here: Vec<Value> = facts.groups.iter().filter(|other| other["metadata"]["namespace"] == *namespace.as_str()).cloned().collect();
     let mut found = groups_finding(&subject, namespace, &here, State::Degraded)
-        .filter(|_| !here.is_empty())
+        .filter(|found| !here.is_empty() && found.situation != "no-target-namespaces")
         .or_else(|| install_plan::account_finding(&subject, &here))
         .unwrap_or_else(|| of_targets(&subject, &group, facts));
     found.since = found.since.or_else(|| timestamp(&object["status"]["lastUpdated"]));
@@ -51,19 +51,16 @@ pub fn operator_group(facts: &OperatorGroupFacts<'_>) -> Explanation {
 }
 
 fn of_targets(subject: &str, group: &Group, facts: &OperatorGroupFacts<'_>) -> Explanation {
-    let (namespace, name) = (&group.namespace, &group.name);
+    let namespace = &group.namespace;
     let Some(targets) = &group.namespaces else {
         return answer(subject, "not-looked-at", State::Working, "has not been looked at yet")
             .because("if it stays so, the OLM operator does not run")
             .then(Action::new("Look for the OLM operator:").command("kubectl get pods -A -l app=olm-operator"));
     };
     if targets.is_empty() {
-        return answer(subject, "no-target-namespaces", State::Degraded, "its selector matches no namespace")
-            .because("the operators of its namespace fail with NoTargetNamespaces")
-            .then(
-                Action::new("Label a namespace so that the selector matches:")
-                    .command(format!("kubectl get operatorgroup {name} -n {namespace} -o jsonpath='{{.spec.selector}}'")),
-            );
+        let found = super::no_targets(subject, namespace, facts.group, State::Degraded);
+        return Explanation { summary: "its selector matches no namespace".to_owned(), ..found }
+            .because("the operators of its namespace fail with NoTargetNamespaces");
     }
     let members: Vec<&Value> =
         facts.csvs.iter().filter(|csv| csv["metadata"]["namespace"] == *namespace.as_str() && !is_copy(csv)).collect();

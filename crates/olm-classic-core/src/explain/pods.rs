@@ -8,6 +8,7 @@ use mainstay_kinds::placement::{PROJECT_SELECTOR, Placement, SELECTOR, TOLERATIO
 use serde_json::Value;
 
 use super::{string, timestamp};
+use crate::overview::condition;
 
 /// The beginning of the ID of a container that no process stands behind.
 const SIMULATED: &str = "simulated:";
@@ -27,6 +28,29 @@ pub fn simulated(pods: &[Value]) -> Option<String> {
         "the operator is simulated: its pods run on simulated nodes, so its custom resources are not reconciled. {verb} {list} would act: \
          mainstay up --run-image '{first}=PROGRAM' runs a program of this machine in its place"
     ))
+}
+
+/// The obstacle to a pod: no node takes it, or what its containers wait for.
+pub fn obstacle(pod: &Value) -> Option<String> {
+    let unscheduled = condition(&pod["status"], "PodScheduled").filter(|condition| condition["status"] == "False");
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let waiting = statuses.map(|status| &status["state"]["waiting"]).filter(|waiting| waiting["reason"] != "ContainerCreating");
+    let says: Vec<String> = unscheduled
+        .into_iter()
+        .chain(waiting)
+        .filter_map(|each| {
+            let (reason, message) = (each["reason"].as_str()?, each["message"].as_str().unwrap_or_default());
+            Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") })
+        })
+        .collect();
+    (!says.is_empty()).then(|| says.join("; "))
+}
+
+/// The label selector of a Deployment's pods, as kubectl takes it; none if labels alone do not say it.
+pub fn selector(deployment: &Value) -> Option<String> {
+    let labels = deployment["spec"]["selector"]["matchLabels"].as_object()?;
+    let pairs: Option<Vec<String>> = labels.iter().map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(","))
 }
 
 /// Says that annotations of the namespace have no effect on the pods of an operator, or not yet.
@@ -94,6 +118,22 @@ mod tests {
         waits["status"]["containerStatuses"][0]["state"] = json!({"waiting": {}});
         assert_eq!(simulated(&[waits]), None);
         assert_eq!(simulated(&[]), None);
+    }
+
+    /// OLM0-ADMIN-06: a pod that no node takes says why, as does one whose image cannot be pulled.
+    #[test]
+    fn obstacles_of_pods() {
+        let message = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.";
+        let pending =
+            json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}});
+        assert_eq!(obstacle(&pending), Some(format!("Unschedulable: {message}")));
+        let state = |waiting: Value| json!({"status": {"containerStatuses": [{"state": {"waiting": waiting}}]}});
+        assert_eq!(obstacle(&state(json!({"reason": "ImagePullBackOff"}))), Some("ImagePullBackOff".to_owned()));
+        assert_eq!(obstacle(&state(json!({"reason": "ContainerCreating"}))), None);
+        assert_eq!(obstacle(&pod("simulated://1", "a:1")), None);
+        let deployment = json!({"spec": {"selector": {"matchLabels": {"app": "a", "tier": "b"}}}});
+        assert_eq!(selector(&deployment), Some("app=a,tier=b".to_owned()));
+        assert_eq!(selector(&json!({"spec": {"selector": {}}})), None);
     }
 
     /// OLM0-ADMIN-44: an annotation that a cluster does not heed is said to have no effect; a pod that is older than it is said to be older.

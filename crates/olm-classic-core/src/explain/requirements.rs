@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, string};
+use super::{Action, Explanation, answer, permissions, string, told};
 use mainstay_lifecycle::explanation::State;
 
 /// A requirement that is not met.
@@ -54,7 +54,7 @@ pub(super) fn explain(subject: &str, csv: &Value, state: State) -> Explanation {
             );
     };
     let (situation, summary, action) = match first.kind.as_str() {
-        "CustomResourceDefinition" => definition(first),
+        "CustomResourceDefinition" => definition(first, csv),
         "ServiceAccount" => account(first, &namespace),
         "APIService" => (
             "api-service-missing",
@@ -81,10 +81,21 @@ pub(super) fn explain(subject: &str, csv: &Value, state: State) -> Explanation {
     found
 }
 
-fn definition(unmet: &Unmet) -> (&'static str, String, Action) {
+fn definition(unmet: &Unmet, csv: &Value) -> (&'static str, String, Action) {
     let (name, version) = (&unmet.name, &unmet.version);
     if unmet.status == "NotPresent" {
         let summary = format!("CRD {name} is missing");
+        if crate::removal::definitions(csv, "owned").any(|owned| owned == *name)
+            && let Some(package) = crate::overview::package(csv)
+        {
+            let (namespace, csv) = crate::overview::place(csv);
+            let action =
+                Action::new("It is the operator's own, which its InstallPlan wrote once; install the operator again:").commands(vec![
+                    format!("mainstay uninstall {csv} --classic -n {namespace}"),
+                    format!("mainstay install {package} --classic -n {namespace}"),
+                ]);
+            return ("crd-missing", summary, action);
+        }
         let action = Action::new("Install the operator that owns it; an InstallPlan that brings it along has to be made again:")
             .command(format!("kubectl get crd {name}"));
         return ("crd-missing", summary, action);
@@ -98,12 +109,23 @@ fn definition(unmet: &Unmet) -> (&'static str, String, Action) {
 fn account(unmet: &Unmet, namespace: &str) -> (&'static str, String, Action) {
     let name = &unmet.name;
     if unmet.status == "NotPresent" {
-        let action = Action::new("Make it; the InstallPlan made it once, and it is made again with the next one:")
+        let action = Action::new("Create it; its InstallPlan created it once, and the next one will again:")
             .command(format!("kubectl create serviceaccount {name} -n {namespace}"));
         return ("service-account-missing", format!("service account {namespace}/{name} is missing"), action);
     }
     let summary = format!("service account {namespace}/{name} lacks permissions that the CSV asks for");
-    let action = Action::new("Give the account what is listed; these are the roles and bindings that are there:")
-        .command(format!("kubectl get role,rolebinding -n {namespace}"));
+    let missing: Vec<(Value, bool)> = unmet.dependents.iter().filter_map(|message| told::missing_rule(message)).collect();
+    let of = |wide: bool| -> Vec<Value> { missing.iter().filter(|(_, is_wide)| *is_wide == wide).map(|(rule, _)| rule.clone()).collect() };
+    let commands: Vec<String> = [(of(false), Some(namespace)), (of(true), None)]
+        .into_iter()
+        .filter(|(rules, _)| !rules.is_empty())
+        .map(|(rules, place)| permissions::grant(&format!("{name}-missing"), place, (namespace, name), &rules))
+        .collect();
+    let action = if commands.is_empty() {
+        Action::new("Give the account what is listed; these are the roles and bindings that are there:")
+            .command(format!("kubectl get role,rolebinding -n {namespace}"))
+    } else {
+        Action::new("Give the account what is listed; its InstallPlan did so once, and the next one will again:").commands(commands)
+    };
     ("permissions-missing", summary, action)
 }

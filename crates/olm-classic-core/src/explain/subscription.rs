@@ -9,8 +9,11 @@ use super::told;
 use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, pods, string, subject, timestamp};
 use crate::catalog_source::is_ready;
 use crate::overview::{condition, place, text};
-use crate::package::Package;
+use crate::package::{Channel, Package};
 use crate::subscription::GENERATED_BY;
+
+/// The CSVs of a channel that are named, so that one can be chosen.
+const STARTS: usize = 10;
 
 /// The facts about a Subscription.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +59,8 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     }
     if !facts.siblings.is_empty() {
         let names: Vec<String> = facts.siblings.iter().map(|other| text(&other["metadata"]["name"])).collect();
-        found.notes.push(format!("its InstallPlans are also those of subscription {} of the namespace", names.join(", ")));
+        let noun = if names.len() == 1 { "subscription" } else { "subscriptions" };
+        found.notes.push(format!("its InstallPlans are also those of {noun} {} of the namespace", names.join(", ")));
     }
     if let Some(csv) = facts.csv {
         if !found.notes.iter().any(|note| note.contains("is simulated")) {
@@ -68,9 +72,15 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     found
 }
 
-/// The installed CSV. The status names one as soon as it exists, also while the InstallPlan that brings it has not got through.
+/// The installed CSV. The status names one as soon as it exists, also while the InstallPlan that brings it has not got through, or while
+/// the CSV that it replaces still runs.
 fn installed(facts: &SubscriptionFacts<'_>) -> Option<String> {
     let name = string(facts.subscription, "/status/installedCSV");
+    if let Some(next) = facts.csv.filter(|next| next.csv["metadata"]["name"] == *name && next.csv["status"]["phase"] != "Succeeded")
+        && let Some(former) = former(&next)
+    {
+        return Some(string(former, "/metadata/name"));
+    }
     let is_coming = |plan: &Value| plan["status"]["phase"] != "Complete" && install_plan::csvs(plan).contains(&name.as_str());
     (!name.is_empty() && !facts.plan.is_some_and(is_coming)).then_some(name)
 }
@@ -118,18 +128,28 @@ fn find(subject: &str, facts: &SubscriptionFacts<'_>) -> Explanation {
         let message = text(&unpacking["message"]);
         let found =
             Explanation { waits_for: Some("its bundle image".to_owned()), since: timestamp(&unpacking["lastTransitionTime"]), ..found };
-        return if message.is_empty() { found } else { found.because(message) };
+        let advice = install_plan::pull_advice(&message);
+        let found = if message.is_empty() { found } else { found.because(message) };
+        return match advice {
+            Some(advice) => found.because(advice).because("the pull is tried again by itself, until the time for unpacking is over"),
+            None => found,
+        };
     }
     planned(subject, facts, blocked)
+}
+
+/// The CSV that another one replaces, if it is still there.
+fn former<'a>(next: &CsvFacts<'a>) -> Option<&'a Value> {
+    let (namespace, _) = place(next.csv);
+    let name = string(next.csv, "/spec/replaces");
+    next.csvs.iter().find(|other| place(other) == (namespace.clone(), name.clone()))
 }
 
 /// An upgrade that is under way. Until the old CSV is gone, resolutions fail, because two CSVs of one package are there.
 fn replacing(subject: &str, facts: &SubscriptionFacts<'_>) -> Option<Explanation> {
     let next = facts.csv?;
     let (namespace, name) = place(next.csv);
-    let former = string(next.csv, "/spec/replaces");
-    let is_former = |other: &&Value| place(other) == (namespace.clone(), former.clone());
-    next.csvs.iter().find(is_former)?;
+    let former = string(former(&next)?, "/metadata/name");
     let found = csv(&next);
     if found.situation != "healthy" {
         return Some(
@@ -143,7 +163,10 @@ fn replacing(subject: &str, facts: &SubscriptionFacts<'_>) -> Option<Explanation
 /// The command by which unpack Jobs begin from the start: a failed one stays until it is deleted (OLM0-ADMIN-12).
 fn without_jobs(subscription: &Value) -> Vec<String> {
     let market = text(&subscription["spec"]["sourceNamespace"]);
-    vec![format!("kubectl delete jobs -n {market} -l {} --field-selector status.successful=0", crate::unpack::LABEL)]
+    vec![
+        format!("kubectl get events -n {market} --field-selector reason=Failed"),
+        format!("kubectl delete jobs -n {market} -l {} --field-selector status.successful=0", crate::unpack::LABEL),
+    ]
 }
 
 /// Commands by which a Subscription begins from the start (OLM0-ADMIN-12).
@@ -175,12 +198,15 @@ fn catalogs(subject: &str, facts: &SubscriptionFacts<'_>, state: State) -> Optio
         } else {
             found.because(format!("its namespace sees {}", others.join(", ")))
         };
-        return Some(
-            found.then(
-                Action::new("Make the CatalogSource, or name another in spec.source and spec.sourceNamespace:")
-                    .command("kubectl get catalogsources -A"),
+        return Some(found.then(
+            Action::new("Create the CatalogSource, or name in spec.source and spec.sourceNamespace one that has the package:").command(
+                format!(
+                    "kubectl get packagemanifests -n {} --field-selector metadata.name={} -L catalog,catalog-namespace",
+                    string(facts.subscription, "/metadata/namespace"),
+                    text(&spec["name"])
+                ),
             ),
-        );
+        ));
     };
     if !is_ready(own) {
         return Some(passed_on(
@@ -196,10 +222,10 @@ fn catalogs(subject: &str, facts: &SubscriptionFacts<'_>, state: State) -> Optio
         return None;
     }
     let found = catalog_source::catalog_source(&catalog_source::CatalogSourceFacts { source: bad, subscriptions: &[] });
-    Some(
-        passed_on(found, subject, state)
-            .because("its own catalog is healthy; OLM installs nothing in a namespace that sees an unhealthy one, because it could choose another provider"),
-    )
+    let mut found = passed_on(found, subject, state)
+        .because("its own catalog is healthy; OLM installs nothing in a namespace that sees an unhealthy one, because it could choose another provider");
+    found.notes.push(format!("it goes on without that catalog: {}", catalog_source::without(bad)));
+    Some(found)
 }
 
 /// A resolution that failed: a name that is unknown, or constraints that cannot hold together.
@@ -209,12 +235,6 @@ fn resolution_failed(subject: &str, facts: &SubscriptionFacts<'_>, failed: &Valu
     let (package, channel, catalog) = (text(&spec["name"]), text(&spec["channel"]), text(&spec["source"]));
     let message = text(&failed["message"]);
     let since = timestamp(&failed["lastTransitionTime"]);
-    let patch = |text: &str, field: &str| {
-        Action::new(text).command(format!(
-            "kubectl patch subscription.operators.coreos.com {name} -n {namespace} --type merge -p '{{\"spec\": {{\"{field}\": \"{}\"}}}}'",
-            field.to_uppercase()
-        ))
-    };
     let found = match facts.package {
         None if facts.catalog.is_some() => answer(subject, "unknown-package", state, format!("catalog {catalog} has no package {package}"))
             .then(Action::new("Look for its name among the packages:").command(format!("mainstay operator list-available -c {catalog}"))),
@@ -232,15 +252,18 @@ fn resolution_failed(subject: &str, facts: &SubscriptionFacts<'_>, failed: &Valu
             let elsewhere = known.channels_of(|entry| entry.csv == csv);
             let found = answer(subject, "unknown-starting-csv", state, format!("channel {channel} does not list {csv}"));
             let found = if elsewhere.is_empty() { found } else { found.because(format!("channel {} lists it", elsewhere.join(", "))) };
-            found.then(patch("Name a CSV of the channel, or none:", "startingCSV"))
+            let entries: Vec<&str> =
+                listed(spec, known).into_iter().flat_map(|channel| &channel.entries).map(|entry| entry.csv.as_str()).collect();
+            let more = if entries.len() > STARTS { ", ..." } else { "" };
+            let found = found.because(format!("it lists {}{more}", entries.iter().take(STARTS).copied().collect::<Vec<_>>().join(", ")));
+            found.then(Action::new("Name one of these, or none, which installs the head of the channel:").command(format!(
+                "kubectl patch subscription.operators.coreos.com {name} -n {namespace} --type merge -p '{{\"spec\": {{\"startingCSV\": null}}}}'"
+            )))
         }
         _ if failed["reason"] == "ConstraintsNotSatisfiable" => {
             let lines = conflict(&message);
             let found = answer(subject, "unsatisfiable", state, "no set of operators meets all that is asked for in the namespace");
-            lines.into_iter().fold(found, Explanation::because).then(
-                Action::new("Lift one of the constraints: another channel, no startingCSV, or without the operator that is in the way:")
-                    .command(format!("mainstay list --classic -n {namespace}")),
-            )
+            lines.into_iter().fold(found, Explanation::because).then(lift(facts, &message))
         }
         _ => answer(subject, "resolution-error", state, "the resolution did not come to a verdict").because(message.clone()).then(
             Action::new("It is tried again; look at the catalogs of the namespace meanwhile:").command("kubectl get catalogsources -A"),
@@ -250,11 +273,32 @@ fn resolution_failed(subject: &str, facts: &SubscriptionFacts<'_>, failed: &Valu
     Explanation { since, ..found }
 }
 
+/// The way out of constraints that cannot hold together.
+fn lift(facts: &SubscriptionFacts<'_>, message: &str) -> Action {
+    let (namespace, name) = place(facts.subscription);
+    if let Some(package) = told::needed_package(message) {
+        let text = format!("Add a CatalogSource that has package {package}, or install a version that does not need it; what is offered:");
+        return Action::new(text).command(format!("kubectl get packagemanifests -n {namespace}"));
+    }
+    if told::is_provided_twice(message) && !is_installed(facts) {
+        return Action::new(
+            "Two operators of a namespace cannot provide the same API; withdraw this one, and install it elsewhere if need be:",
+        )
+        .command(format!("mainstay uninstall {name} --classic -n {namespace}"));
+    }
+    Action::new("Lift one of the constraints: another channel, no startingCSV, or without the operator that is in the way:")
+        .command(format!("mainstay list --classic -n {namespace}"))
+}
+
+/// The channel that a Subscription follows.
+fn listed<'a>(spec: &Value, package: &'a Package) -> Option<&'a Channel> {
+    let channel = text(&spec["channel"]);
+    package.channel(Some(channel.as_str()).filter(|channel| !channel.is_empty()))
+}
+
 fn starts_nowhere(spec: &Value, package: &Package) -> bool {
     let csv = text(&spec["startingCSV"]);
-    let channel = text(&spec["channel"]);
-    let channel = package.channel(Some(channel.as_str()).filter(|channel| !channel.is_empty()));
-    !csv.is_empty() && channel.is_some_and(|channel| !channel.lists(&csv))
+    !csv.is_empty() && listed(spec, package).is_some_and(|channel| !channel.lists(&csv))
 }
 
 /// The constraints of a message, one a line.
@@ -353,8 +397,8 @@ fn settled(subject: &str, facts: &SubscriptionFacts<'_>, csv_facts: &CsvFacts<'_
     let is_listed = channel.lists(&installed);
     let why = if is_listed {
         format!(
-            "no update leads from {installed} to {}: following replaces from the head of channel {} does not come to {installed}, and neither \
-             skips nor skipRange of the entries on that way cover it",
+            "OLM finds no update from {installed} to {}, the head of channel {}: replaces, skips and skipRange of its entries do not lead \
+             there, or a version on the way needs an operator or an API that no catalog of the namespace offers",
             channel.head, channel.name
         )
     } else {

@@ -1,9 +1,11 @@
 //! Sentences of others that explanations recognize. They are read here alone.
 
+use serde_json::Value;
+
 /// The part of a message that says which request the API refused, if it does (OLM0-IP-10, OLM0-ADMIN-33).
 pub(super) fn forbidden(message: &str) -> Option<Forbidden> {
     let (before, after) = message.split_once(" is forbidden: ")?;
-    let user = after.split_once("User \"").and_then(|(_, rest)| rest.split_once('"')).map(|(user, _)| user.to_owned());
+    let user = |word: &str| after.split_once(word).and_then(|(_, rest)| rest.split_once('"')).map(|(user, _)| user.to_owned());
     let quoted = |word: &str| -> Option<String> {
         let (_, rest) = after.split_once(&format!("{word} \""))?;
         Some(rest.split_once('"')?.0.to_owned())
@@ -11,8 +13,9 @@ pub(super) fn forbidden(message: &str) -> Option<Forbidden> {
     let verb = after.split_once("cannot ").and_then(|(_, rest)| rest.split_once(' ')).map(|(verb, _)| verb.to_owned());
     Some(Forbidden {
         object: before.rsplit_once(": ").map_or(before, |(_, object)| object).to_owned(),
-        user,
+        user: user("User \"").or_else(|| user("user \"")),
         verb,
+        grants: if after.contains("attempting to grant RBAC permissions not currently held") { rules(after) } else { Vec::new() },
         resource: quoted("resource"),
         group: quoted("API group"),
         namespace: quoted("namespace"),
@@ -28,6 +31,8 @@ pub(super) struct Forbidden {
     pub user: Option<String>,
     /// The verb.
     pub verb: Option<String>,
+    /// Rules that the user may not give to others without having them.
+    pub grants: Vec<Value>,
     /// The resource.
     pub resource: Option<String>,
     /// Its group.
@@ -41,6 +46,47 @@ impl Forbidden {
     pub fn account(&self) -> Option<(&str, &str)> {
         self.user.as_deref()?.strip_prefix("system:serviceaccount:")?.split_once(':')
     }
+}
+
+/// The rules in a message, as the API server lists them one a line: `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "list"]}`.
+fn rules(message: &str) -> Vec<Value> {
+    const FIELDS: [(&str, &str); 5] = [
+        ("APIGroups:[", "apiGroups"),
+        ("Resources:[", "resources"),
+        ("ResourceNames:[", "resourceNames"),
+        ("NonResourceURLs:[", "nonResourceURLs"),
+        ("Verbs:[", "verbs"),
+    ];
+    let mut found = Vec::new();
+    for line in message.lines().filter_map(|line| line.trim().strip_prefix('{')) {
+        let mut rule = Value::Object(serde_json::Map::new());
+        for (begin, field) in FIELDS {
+            if let Some((_, list)) = line.split_once(begin) {
+                let list = list.split_once(']').map_or(list, |(list, _)| list);
+                // Every second part is between quotes.
+                rule[field] = list.split('"').skip(1).step_by(2).collect();
+            }
+        }
+        found.push(rule);
+    }
+    found
+}
+
+/// The rule that a service account lacks, in the message of a requirement (OLM0-CSV-09), and whether it is for the whole cluster.
+pub(super) fn missing_rule(message: &str) -> Option<(Value, bool)> {
+    let (scope, rule) = message.split_once("rule:")?;
+    Some((serde_json::from_str(rule).ok()?, scope.starts_with("cluster")))
+}
+
+/// The package that a bundle needs, in a message about constraints (OLM0-RES-20).
+pub(super) fn needed_package(message: &str) -> Option<String> {
+    let (_, after) = message.split_once(" requires an operator with package: ")?;
+    Some(after.split([',', ' ']).next()?.to_owned())
+}
+
+/// True if a message about constraints says that two operators would provide the same API.
+pub(super) fn is_provided_twice(message: &str) -> bool {
+    message.contains(" provide ")
 }
 
 /// The reason why an image cannot be read.
@@ -75,6 +121,16 @@ pub(super) fn pull(message: &str) -> Option<PullProblem> {
     } else {
         None
     }
+}
+
+/// True if a message says that no node takes a pod.
+pub(super) fn has_no_node(message: &str) -> bool {
+    message.contains(" has no node: ")
+}
+
+/// True if a message says that an object is not there.
+pub(super) fn is_missing(message: &str) -> bool {
+    message.ends_with("not found")
 }
 
 /// Returns true if a message about a failed unpacking is that of a Job, not of a pull in the operator's process (OLM0-CAT-34).
@@ -121,6 +177,8 @@ pub(super) fn is_about_crd_versions(message: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use serde_json::json;
+
     use super::*;
 
     /// OLM0-ADMIN-33: resource, group, user and scope of the one permission that is missing.
@@ -134,6 +192,28 @@ mod tests {
         assert_eq!((found.verb.as_deref(), found.resource.as_deref()), (Some("create"), Some("clusterroles")));
         assert_eq!((found.object.as_str(), found.namespace), ("clusterroles.rbac.authorization.k8s.io \"x\"", None));
         assert_eq!(forbidden("install timeout"), None);
+    }
+
+    /// OLM0-ADMIN-33: rules that an account may not give to an operator, because it does not have them itself.
+    #[test]
+    fn permissions_that_cannot_be_given() {
+        let message = "error creating role x: roles.rbac.authorization.k8s.io \"x\" is forbidden: user \"system:serviceaccount:scoped:installer\" \
+                       (groups=[\"system:serviceaccounts\" \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+                       {APIGroups:[\"\"], Resources:[\"pods\" \"secrets\"], ResourceNames:[\"a\"], Verbs:[\"get\" \"list\"]}\n\
+                       {NonResourceURLs:[\"/metrics\"], Verbs:[\"get\"]}";
+        let found = forbidden(message).unwrap();
+        assert_eq!(found.account(), Some(("scoped", "installer")));
+        let pods = json!({"apiGroups": [""], "resources": ["pods", "secrets"], "resourceNames": ["a"], "verbs": ["get", "list"]});
+        assert_eq!(found.grants, [pods, json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]})]);
+    }
+
+    /// OLM0-CSV-09: the rule of a requirement, with its scope.
+    #[test]
+    fn rules_that_are_missing() {
+        let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+        assert_eq!(missing_rule(&format!("namespaced rule:{rule}")), Some((rule.clone(), false)));
+        assert_eq!(missing_rule(&format!("cluster rule:{rule}")), Some((rule, true)));
+        assert_eq!(missing_rule("Policy rule not satisfied for service account"), None);
     }
 
     /// OLM0-IP-10: the kind that no API serves, of Kubernetes or of another operator.

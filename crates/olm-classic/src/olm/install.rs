@@ -177,8 +177,9 @@ async fn put_deployment(writer: &Writer, object: &Value) -> Result<(), WriteErro
         all.extend(object["metadata"][field].as_object().cloned().unwrap_or_default());
         json!(all)
     };
+    // An object that has changed meanwhile answers a conflict to this, where a `test` would be an invalid request, which says nothing.
     let patch = json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
         {"op": "add", "path": "/metadata/labels", "value": merged("labels")},
         {"op": "add", "path": "/metadata/annotations", "value": merged("annotations")},
         {"op": "add", "path": "/metadata/ownerReferences", "value": object["metadata"]["ownerReferences"]},

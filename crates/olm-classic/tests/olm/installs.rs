@@ -56,6 +56,31 @@ async fn by_hand() {
     api.close().await;
 }
 
+/// OLM0-CSV-05, OLM0-ADMIN-06: others who write to the Deployment at the same time do not make its installation fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn contended() {
+    let api = Api::start().await;
+    api.namespace("home", json!({})).await;
+    api.apply(crd("widgets")).await;
+    api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
+    let object = api.apply(csv("home", "widgets", "1.0.0", &["OwnNamespace"])).await;
+    api.permissions(&object).await;
+    api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+    let deployment = place("apps/v1", "Deployment", "home", "widgets");
+    for round in 0..8 {
+        let text = round.to_string();
+        api.patch(&csv_at("home", "widgets.v1.0.0"), json!({"metadata": {"annotations": {"round": text}}})).await;
+        for write in 0..40 {
+            api.patch(&deployment, json!({"metadata": {"annotations": {"write": format!("{round}-{write}")}}})).await;
+        }
+        api.until(&deployment, |found| found["spec"]["template"]["metadata"]["annotations"]["round"] == text.as_str()).await;
+        let done = api.phase("home", "widgets.v1.0.0", "Succeeded", "InstallSucceeded").await;
+        let failed: Vec<_> = history(&done).into_iter().filter(|(phase, _)| phase == "Failed").collect();
+        assert!(failed.iter().all(|(_, reason)| reason != "InstallComponentFailed"), "{}", done["status"]["conditions"]);
+    }
+    api.close().await;
+}
+
 /// OLM0-OG-02, OLM0-CSV-04, OLM0-CSV-06: several groups and unsupported modes fail a CSV until they are mended.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_are_mended() {
