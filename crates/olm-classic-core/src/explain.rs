@@ -17,6 +17,7 @@ mod operator_group;
 mod pods;
 mod requirements;
 mod subscription;
+mod tenancy;
 mod told;
 
 use std::convert::Infallible;

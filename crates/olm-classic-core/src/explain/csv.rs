@@ -4,7 +4,7 @@ use mainstay_lifecycle::explanation::{Evidence, State};
 use mainstay_objects::{Health, health};
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, groups_finding, pods, requirements, string, subject, timestamp};
+use super::{Action, Explanation, answer, groups_finding, pods, requirements, string, subject, tenancy, timestamp};
 use crate::csv::{COPIED_FROM, Phase, Reason};
 use crate::install_modes::InstallModes;
 use crate::overview::is_copy;
@@ -52,6 +52,9 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
     }
     found.evidence.extend(facts.pods.iter().filter_map(pod));
     found.notes.extend(pods::simulated(facts.pods));
+    let (notes, actions) = tenancy::instances(object, facts.csvs);
+    found.notes.extend(notes);
+    found.alternatives.extend(actions);
     found
 }
 
