@@ -12,6 +12,7 @@
 //!
 //! Pure: no cluster, no clock, no file system.
 
+pub mod audit;
 mod bundle;
 mod catalog;
 mod check;

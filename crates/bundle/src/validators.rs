@@ -14,6 +14,7 @@ mod community;
 mod contents;
 mod crd;
 mod csv;
+mod dependencies;
 mod finding;
 mod format;
 mod go;
@@ -127,8 +128,8 @@ const fn optional(
     Validator { name, in_suite: suite.is_some(), default: false, description, check }
 }
 
-/// Every validator: those that always run, then the optional ones in upstream's order.
-pub const VALIDATORS: [Validator; 14] = [
+/// Every validator: those that always run, then the optional ones in upstream's order, then our own.
+pub const VALIDATORS: [Validator; 15] = [
     always("load", "whether the files make a bundle", |manifests, _| manifests.findings.clone()),
     always("format", "folders, annotations and dependencies", |manifests, _| format(manifests)),
     always("content", "kinds and metadata of the manifests", |manifests, _| format::kinds(manifests)),
@@ -145,6 +146,9 @@ pub const VALIDATORS: [Validator; 14] = [
         practices::validate(manifests)
     }),
     optional("multiarch", None, "Multiple architectures: labels against the platforms of images", multiarch::validate),
+    optional("dependencies", None, "How dependencies are written: ranges, APIs without a dependency, constraints", |manifests, _| {
+        dependencies::validate(manifests)
+    }),
 ];
 
 /// The optional validator of disruption budgets, priority classes and dangerous permissions; opm calls it `bundle-objects`.

@@ -35,7 +35,7 @@ fn compare(name: &str, manifests: &Manifests, expected: &Value, texts: &Value, s
     if !answers["format"].iter().any(|finding| finding.rule.id == "format/folder") {
         answers.insert("content", validators::content(manifests, root, &[], &options));
     }
-    let own = ["load", "format", "content", "multiarch"];
+    let own = ["load", "format", "content", "multiarch", "dependencies"];
     if manifests.csv.is_some() {
         for validator in validators::VALIDATORS.iter().chain([&validators::OBJECTS]).filter(|validator| !own.contains(&validator.name)) {
             answers.insert(validator.name, validator.run(manifests, &options));
@@ -171,5 +171,58 @@ fn options_change_the_answers() {
         found
             .iter()
             .any(|text| text.contains("missing the label (operatorframework.io/arch.<value>) for the Arch(s): [\"amd64\" \"arm64\"]"))
+    );
+}
+
+/// OLM0-RES-30, OLM0-RES-31: how dependencies are written, with file, line and fix.
+#[test]
+fn dependencies_are_advised_on() {
+    let found = |dependencies: &str, permissions: &str| {
+        let mut files = example();
+        let csv = "manifests/beacon.clusterserviceversion.yaml";
+        let text = String::from_utf8(files[csv].clone()).unwrap();
+        assert!(text.contains("coordination.k8s.io"));
+        files.insert(csv.to_owned(), text.replace("coordination.k8s.io", permissions).into_bytes());
+        if !dependencies.is_empty() {
+            files.insert("metadata/dependencies.yaml".to_owned(), dependencies.as_bytes().to_vec());
+        }
+        let selection = Selection::parse("name=dependencies").unwrap();
+        let findings = validators::run(&read(&files), Some(&selection), &Options::default());
+        let ours = findings.into_iter().filter(|finding| finding.validator == "dependencies");
+        ours.map(|finding| {
+            assert_eq!(finding.level, Level::Warning);
+            let place = finding.place.clone().unwrap();
+            (finding.rule.id, place.path, place.line.is_some(), finding.detail)
+        })
+        .collect::<Vec<_>>()
+    };
+    let package = |range: &str| format!("dependencies:\n- type: olm.package\n  value:\n    packageName: tide\n    version: \"{range}\"\n");
+    let gvk = "dependencies:\n- type: olm.gvk\n  value:\n    group: tide.example.com\n    version: v1\n    kind: Tide\n";
+    assert_eq!(found("", "coordination.k8s.io"), []);
+    assert_eq!(found(&package(">1.0.0 <2.0.0"), "coordination.k8s.io"), []);
+    let narrow = found(&package(">=1.0.0 <1.2.0"), "coordination.k8s.io");
+    let [(rule, path, true, detail)] = &narrow[..] else { panic!("{narrow:?}") };
+    assert_eq!((*rule, path.as_str()), ("dependencies/range-narrow", "dependencies[0].value.version"));
+    assert_eq!(detail, "needs package tide \">=1.0.0 <1.2.0\", which ends at 1.2.0, inside of major version 1");
+
+    let undeclared = found("", "tide.example.com");
+    let [(rule, path, true, detail)] = &undeclared[..] else { panic!("{undeclared:?}") };
+    assert!(path.starts_with("spec.install.spec.") && path.ends_with(".apiGroups[0]"), "{path}");
+    assert_eq!(
+        (*rule, detail.as_str()),
+        ("dependencies/undeclared-api", "writes leases of API group tide.example.com, which no dependency names")
+    );
+    assert_eq!(found(gvk, "tide.example.com"), []);
+    assert_eq!(found(&package(">=1.0.0"), "tide.example.com"), []);
+
+    let all = "dependencies:\n- type: olm.constraint\n  value:\n    failureMessage: m\n    all:\n      constraints:\n      - package:\n          packageName: a\n          versionRange: \"1.0.0\"\n      - package:\n          packageName: b\n          versionRange: \">=1.0.0\"\n";
+    let found = found(all, "coordination.k8s.io");
+    let rules: Vec<(&str, &str)> = found.iter().map(|(rule, path, ..)| (*rule, path.as_str())).collect();
+    assert_eq!(
+        rules,
+        [
+            ("dependencies/range-narrow", "dependencies[0].value.all.constraints[0].package.versionRange"),
+            ("dependencies/all-packages", "dependencies[0].value"),
+        ]
     );
 }

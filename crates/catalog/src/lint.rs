@@ -8,6 +8,7 @@
 //!      +--> package          default channel, icon, texts, deprecations    of each package
 //!      +--> bundle           names, images, properties, sizes              of each bundle
 //!      +--> needs            providers of requirements                    of the whole catalog
+//!      +--> dependencies     how requirements are written                 of each bundle
 //!      +--> Vec<Finding>     worst first, with file and line, rule and fix
 //! ```
 //!
@@ -15,12 +16,13 @@
 //!
 //! ```text
 //! {"findings": [{"rule", "level": "error" | "warning" | "info", "package", "channel", "bundle",
-//!                "path", "line", "message", "fix"}],
+//!                "path", "line", "field", "message", "fix"}],
 //!  "errors": N, "warnings": N, "infos": N}
 //! ```
 
 mod bundle;
 mod compare;
+mod dependencies;
 mod graph;
 mod icon;
 mod images;
@@ -64,6 +66,9 @@ pub struct Finding {
     /// Line where the blob begins, from 1; 0 without a file.
     #[serde(skip_serializing_if = "is_zero")]
     pub line: usize,
+    /// The field of the blob, such as `properties[3].value`, if the finding is about one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
     /// The problem.
     pub message: String,
     /// The fix.
@@ -127,6 +132,14 @@ impl Report<'_> {
         self.add_at(rule, subject, place, message);
     }
 
+    /// A finding about a field of the subject's blob.
+    fn add_field(&mut self, rule: Rule, subject: Subject<'_>, field: String, message: impl Into<String>) {
+        self.add(rule, subject, message);
+        if let Some(last) = self.findings.last_mut() {
+            last.field = field;
+        }
+    }
+
     /// A finding about the deprecations of a package.
     fn add_deprecation(&mut self, rule: Rule, subject: Subject<'_>, message: impl Into<String>) {
         let place = self.places.of(SCHEMA_DEPRECATIONS, subject.package, "");
@@ -143,6 +156,7 @@ impl Report<'_> {
             bundle: subject.bundle.to_owned(),
             path,
             line,
+            field: String::new(),
             message: message.into(),
             fix: rule.fix(),
         });
@@ -170,7 +184,9 @@ pub fn lint(placed: &Placed) -> Vec<Finding> {
         bundle::check(&subjects, &mut report);
         images::check(&subjects, &mut report);
     }
-    needs::check(&packages, &mut report);
+    let offers = needs::Offers::of(&packages);
+    needs::check(&packages, &offers, &mut report);
+    dependencies::check(&packages, &offers, &mut report);
     bundle::check_others(&placed.catalog, &mut report);
     let mut findings = report.findings;
     findings.sort_by(|a, b| {

@@ -106,6 +106,14 @@ pub fn provided(bundle: &Bundle) -> Vec<Api> {
 
 /// The requirements of a bundle, in order, each once. Properties of the wrong shape are left to validation.
 pub fn needs(bundle: &Bundle) -> Vec<Need> {
+    let mut needs: Vec<Need> = stated_needs(bundle).map(|(_, need)| need).collect();
+    needs.sort();
+    needs.dedup();
+    needs
+}
+
+/// The requirements of a bundle, each with the position of its property among the bundle's properties.
+pub fn stated_needs(bundle: &Bundle) -> impl Iterator<Item = (usize, Need)> + '_ {
     let read = |property: &crate::model::Property| {
         let json = property.value.get();
         match property.kind.as_str() {
@@ -115,10 +123,7 @@ pub fn needs(bundle: &Bundle) -> Vec<Need> {
             _ => None,
         }
     };
-    let mut needs: Vec<Need> = bundle.properties.iter().filter_map(read).collect();
-    needs.sort();
-    needs.dedup();
-    needs
+    bundle.properties.iter().enumerate().filter_map(move |(index, property)| Some((index, read(property)?)))
 }
 
 /// The values of all properties of one type, as JSON.
@@ -189,6 +194,39 @@ pub struct Facts {
     /// The install modes.
     #[serde(deserialize_with = "nullable")]
     pub install_modes: Vec<InstallMode>,
+    /// The CRDs that it owns and requires.
+    #[serde(deserialize_with = "nullable", alias = "customresourcedefinitions")]
+    pub custom_resource_definitions: Descriptions,
+    /// The aggregated APIs that it owns and requires.
+    #[serde(deserialize_with = "nullable", alias = "apiservicedefinitions")]
+    pub api_service_definitions: Descriptions,
+}
+
+/// Descriptions of APIs, of which only the required ones matter here; the owned ones are properties of their own.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Descriptions {
+    /// The APIs that the operator uses and others provide.
+    #[serde(deserialize_with = "nullable")]
+    pub required: Vec<Description>,
+}
+
+/// The description of one API.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Description {
+    /// The name: `PLURAL.GROUP` for a CRD.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+    /// The group; only aggregated APIs name it.
+    #[serde(deserialize_with = "nullable")]
+    pub group: String,
+    /// The version.
+    #[serde(deserialize_with = "nullable")]
+    pub version: String,
+    /// The kind.
+    #[serde(deserialize_with = "nullable")]
+    pub kind: String,
 }
 
 /// The provider of an operator.
@@ -234,6 +272,17 @@ impl Facts {
                 .map_err(|error| InvalidProperty(format!("ClusterServiceVersion in olm.bundle.object: {error}")));
         }
         Ok(None)
+    }
+
+    /// The APIs that the CSV names as required, each with its field.
+    pub fn required_apis(&self) -> impl Iterator<Item = (String, Api)> + '_ {
+        let api = |of: &Description, group: &str| Api { group: group.to_owned(), version: of.version.clone(), kind: of.kind.clone() };
+        let crds = self.custom_resource_definitions.required.iter().enumerate().filter_map(move |(index, of)| {
+            let (_, group) = of.name.split_once('.')?;
+            Some((format!("customResourceDefinitions.required[{index}]"), api(of, group)))
+        });
+        let services = self.api_service_definitions.required.iter().enumerate();
+        crds.chain(services.map(move |(index, of)| (format!("apiServiceDefinitions.required[{index}]"), api(of, &of.group))))
     }
 
     /// An annotation of the CSV.

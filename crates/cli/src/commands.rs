@@ -3,6 +3,7 @@
 pub mod adm;
 pub mod apply_plan;
 pub mod approve;
+pub mod audit;
 pub mod backup;
 pub mod bundle;
 pub mod catalog;

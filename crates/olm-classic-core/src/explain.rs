@@ -18,6 +18,7 @@ mod permissions;
 mod pods;
 mod requirements;
 mod subscription;
+mod tenancy;
 mod told;
 
 use std::convert::Infallible;

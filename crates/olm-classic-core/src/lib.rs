@@ -10,10 +10,12 @@
 //! A recorded answer of upstream's own code outranks the text of the specification, so the order of guesses, the words of errors and the bytes that
 //! are hashed follow upstream. [`cases`] reads and answers inputs in the form of those records.
 
+pub mod accounts;
 pub mod alerts;
 pub mod api;
 pub mod cases;
 pub mod catalog_source;
+pub mod category;
 pub mod cluster_operators;
 pub mod condition;
 pub mod copies;

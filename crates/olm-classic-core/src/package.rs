@@ -3,6 +3,7 @@
 use mainstay_bundle::InstallMode;
 use serde_json::Value;
 
+use crate::category::Category;
 use crate::install_modes::{InstallModes, Unsupported};
 
 /// A package of one catalog.
@@ -16,6 +17,8 @@ pub struct Package {
     pub catalog_namespace: String,
     /// The catalog's name for people.
     pub catalog_title: String,
+    /// The catalog's category.
+    pub category: Category,
     /// The channel that is followed unless another is named.
     pub default_channel: String,
     /// Its channels.
@@ -60,6 +63,7 @@ impl Package {
             catalog: field("catalogSource"),
             catalog_namespace: field("catalogSourceNamespace"),
             catalog_title: field("catalogSourceDisplayName"),
+            category: Category::of_manifest(manifest),
             default_channel: field("defaultChannel"),
             channels: array(&status["channels"]).map(Channel::read).collect(),
         }

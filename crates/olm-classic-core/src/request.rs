@@ -8,8 +8,12 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
+use mainstay_rbac::PolicyRule;
+use mainstay_versions::Version;
 use serde_json::{Value, json};
 
+use crate::accounts;
+use crate::category::Category;
 use crate::csv::Group;
 use crate::package::{Channel, Package};
 use crate::token_auth::{self, TokenCloud};
@@ -98,6 +102,10 @@ pub struct Facts<'a> {
     pub subscriptions: &'a [Value],
     /// The cloud, on a cluster where tokens of service accounts open it.
     pub token_cloud: Option<TokenCloud>,
+    /// The version of the platform, if it is known.
+    pub platform: Option<&'a Version>,
+    /// The cluster-wide rules of the account that the OperatorGroup names, if it names one and they can be read.
+    pub account_rules: &'a [PolicyRule],
 }
 
 /// The Subscription, and what comes with it.
@@ -125,6 +133,12 @@ pub struct Plan {
     pub choices: Vec<String>,
     /// The other consequences.
     pub notes: Vec<String>,
+    /// The category of the catalog, if it has to be acknowledged.
+    pub acknowledges: Option<Category>,
+    /// True if the operator watches all namespaces.
+    pub watches_all: bool,
+    /// Variables that the operator needs on this cluster, and that were not given.
+    pub missing_variables: Vec<&'static str>,
 }
 
 /// Plans a Subscription.
@@ -146,7 +160,12 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
     if !facts.has_namespace {
         objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
     }
-    objects.extend(group(request, channel, facts.groups, &mut choices)?);
+    let made = group(request, channel, facts.groups, &mut choices)?;
+    let watches_all = match &made {
+        Some(made) => made["spec"] == json!({}),
+        None => matches!(facts.groups, [group] if known_targets(group).is_some_and(|targets| targets == [String::new()])),
+    };
+    objects.extend(made);
     let is_older = csv != channel.head;
     let (approval, approves_first) = match request.approval {
         Some(approval) => (approval, false),
@@ -178,8 +197,19 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
     if is_older && approval == Approval::Automatic {
         notes.push(format!("{csv} is installed first, and updated to {} at once", channel.head));
     }
+    let acknowledgement = package.category.acknowledgement(&package.place());
+    let acknowledges = acknowledgement.is_some().then_some(package.category);
+    notes.extend(acknowledgement);
+    let mut missing_variables = Vec::new();
     if let Some(cloud) = facts.token_cloud.filter(|cloud| cloud.is_declared(&channel.annotations)) {
+        missing_variables = token_auth::missing(cloud, &env);
+        notes.extend(facts.platform.and_then(|version| token_auth::unavailable(cloud, version)));
         notes.extend(token_auth::notes(cloud, &env, approval.as_str()));
+    }
+    if let [group] = facts.groups
+        && let Some(account) = &group.service_account
+    {
+        notes.extend(accounts::excessive(namespace, account, facts.account_rules));
     }
     notes.extend(neighbours(approval, facts.subscriptions));
     notes.extend(channel.deprecation.iter().map(|message| format!("channel {} is deprecated: {message}", channel.name)));
@@ -195,6 +225,9 @@ pub fn plan(request: &Request, facts: &Facts<'_>) -> Result<Plan, Refusal> {
         approves_first,
         choices,
         notes,
+        acknowledges,
+        watches_all,
+        missing_variables,
     })
 }
 

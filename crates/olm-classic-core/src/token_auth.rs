@@ -1,6 +1,7 @@
 //! Operators that authenticate to a cloud by their service account's token: what they declare, and what they need from a Subscription
 //! (OLM0-TOKEN-09, OLM0-TOKEN-10, OLM0-TOKEN-12, OLM0-TOKEN-15).
 
+use mainstay_versions::Version;
 use serde_json::Value;
 
 /// The verbs on CredentialsRequests that an operator needs.
@@ -61,22 +62,93 @@ impl TokenCloud {
         }
     }
 
+    /// The first version of the platform whose credential operator writes Secrets for tokens of this cloud (OLM0-TOKEN-05).
+    pub const fn since(self) -> Version {
+        match self {
+            Self::Aws => Version::new(4, 14, 0),
+            Self::Azure => Version::new(4, 14, 8),
+            Self::Gcp => Version::new(4, 17, 0),
+        }
+    }
+
     /// Returns true if the annotations of a CSV declare it.
     pub fn is_declared(self, annotations: &Value) -> bool {
         annotations.get(self.annotation()).and_then(Value::as_str) == Some("true")
     }
 }
 
+/// The reason why tokens do not work on a platform of this version; `None` if they do (OLM0-TOKEN-05).
+pub fn unavailable(cloud: TokenCloud, platform: &Version) -> Option<String> {
+    let since = cloud.since();
+    platform.cmp_precedence(&since).is_lt().then(|| {
+        format!(
+            "this cluster is of version {platform}, and tokens open {} from {since} on: the Secret that the operator waits for never appears; upgrade \
+             the cluster first, or make the Secret from its CredentialsRequest with ccoctl before the operator is installed",
+            cloud.name()
+        )
+    })
+}
+
+/// The value of a variable in `spec.config.env`; a value from elsewhere is not known here.
+fn value<'a>(env: &'a [Value], name: &str) -> Option<&'a str> {
+    let found = env.iter().find(|variable| variable["name"] == name)?;
+    Some(found["value"].as_str().unwrap_or(if found.get("valueFrom").is_some() { "?" } else { "" })).filter(|value| !value.is_empty())
+}
+
+/// The variables that a Subscription lacks. `env` is the list of `spec.config.env`.
+pub fn missing(cloud: TokenCloud, env: &[Value]) -> Vec<&'static str> {
+    cloud.variables().iter().copied().filter(|name| value(env, name).is_none()).collect()
+}
+
+/// What a variable is, to ask a person for it.
+pub fn question(variable: &str) -> &'static str {
+    match variable {
+        "ROLEARN" => "the ARN of the role that the operator takes (arn:aws:iam::ACCOUNT:role/NAME)",
+        "CLIENTID" => "the client ID of the managed identity",
+        "TENANTID" => "the tenant ID",
+        "SUBSCRIPTIONID" => "the subscription ID",
+        "AUDIENCE" => "the workload identity provider: PROJECT-NUMBER/POOL/PROVIDER, or the whole audience",
+        "SERVICE_ACCOUNT_EMAIL" => "the e-mail address of the service account (NAME@PROJECT.iam.gserviceaccount.com)",
+        _ => "its value",
+    }
+}
+
+/// A value that has not the form of its variable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} {value:?} has not the form {form}")]
+pub struct InvalidValue {
+    variable: String,
+    value: String,
+    form: &'static str,
+}
+
+/// The value of a variable as a person gave it: blanks go, `PROJECT-NUMBER/POOL/PROVIDER` becomes the audience that it stands for (OLM0-TOKEN-12).
+///
+/// # Errors
+/// The value has not the form of the variable.
+pub fn given(variable: &str, text: &str) -> Result<String, InvalidValue> {
+    let text = text.trim();
+    let value = match (variable, text.split('/').collect::<Vec<_>>().as_slice()) {
+        ("AUDIENCE", [project, pool, provider]) if ![project, pool, provider].iter().any(|part| part.is_empty()) => {
+            format!("//iam.googleapis.com/projects/{project}/locations/global/workloadIdentityPools/{pool}/providers/{provider}")
+        }
+        _ => text.to_owned(),
+    };
+    let invalid = |form| InvalidValue { variable: variable.to_owned(), value: value.clone(), form };
+    if value.is_empty() {
+        return Err(invalid("of a text that is not empty"));
+    }
+    match FORMS.iter().find(|(name, _, fits)| *name == variable && !fits(&value)) {
+        Some((_, form, _)) => Err(invalid(form)),
+        None => Ok(value),
+    }
+}
+
 /// Obstacles of an operator that uses tokens, for people: variables that are missing or malformed, and updates that are not approved by hand.
 /// `env` is the list of `spec.config.env`.
 pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
-    let value = |name: &str| {
-        let found = env.iter().find(|variable| variable["name"] == name)?;
-        // A value from elsewhere is not known here.
-        Some(found["value"].as_str().unwrap_or(if found.get("valueFrom").is_some() { "?" } else { "" })).filter(|value| !value.is_empty())
-    };
     let mut notes = Vec::new();
-    let missing: Vec<&str> = cloud.variables().iter().copied().filter(|name| value(name).is_none()).collect();
+    let missing = missing(cloud, env);
     if !missing.is_empty() {
         let flags: Vec<String> = missing.iter().map(|name| format!("--env {name}=...")).collect();
         notes.push(format!(
@@ -88,7 +160,7 @@ pub fn notes(cloud: TokenCloud, env: &[Value], approval: &str) -> Vec<String> {
     }
     for (name, form, fits) in FORMS {
         if cloud.variables().contains(&name)
-            && let Some(value) = value(name).filter(|value| *value != "?")
+            && let Some(value) = value(env, name).filter(|value| *value != "?")
             && !fits(value)
         {
             notes.push(format!("{name} {value:?} has not the form {form}"));
@@ -172,6 +244,7 @@ pub fn author_notes(csv: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;
@@ -195,6 +268,45 @@ mod tests {
         assert_eq!(notes(TokenCloud::Gcp, &odd, "Manual").len(), 2);
         let elsewhere = [json!({"name": "ROLEARN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}})];
         assert_eq!(notes(TokenCloud::Aws, &elsewhere, "Manual"), Vec::<String>::new());
+    }
+
+    /// OLM0-TOKEN-05: before the release that brought a cloud's tokens the Secret never appears; from it on nothing is said.
+    #[test]
+    fn availability_by_version() {
+        for (cloud, version, works) in [
+            (TokenCloud::Aws, "4.13.40", false),
+            (TokenCloud::Aws, "4.14.0-rc.1", false),
+            (TokenCloud::Aws, "4.14.0", true),
+            (TokenCloud::Azure, "4.14.7", false),
+            (TokenCloud::Azure, "4.14.8", true),
+            (TokenCloud::Gcp, "4.16.30", false),
+            (TokenCloud::Gcp, "4.17.0", true),
+            (TokenCloud::Gcp, "5.0.0", true),
+        ] {
+            let found = unavailable(cloud, &Version::parse(version).unwrap());
+            assert_eq!(found.is_none(), works, "{cloud:?} {version}: {found:?}");
+            if let Some(found) = found {
+                assert!(found.contains(version) && found.contains(&cloud.since().to_string()) && found.contains("ccoctl"), "{found}");
+            }
+        }
+    }
+
+    /// OLM0-TOKEN-12: answers of a person become values; what has not the form of its variable is refused.
+    #[test]
+    fn answers_become_values() {
+        let audience = "//iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/pool/providers/provider";
+        assert_eq!(given("AUDIENCE", "123/pool/provider"), Ok(audience.to_owned()));
+        assert_eq!(given("AUDIENCE", audience), Ok(audience.to_owned()));
+        assert_eq!(given("ROLEARN", " arn:aws:iam::123456789012:role/a\n"), Ok("arn:aws:iam::123456789012:role/a".to_owned()));
+        for (variable, bad) in
+            [("AUDIENCE", "a/b/c"), ("AUDIENCE", "123//c"), ("ROLEARN", "a"), ("CLIENTID", " "), ("SERVICE_ACCOUNT_EMAIL", "a@b")]
+        {
+            assert!(given(variable, bad).is_err(), "{variable} {bad}");
+        }
+        for cloud in [TokenCloud::Aws, TokenCloud::Azure, TokenCloud::Gcp] {
+            assert_eq!(missing(cloud, &[]), cloud.variables());
+            assert!(cloud.variables().iter().all(|variable| question(variable) != "its value"));
+        }
     }
 
     /// OLM0-TOKEN-09, OLM0-TOKEN-10, OLM0-TOKEN-11: a CSV that declares tokens must be able to ask for credentials, and bring Google's volume itself.

@@ -33,9 +33,7 @@ fn written(spec: &Value, resource: &str) -> Vec<Value> {
 /// OLM0-CSV-12: several owned APIs of one group and version are one APIService, that of the last; the services are in the order of names.
 #[test]
 fn api_services() {
-    let api = |group: &str, deployment: &str, port: i64| {
-        json!({"name": "lamps", "kind": "Lamp", "group": group, "version": "v1", "deploymentName": deployment, "containerPort": port})
-    };
+    let api = |group: &str, deployment: &str, port: i64| json!({"name": "lamps", "kind": "Lamp", "group": group, "version": "v1", "deploymentName": deployment, "containerPort": port});
     let owned = [api("z.example.com", "one", 1), api("a.example.com", "one", 2), api("z.example.com", "two", 3)];
     let spec = json!({"install": install(&["one", "two"]), "apiservicedefinitions": {"owned": owned}});
     let services = written(&spec, "apiservices");

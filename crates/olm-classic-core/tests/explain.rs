@@ -413,7 +413,9 @@ fn others() -> Vec<Explanation> {
         "UnsupportedOperatorGroup",
         "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces",
     );
-    let of_group = |group: &Value, csvs: &[Value]| operator_group(&OperatorGroupFacts { group, groups: std::slice::from_ref(group), csvs });
+    let of_group = |group: &Value, csvs: &[Value]| {
+        operator_group(&OperatorGroupFacts { group, groups: std::slice::from_ref(group), csvs, account_rules: &[] })
+    };
     let scoped = without_account();
     let refused_login = with(
         unreadable("unauthorized: authentication required"),
@@ -451,10 +453,180 @@ fn others() -> Vec<Explanation> {
     ]
 }
 
+/// An instance of an operator in a namespace of its own: its version, the version of its CRD (empty for none), and further fields of its spec.
+fn instance(namespace: &str, version: &str, crd: &str, more: Value) -> Value {
+    let mut csv = member(&format!("beacon.v{version}"), "Succeeded", "InstallSucceeded", "install strategy completed with no errors");
+    csv["metadata"]["namespace"] = namespace.into();
+    let owned = if crd.is_empty() { json!([]) } else { json!([{"name": "beacons.example.com", "version": crd}]) };
+    csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+    for (key, value) in more.as_object().unwrap() {
+        csv["spec"][key] = value.clone();
+    }
+    csv
+}
+
+/// The notes and the alternatives about instances beside a CSV.
+fn about_instances(csv: &Value, others: &[Value]) -> (Vec<String>, usize) {
+    let found = of_csv(csv, &[group("lights", json!(["lights"]))], others, &[], &[]);
+    (found.notes, found.alternatives.len())
+}
+
+/// OLM0-TENANT-05: instances beside each other are fine at one version, without dependencies and without a conversion webhook; each precondition
+/// that is not met is named, with a remedy. A copy, and an operator that is there once, have none.
+#[test]
+fn preconditions_of_instances() {
+    let plain = |namespace: &str| instance(namespace, "1.0.0", "v1", json!({}));
+    let none = (Vec::new(), 0);
+    assert_eq!(about_instances(&plain("a"), &[plain("a"), plain("b")]), none);
+    let needs = json!({"customresourcedefinitions": {"owned": [{"name": "beacons.example.com", "version": "v1"}],
+        "required": [{"name": "buoys.example.com", "version": "v1"}]}});
+    let needing = |namespace: &str| instance(namespace, "1.0.0", "v1", needs.clone());
+    assert_eq!(about_instances(&needing("a"), &[needing("a")]), none);
+    let (notes, actions) = about_instances(&needing("a"), &[needing("a"), needing("b")]);
+    assert_eq!(
+        notes,
+        [
+            "it is installed several times (also csv b/beacon.v1.0.0), and needs API buoys.example.com v1: instances beside each other are supported only for an operator without dependencies"
+        ]
+    );
+    assert_eq!(actions, 1);
+    let mut by_property = plain("a");
+    by_property["metadata"]["annotations"] = json!({"operatorframework.io/properties":
+        "{\"properties\":[{\"type\":\"olm.package.required\",\"value\":{\"packageName\":\"harbour\",\"versionRange\":\">=1.0.0\"}}]}"});
+    assert!(about_instances(&by_property, &[plain("b")]).0[0].contains("needs package harbour:"));
+    let webhook =
+        json!({"webhookdefinitions": [{"type": "ConversionWebhook", "generateName": "cbeacon"}, {"type": "ValidatingAdmissionWebhook"}]});
+    let converting = |namespace: &str| instance(namespace, "1.0.0", "v1", webhook.clone());
+    assert_eq!(about_instances(&converting("a"), &[converting("a")]), none);
+    let (notes, actions) = about_instances(&converting("a"), &[converting("b")]);
+    assert!(notes.len() == 1 && notes[0].contains("converts its custom resources by webhook cbeacon"), "{notes:?}");
+    assert_eq!(actions, 1);
+    let mut copy = converting("b");
+    copy["metadata"]["labels"] = json!({"olm.copiedFrom": "a"});
+    assert_eq!(about_instances(&converting("a"), &[copy]), none);
+    // Another operator of the same dependencies is none of it.
+    let mut other = needing("b");
+    other["metadata"]["name"] = "harbour.v1.0.0".into();
+    other["spec"]["customresourcedefinitions"]["owned"] = json!([{"name": "harbours.example.com", "version": "v1"}]);
+    assert_eq!(about_instances(&needing("a"), &[other]), none);
+}
+
+/// OLM0-TENANT-07: different versions beside each other are fine with exactly the same CRDs, and with none; everything else is named.
+#[test]
+fn mixes_of_versions() {
+    let none = (Vec::new(), 0);
+    let of = |namespace: &str, version: &str, crd: &str| instance(namespace, version, crd, json!({}));
+    assert_eq!(about_instances(&of("a", "1.0.0", "v1"), &[of("b", "1.1.0", "v1")]), none);
+    assert_eq!(about_instances(&of("a", "1.0.0", ""), &[of("b", "1.1.0", "")]), none);
+    let (notes, actions) = about_instances(&of("a", "1.0.0", "v1"), &[of("b", "2.0.0", "v2"), of("c", "1.0.0", "v1")]);
+    assert_eq!(
+        notes,
+        [
+            "csv b/beacon.v2.0.0 is of version 2.0.0, and its CRDs are not the same ones (only csv a/beacon.v1.0.0 has beacons.example.com v1; only csv b/beacon.v2.0.0 has beacons.example.com v2): different versions beside each other are supported only with exactly the same CRDs, or none"
+        ]
+    );
+    assert_eq!(actions, 1);
+    assert_eq!(about_instances(&of("a", "1.0.0", "v1"), &[of("b", "1.1.0", "")]).0.len(), 1);
+    let found = of_csv(&of("a", "10.0.0", "v2"), &[], &[of("b", "9.0.0", "v1")], &[], &[]);
+    let remedy = &found.alternatives[0];
+    assert_eq!(remedy.commands, ["mainstay explain csv beacon.v9.0.0 -n b"]);
+    let groups = [json!({"metadata": {"namespace": "a", "name": "a"}, "spec": {}, "status": {"namespaces": ["a"]}})];
+    let csvs = [of("a", "1.0.0", "v1"), of("b", "2.0.0", "v2")];
+    let of_group = operator_group(&OperatorGroupFacts { group: &groups[0], groups: &groups, csvs: &csvs, account_rules: &[] });
+    assert!(of_group.notes.iter().any(|note| note.starts_with("csv beacon.v1.0.0: csv b/beacon.v2.0.0 is of version")), "{of_group:#?}");
+}
+
+/// OLM0-TENANT-02: strangers in a namespace for all namespaces share their policy, and the remedy is a namespace of its own; dependencies are no
+/// strangers, and neither are the operators of a namespace that watches itself.
+#[test]
+fn default_placement() {
+    let ask = |object: &Value, siblings: &[Value], targets: Value| {
+        let groups = [group("global-operators", targets)];
+        subscription(&SubscriptionFacts {
+            namespace: None,
+            subscription: object,
+            siblings,
+            groups: &groups,
+            catalog: None,
+            catalogs: &[],
+            package: None,
+            plan: None,
+            csv: None,
+        })
+    };
+    let remedies = |found: &Explanation| found.alternatives.iter().flat_map(|action| action.commands.clone()).collect::<Vec<_>>();
+    let own = subscribed(json!({}), json!({}));
+    let other = |approval: &str| with(subscribed(json!({"installPlanApproval": approval}), json!({})), "/metadata/name", json!("harbour"));
+    let found = ask(&own, &[other("Automatic")], json!([""]));
+    assert_eq!(
+        remedies(&found),
+        [
+            "mainstay uninstall beacon --classic -n lights",
+            "mainstay install beacon --classic -n beacon --create-namespace --all-namespaces --channel stable --catalog team/market"
+        ]
+    );
+    assert!(
+        found.notes.iter().any(|note| note.contains("shares its update policy with subscription harbour (one that is set to Manual")),
+        "{found:#?}"
+    );
+    let found = ask(&own, &[other("Manual")], json!([""]));
+    assert!(found.notes.iter().any(|note| note.contains("because subscription harbour is Manual")), "{found:#?}");
+    let mut dependency = other("Automatic");
+    dependency["metadata"]["annotations"] = json!({"olm.generated-by": "install-x"});
+    for (object, siblings, targets) in [
+        (&own, vec![], json!([""])),
+        (&own, vec![dependency.clone()], json!([""])),
+        (&dependency, vec![own.clone()], json!([""])),
+        (&own, vec![other("Automatic")], json!(["lights"])),
+    ] {
+        let found = ask(object, &siblings, targets);
+        assert_eq!(remedies(&found), Vec::<String>::new(), "{siblings:?}");
+        assert!(!found.notes.iter().any(|note| note.contains("update policy")), "{found:#?}");
+    }
+}
+
+/// OLM0-ADMIN-30: the account of a group that may write CRDs is warned of.
+#[test]
+fn accounts_of_groups() {
+    let scoped = json!({"metadata": {"namespace": "lights", "name": "lights"}, "spec": {"serviceAccountName": "installer"},
+        "status": {"namespaces": ["lights"], "serviceAccountRef": {"kind": "ServiceAccount", "name": "installer", "namespace": "lights"}}});
+    let told = |verbs: &[&str]| {
+        let rules = [mainstay_rbac::PolicyRule::resources(verbs, &["apiextensions.k8s.io"], &["customresourcedefinitions"])];
+        let groups = [scoped.clone()];
+        operator_group(&OperatorGroupFacts { group: &scoped, groups: &groups, csvs: &[], account_rules: &rules }).notes
+    };
+    assert!(told(&["create"])[0].starts_with("serviceaccount lights/installer may write CustomResourceDefinitions"));
+    assert_eq!(told(&["get", "list"]), Vec::<String>::new());
+}
+
+/// Operators beside each other (OLM0-TENANT-02, OLM0-TENANT-05, OLM0-TENANT-07).
+fn tenants() -> Vec<Explanation> {
+    let global = [group("lights", json!([""]))];
+    let needs = json!({"customresourcedefinitions": {"owned": [{"name": "beacons.example.com", "version": "v1"}],
+        "required": [{"name": "buoys.example.com", "version": "v1"}]}});
+    let together = subscription(&SubscriptionFacts {
+        namespace: None,
+        subscription: &subscribed(json!({}), json!({})),
+        siblings: &[with(subscribed(json!({"installPlanApproval": "Manual"}), json!({})), "/metadata/name", json!("harbour"))],
+        groups: &global,
+        catalog: None,
+        catalogs: &[],
+        package: None,
+        plan: None,
+        csv: None,
+    });
+    let needing = |namespace: &str| instance(namespace, "1.0.0", "v1", needs.clone());
+    vec![
+        together,
+        of_csv(&needing("a"), &[], &[needing("b")], &[], &[]),
+        of_csv(&instance("a", "1.0.0", "v1", json!({})), &[], &[instance("b", "2.0.0", "v2", json!({}))], &[], &[]),
+    ]
+}
+
 /// MS-EXPL-02, MS-EXPL-04, OLM0-ADMIN-12, OLM0-ADMIN-33, OLM0-UPG-17, OLM0-TENANT-06: every situation has its cause and one next action.
 #[test]
 fn situations() {
-    let all: Vec<Explanation> = [csvs(), subscriptions(), plans(), others()].concat();
+    let all: Vec<Explanation> = [csvs(), subscriptions(), plans(), others(), tenants()].concat();
     let mut text = String::new();
     for each in &all {
         let is_quiet = matches!(each.situation, "healthy" | "complete" | "unpacking" | "install-plan-missing");

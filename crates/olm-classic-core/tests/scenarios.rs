@@ -4,7 +4,7 @@
 //!   group [fails-forward] [excludes-global]
 //!   catalog NAME [in NAMESPACE] [priority N] [unreachable]
 //!     PACKAGE CHANNEL[*] BUNDLE VERSION [replaces B] [skips B]... [range R] [gives KIND]... [needs KIND]... [needs-package P R]
-//!             [certified] [deprecated] [rule EXPRESSION : MESSAGE]          * marks the default channel
+//!             [needs-all P R KIND] [certified] [deprecated] [rule EXPRESSION : MESSAGE]          * marks the default channel
 //!   csv NAME VERSION [package P] [gives KIND]... [needs KIND]... [replaces CSV] [phase PHASE]
 //!   sub NAME PACKAGE CHANNEL CATALOG [NAMESPACE] [installed CSV] [starting CSV]          - is nothing
 //! ```
@@ -22,7 +22,7 @@ fn graph() {
 }
 
 /// OLM0-RES-02, OLM0-RES-07, OLM0-RES-08, OLM0-RES-10, OLM0-RES-15, OLM0-RES-16, OLM0-RES-17, OLM0-RES-18, OLM0-RES-19, OLM0-RES-20,
-/// OLM0-RES-21, OLM0-RES-26, OLM0-RES-27: dependencies, preferences, and the words for what cannot be.
+/// OLM0-RES-21, OLM0-RES-26, OLM0-RES-27, OLM0-RES-31: dependencies, preferences, and the words for what cannot be.
 #[test]
 fn dependencies() {
     table("dependencies", include_str!("scenarios/dependencies.txt"));
@@ -62,7 +62,7 @@ fn told(answer: &Value) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
     "in",
     "priority",
     "unreachable",
@@ -72,6 +72,7 @@ const WORDS: [&str; 17] = [
     "gives",
     "needs",
     "needs-package",
+    "needs-all",
     "certified",
     "deprecated",
     "rule",
@@ -140,6 +141,12 @@ fn properties(line: &Line<'_>, package: &str, version: &str) -> Vec<Value> {
     for needed in line.all("needs-package") {
         let (package, range) = needed.split_once(' ').unwrap();
         properties.push(property("olm.package.required", &json!({"packageName": package, "versionRange": range})));
+    }
+    for needed in line.all("needs-all") {
+        let (package, rest) = needed.split_once(' ').unwrap();
+        let (range, kind) = rest.rsplit_once(' ').unwrap();
+        let both = json!([{"package": {"packageName": package, "versionRange": range}}, {"gvk": gvk(kind)}]);
+        properties.push(property("olm.constraint", &json!({"failureMessage": "both of one", "all": {"constraints": both}})));
     }
     if line.has("certified") {
         properties.push(property("certified", &json!({})));

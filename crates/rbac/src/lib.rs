@@ -20,6 +20,7 @@ mod error;
 mod escalation;
 mod index;
 mod reconcile;
+mod risk;
 mod rule;
 mod view;
 
@@ -34,5 +35,6 @@ pub use error::Error;
 pub use escalation::{Refusal, RoleWrite, binding_refusal, confirm_no_escalation, escalation_message, role_refusals};
 pub use index::PolicyIndex;
 pub use reconcile::{AUTOUPDATE_ANNOTATION, Reconciled, reconcile};
+pub use risk::{Risk, risks};
 pub use rule::{ALL, PolicyRule};
 pub use view::{Binding, RBAC_GROUP, RoleRef, RoleView, Subject, parse_binding, parse_rules};

@@ -160,7 +160,7 @@ pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(
             Failure::new(Exit::Usage, "confirmation", "there is no terminal to ask on").hint("--yes says yes to everything shown above")
         );
@@ -173,6 +173,19 @@ pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::new(Exit::Failed, "confirmation", "was not given; nothing was changed"))
     }
+}
+
+/// Returns whether there is a terminal to ask on.
+pub fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks for a line of text on a terminal; `None` at the end of the input.
+pub fn ask(question: &str) -> Result<Option<String>, Failure> {
+    note(format!("{question}:"));
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer).map_err(|error| Failure::failed("answer", &error))?;
+    Ok((read > 0).then(|| answer.trim().to_owned()))
 }
 
 #[cfg(test)]

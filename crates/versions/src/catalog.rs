@@ -80,10 +80,33 @@ impl CatalogRange {
         Ok(Self { text: text.to_owned(), groups })
     }
 
+    /// The version at which the range ends inside of a major version; `None` if it has no upper end, or ends before a new major version.
+    pub fn narrow_end(&self) -> Option<&Version> {
+        let mut highest: Option<(&Version, bool)> = None;
+        for group in &self.groups {
+            let (bound, inclusive) = upper_bound(group)?;
+            if highest.is_none_or(|(end, known)| end.cmp_precedence(bound).then(known.cmp(&inclusive)).is_lt()) {
+                highest = Some((bound, inclusive));
+            }
+        }
+        let (end, inclusive) = highest?;
+        (inclusive || end.minor() != 0 || end.patch() != 0).then_some(end)
+    }
+
     /// Returns whether the version lies in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| group.iter().all(|(operator, bound)| operator.holds(version.cmp_precedence(bound))))
     }
+}
+
+/// The lowest upper bound of comparators that must all hold, and whether it is inclusive.
+fn upper_bound(group: &[(Operator, Version)]) -> Option<(&Version, bool)> {
+    let bounds = group.iter().filter_map(|(operator, bound)| match operator {
+        Operator::Less => Some((bound, false)),
+        Operator::LessOrEqual | Operator::Equal => Some((bound, true)),
+        Operator::NotEqual | Operator::Greater | Operator::GreaterOrEqual => None,
+    });
+    bounds.min_by(|a, b| a.0.cmp_precedence(b.0).then(a.1.cmp(&b.1)))
 }
 
 /// Splits at blanks, but not after an operator's last character; pieces of one character are dropped.

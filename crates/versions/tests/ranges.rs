@@ -98,6 +98,30 @@ fn catalog_ranges() {
     check(ROWS, CatalogRange::parse, CatalogRange::matches);
 }
 
+/// OLM0-RES-30: ends inside of a major version; none, and a new major version, leave room for updates.
+#[test]
+fn narrow_ends() {
+    for (range, end) in [
+        (">=1.0.0", None),
+        (">1.0.0 <2.0.0", None),
+        ("<2.0.0-0", None),
+        ("1.x", None),
+        ("> 1.0.0 !1.2.1", None),
+        (">=1.0.0 <1.5.0 || >=1.6.0", None),
+        (">=1.0.0 <1.5.0 || >=1.6.0 <2.0.0", None),
+        ("1.2.3", Some("1.2.3")),
+        (">=1.0.0 <1.5.0", Some("1.5.0")),
+        (">=1.0.0 <=2.0.0", Some("2.0.0")),
+        (">=1.0.0 <1.0.1 || >=1.6.0 <1.7.0", Some("1.7.0")),
+        ("1.2.x", Some("1.3.0")),
+        ("<1.5.0 <3.0.0", Some("1.5.0")),
+        ("<2.0.0 || <=2.0.0", Some("2.0.0")),
+    ] {
+        let parsed = CatalogRange::parse(range).unwrap();
+        assert_eq!(parsed.narrow_end().map(ToString::to_string).as_deref(), end, "{range}");
+    }
+}
+
 /// CATLG-24: the reasons that `opm validate` prints for a skip range.
 #[test]
 fn catalog_ranges_that_are_none() {

@@ -9,6 +9,7 @@ mod catalogs;
 mod choices;
 mod classic;
 mod classic_admin;
+mod classic_advice;
 mod classic_cli;
 mod classic_pods;
 mod classic_tenants;

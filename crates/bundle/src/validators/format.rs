@@ -63,7 +63,7 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
         findings.push(plain(&rules::FORMAT_MEDIA_TYPE, problem.to_string()));
         ""
     });
-    let (mut annotations, mut dependencies) = (None, None);
+    let mut annotations = None;
     for (path, _, bytes) in tree.below("metadata").filter(|(_, name, _)| !name.contains('/')) {
         let Ok(document) = tree.first_document(bytes) else { continue };
         if annotations.is_none()
@@ -71,10 +71,6 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
             && let Ok(found) = texts(&document["annotations"])
         {
             annotations = Some((path, found));
-            continue;
-        }
-        if dependencies.is_none() && document["dependencies"].as_array().is_some_and(|list| !list.is_empty()) {
-            dependencies = Some((path, document));
         }
     }
     match annotations {
@@ -85,7 +81,7 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
             }
         }
     }
-    if let Some((path, document)) = dependencies {
+    if let Some((path, document)) = dependencies(manifests) {
         for (index, entry) in document["dependencies"].as_array().into_iter().flatten().enumerate() {
             for detail in dependency_problems(entry) {
                 findings.push(plain(&rules::FORMAT_DEPENDENCY, detail).at(path, format!("dependencies[{index}]")));
@@ -94,6 +90,20 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
     }
     super::place(manifests, &mut findings);
     findings
+}
+
+/// The file of dependencies, and its document: the first one below `metadata` that has some and is not the file of annotations.
+pub(super) fn dependencies(manifests: &Manifests) -> Option<(&str, Value)> {
+    let mut annotated = false;
+    for (path, _, bytes) in manifests.tree.below("metadata").filter(|(_, name, _)| !name.contains('/')) {
+        let Ok(document) = manifests.tree.first_document(bytes) else { continue };
+        if !annotated && document["annotations"].is_object() && texts(&document["annotations"]).is_ok() {
+            annotated = true;
+        } else if document["dependencies"].as_array().is_some_and(|list| !list.is_empty()) {
+            return Some((path, document));
+        }
+    }
+    None
 }
 
 fn annotation_problems(annotations: &std::collections::BTreeMap<String, String>, media_type: &str) -> Vec<(&'static str, String)> {

@@ -91,4 +91,8 @@ rules! {
     MULTIARCH_LABELS = "multiarch/labels", "ValidationFailed", "label the CSV with every platform that the operator's images support";
     MULTIARCH_IMAGES = "multiarch/images", "ValidationFailed", "publish the image for every platform that the operator supports";
     MULTIARCH_AFFINITY = "multiarch/node-affinity", "ValidationFailed", "require kubernetes.io/arch and kubernetes.io/os of the image's platforms in the pod's node affinity";
+
+    DEPENDENCY_API = "dependencies/undeclared-api", "ValidationFailed", "name the API in metadata/dependencies.yaml as olm.gvk, or the package that provides it as olm.package";
+    DEPENDENCY_RANGE = "dependencies/range-narrow", "ValidationFailed", "leave the upper end out, or end the range before the next major version (>1.0.0 <2.0.0); exclude a single bad version with !1.5.0";
+    DEPENDENCY_PACKAGES = "dependencies/all-packages", "ValidationFailed", "write one olm.package for each package; separate dependencies must all be satisfied";
 }

@@ -10,8 +10,7 @@ use crate::parts::{Parts, version};
 use crate::properties::{Api, Need, needs, provided};
 use crate::reach::Updates;
 
-pub(super) fn check(packages: &BTreeMap<&str, Parts<'_>>, report: &mut Report<'_>) {
-    let offers = Offers::of(packages);
+pub(super) fn check(packages: &BTreeMap<&str, Parts<'_>>, offers: &Offers<'_>, report: &mut Report<'_>) {
     for (api, providers) in offers.heads.iter().filter(|(_, providers)| providers.len() > 1) {
         let names: Vec<&str> = providers.iter().copied().collect();
         report.add(Rule::ApiProviders, Subject::package(names[0]), format!("API {api} is provided by {}", names.join(", ")));
@@ -54,7 +53,7 @@ fn heads<'a>(parts: &Parts<'a>) -> HashSet<&'a str> {
 }
 
 /// The versions and APIs that the catalog offers.
-struct Offers<'a> {
+pub(super) struct Offers<'a> {
     versions: HashMap<&'a str, Vec<Version>>,
     apis: HashMap<Api, BTreeSet<&'a str>>,
     /// Providers of an API in the head of a channel.
@@ -62,7 +61,7 @@ struct Offers<'a> {
 }
 
 impl<'a> Offers<'a> {
-    fn of(packages: &BTreeMap<&'a str, Parts<'a>>) -> Self {
+    pub(super) fn of(packages: &BTreeMap<&'a str, Parts<'a>>) -> Self {
         let mut offers = Self { versions: HashMap::new(), apis: HashMap::new(), heads: BTreeMap::new() };
         for (name, parts) in packages {
             let heads = heads(parts);
@@ -77,6 +76,11 @@ impl<'a> Offers<'a> {
             }
         }
         offers
+    }
+
+    /// The packages that provide an API, in order.
+    pub(super) fn providers(&self, api: &Api) -> impl Iterator<Item = &'a str> + '_ {
+        self.apis.get(api).into_iter().flatten().copied()
     }
 
     fn satisfy(&self, need: &Need) -> bool {

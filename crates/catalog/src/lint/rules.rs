@@ -171,6 +171,21 @@ rules! {
     DependencyMissing, "dependency-missing", Warning, "Nothing in the catalog satisfies a dependency",
         "Unless another catalog on the cluster provides it, the bundle cannot be installed.",
         "add a package that provides it, or tell users which catalog has it";
+    DependencyUndeclared, "dependency-undeclared", Warning, "A required API is no dependency",
+        "The CSV names the API as required, and neither an olm.gvk nor an olm.package dependency brings its provider: the operator is installed without it, and fails.",
+        "add the dependency olm.gvk of the API, or olm.package of the package that provides it";
+    DependencyApiOnly, "dependency-api-only", Info, "A dependency names an API, and its only provider is known",
+        "A dependency on an API alone accepts every version of the provider that has the API, also one that is too old, and every other package that provides the API one day.",
+        "name the package and its minimum version beside the API: one olm.constraint with `all` of `package` and `gvk`, or olm.package in place of olm.gvk";
+    DependencyNarrow, "dependency-range-narrow", Warning, "The range of a dependency ends inside of a major version",
+        "With every release of the dependency the bundle needs a new release too; until then it holds the dependency's updates back, also those with security fixes, for everybody in its namespace.",
+        "leave the upper end out, or end the range before the next major version (\">1.0.0 <2.0.0\"); exclude a single bad version with \"!1.5.0\"";
+    DependencyMixed, "dependency-mixed", Warning, "Separate dependencies name a package and an API of it",
+        "Separate dependencies are not joined by `and`: each is satisfied on its own, so that one operator may be chosen for the package and another for the API.",
+        "join them in one olm.constraint with `all` of `package` and `gvk` (or one `cel` rule), which one operator must satisfy; or keep one of the two";
+    DependencyAllPackages, "dependency-all-packages", Warning, "An `all` constraint names several packages",
+        "OLM classic tests a constraint on one bundle at a time, and no bundle belongs to two packages: the bundle can never be installed.",
+        "write one dependency olm.package for each package; separate dependencies must all be satisfied";
     DependencyCycle, "dependency-cycle", Info, "Packages need each other",
         "None of them can be installed or removed on its own.",
         "take out the dependency that is not essential";

@@ -200,6 +200,125 @@ fn deprecated(references: &[(&str, &str)]) -> Value {
     json!({"schema": "olm.deprecations", "package": "p", "entries": entries.collect::<Vec<_>>()})
 }
 
+/// Adds package `name` at 1.0.0, which provides the APIs `Thing` of these groups.
+fn provider(blobs: &mut Vec<Value>, name: &str, groups: &[&str]) {
+    blobs.push(json!({"schema": "olm.package", "name": name, "defaultChannel": "c", "icon": blobs[0]["icon"]}));
+    blobs.push(json!({"schema": "olm.channel", "package": name, "name": "c", "entries": [{"name": format!("{name}.v1.0.0")}]}));
+    let mut of = bundle(name, "1.0.0");
+    for group in groups {
+        let provided = json!({"type": "olm.gvk", "value": {"group": group, "version": "v1", "kind": "Thing"}});
+        of["properties"].as_array_mut().unwrap().push(provided);
+    }
+    blobs.push(of);
+}
+
+fn package_dependency(range: &str) -> Value {
+    json!({"type": "olm.package.required", "value": {"packageName": "q", "versionRange": range}})
+}
+
+fn api_dependency() -> Value {
+    json!({"type": "olm.gvk.required", "value": {"group": "q.example", "version": "v1", "kind": "Thing"}})
+}
+
+/// One `olm.constraint` with `all` of a package in a range and its API.
+fn both(range: &str) -> Value {
+    let (package, gvk) = (package_dependency(range)["value"].clone(), api_dependency()["value"].clone());
+    json!({"type": "olm.constraint", "value": {"all": {"constraints": [{"package": package}, {"gvk": gvk}]}}})
+}
+
+/// OLM0-RES-30, OLM0-RES-31: how dependencies of the newest bundle are written; each row says rule, field and a part of the message.
+#[test]
+fn dependencies_are_advised_on() {
+    let requires = json!({"required": [{"name": "things.q.example", "version": "v1", "kind": "Thing"}]});
+    let two = json!({"type": "olm.constraint", "value": {"all": {"constraints": [
+        {"package": {"packageName": "q", "versionRange": ">=1.0.0"}}, {"package": {"packageName": "r", "versionRange": ">=1.0.0"}}]}}});
+    let either = json!({"type": "olm.constraint", "value": {"any": {"constraints": [
+        {"package": {"packageName": "q", "versionRange": "<1.5.0"}}, {"package": {"packageName": "r", "versionRange": "1.0.0"}}]}}});
+    let cel = json!({"type": "olm.constraint", "value": {"cel": {"rule": "true"}}});
+    type Row<'a> = (&'a str, Vec<Value>, Option<&'a Value>, &'a [(&'a str, &'a str, &'a str)]);
+    let rows: &[Row<'_>] = &[
+        ("nothing needed", vec![], None, &[]),
+        ("package with a minimum", vec![package_dependency(">=1.0.0")], None, &[]),
+        ("a new major version ends it", vec![package_dependency(">=1.0.0 <2.0.0 !1.5.0")], None, &[]),
+        (
+            "narrow",
+            vec![package_dependency(">=1.0.0 <1.5.0")],
+            None,
+            &[("dependency-range-narrow", "properties[3].value.versionRange", "ends at 1.5.0, inside of major version 1")],
+        ),
+        ("narrow inside of all", vec![both("1.0.0")], None, &[("dependency-range-narrow", "properties[3].value", "ends at 1.0.0")]),
+        ("alternatives may be narrow", vec![either], None, &[]),
+        (
+            "API alone",
+            vec![api_dependency()],
+            None,
+            &[("dependency-api-only", "properties[3].value", "here package q provides it, from \">=1.0.0\" on")],
+        ),
+        (
+            "API and package apart",
+            vec![package_dependency(">=1.0.0"), api_dependency()],
+            None,
+            &[("dependency-mixed", "properties[4].value", "another package with the API may satisfy the second")],
+        ),
+        ("API and package joined", vec![both(">=1.0.0")], None, &[]),
+        ("two packages joined", vec![two], None, &[("dependency-all-packages", "properties[3].value", "packages q and r")]),
+        (
+            "required by the CSV only",
+            vec![],
+            Some(&requires),
+            &[(
+                "dependency-undeclared",
+                "customResourceDefinitions.required[0]",
+                "Thing.q.example/v1, which no dependency names; here q provides it",
+            )],
+        ),
+        ("required, and the package named", vec![package_dependency(">=1.0.0")], Some(&requires), &[]),
+        ("required, and both named", vec![both(">=1.0.0")], Some(&requires), &[]),
+        ("required, and a rule decides", vec![cel], Some(&requires), &[]),
+    ];
+    for (name, dependencies, required, expected) in rows {
+        let found = lint(&changed(|c| {
+            provider(c, "q", &[]);
+            provider(c, "r", &[]);
+            c[4]["properties"].as_array_mut().unwrap().extend(dependencies.clone());
+            if let Some(required) = required {
+                c[4]["properties"][2]["value"]["customResourceDefinitions"] = (*required).clone();
+            }
+        }));
+        assert_eq!(found.len(), expected.len(), "{name}: {found:?}");
+        for (finding, (rule, field, message)) in found.iter().zip(*expected) {
+            assert_eq!((finding.rule.id(), finding.field.as_str(), finding.line), (*rule, *field, 5), "{name}");
+            assert!(finding.message.contains(message), "{name}: {}", finding.message);
+        }
+    }
+    // A second provider: it may be chosen for the API, and is named; which package is meant is no longer known.
+    let with_two = |dependencies: Vec<Value>| {
+        let found = lint(&changed(|c| {
+            provider(c, "q", &[]);
+            provider(c, "r", &["q.example"]);
+            c[4]["properties"].as_array_mut().unwrap().extend(dependencies);
+        }));
+        found.into_iter().filter(|finding| finding.rule != Rule::ApiProviders).map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    let mixed = "needs package q \">=1.0.0\" and, by another dependency, API Thing.q.example/v1 of it: r may satisfy the second";
+    assert_eq!(with_two(vec![package_dependency(">=1.0.0"), api_dependency()]), [mixed]);
+    assert_eq!(with_two(vec![api_dependency()]), Vec::<String>::new());
+}
+
+/// OLM0-RES-30: what several bundles have in common is reported once, at the newest.
+#[test]
+fn advice_about_several_bundles_is_given_once() {
+    let found = lint(&changed(|c| {
+        provider(c, "q", &[]);
+        for at in [2, 4] {
+            c[at]["properties"].as_array_mut().unwrap().push(package_dependency("1.0.0"));
+        }
+    }));
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.rule, finding.bundle.as_str()), (Rule::DependencyNarrow, "p.v2.0.0"));
+    assert!(finding.message.ends_with("(so it is with 2 of 3 bundles; this is the newest)"), "{}", finding.message);
+}
+
 /// Findings name the line of the blob that is to be changed.
 #[test]
 fn findings_have_places() {

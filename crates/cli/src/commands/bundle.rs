@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod images;
+pub mod permissions;
 pub mod validate;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub enum Commands {
     Diff(diff::Arguments),
     /// The images that a bundle needs
     Images(images::Arguments),
+    /// What the operator of a bundle is allowed to do, and which of it is risky
+    Permissions(permissions::Arguments),
 }
 
 /// Arguments of `bundle render`.
@@ -89,6 +92,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Validate(arguments) => validate::run(&arguments),
         Commands::Diff(arguments) => diff::run(&arguments),
         Commands::Images(arguments) => images::run(&arguments),
+        Commands::Permissions(arguments) => permissions::run(&arguments),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod explain;
 pub mod install;
 pub mod list;
 pub mod preview;
+pub mod tokens;
 pub mod uninstall;
 pub mod upgrade;
 

@@ -11,6 +11,7 @@ use mainstay_terminal::runtime;
 
 use super::classic;
 use super::classic::install::ApprovalFlag;
+use super::classic::tokens::TokenArguments;
 use super::flags::{Carrying, GrantFlag, goes_on};
 use crate::named;
 use crate::plan_text;
@@ -27,8 +28,9 @@ Examples:
   mainstay install beacon --namespace ops --service-account my-installer
   mainstay install beacon --classic -n lights --create-namespace     by a Subscription of OLM classic
   mainstay install beacon --classic -n lights --version 1.0.0        stays at it: later InstallPlans wait for mainstay approve
-  mainstay install cache --classic -n caches --approval Manual --env ROLEARN=arn:aws:iam::123456789012:role/cache
+  mainstay install cache --classic -n caches --approval Manual --role-arn arn:aws:iam::123456789012:role/cache
                                                   an operator that authenticates to a cloud by its token
+  mainstay install beacon --classic -n lights --audit                with the permissions that it asks for
 
 Without --channel, the package's default channel is followed; without --watch-namespace, a bundle that cannot watch all namespaces
 watches its own, or one other. The plan says both.
@@ -101,6 +103,12 @@ pub struct RequestArguments {
     /// Make the namespace if it is missing, with --classic
     #[arg(long, requires = "classic")]
     pub create_namespace: bool,
+    /// Show the permissions that the operator asks for, with --classic: its catalog's image and its bundle's are pulled
+    #[arg(long, requires = "classic")]
+    pub audit: bool,
+    /// Identities in a cloud that the operator's token opens, with --classic.
+    #[command(flatten)]
+    pub tokens: TokenArguments,
 }
 
 impl RequestArguments {

@@ -83,7 +83,7 @@ enum Operation {
     /// What mainstay install satisfies it
     Install {
         #[command(flatten)]
-        request: RequestArguments,
+        request: Box<RequestArguments>,
         #[command(flatten)]
         common: Common,
     },
@@ -249,7 +249,9 @@ impl Operation {
         runtime::block_on(async {
             let session = common.cluster.open().await?;
             match self {
-                Self::Install { request, .. } => classic::install::dry_run(&session, &classic::install::request(request)?, format).await,
+                Self::Install { request, .. } => {
+                    classic::install::dry_run(&session, &classic::install::request(request)?, request.audit, format).await
+                }
                 Self::Upgrade { name, channel, namespace, .. } => {
                     let namespace = classic::namespace("plan upgrade", namespace.as_deref())?;
                     classic::upgrade::dry_run(&session, namespace, name, channel.first().map(String::as_str), format).await

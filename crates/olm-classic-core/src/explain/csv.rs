@@ -6,7 +6,7 @@ use mainstay_lifecycle::explanation::{Evidence, State};
 use mainstay_objects::{Health, health};
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, groups_finding, install_plan, pods, requirements, string, subject, timestamp};
+use super::{Action, Explanation, answer, groups_finding, install_plan, pods, requirements, string, subject, tenancy, timestamp};
 use crate::csv::{COPIED_FROM, Phase, Reason};
 use crate::install_modes::InstallModes;
 use crate::overview::is_copy;
@@ -64,6 +64,9 @@ pub fn csv(facts: &CsvFacts<'_>) -> Explanation {
         );
     }
     found.notes.extend(pods::simulated(facts.pods));
+    let (notes, actions) = tenancy::instances(object, facts.csvs);
+    found.notes.extend(notes);
+    found.alternatives.extend(actions);
     found
 }
 

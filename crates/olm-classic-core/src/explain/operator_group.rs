@@ -1,9 +1,11 @@
 //! Why an OperatorGroup is as it is (OLM0-OG-02 to OLM0-OG-25, OLM0-TENANT-02 to OLM0-TENANT-06).
 
 use mainstay_lifecycle::explanation::State;
+use mainstay_rbac::PolicyRule;
 use serde_json::Value;
 
-use super::{Action, Explanation, answer, evidence, groups_finding, install_plan, string, subject, timestamp};
+use super::{Action, Explanation, answer, evidence, groups_finding, install_plan, string, subject, tenancy, timestamp};
+use crate::accounts;
 use crate::csv::Group;
 use crate::overview::{is_copy, place};
 use crate::request::watched;
@@ -15,8 +17,10 @@ pub struct OperatorGroupFacts<'a> {
     pub group: &'a Value,
     /// All groups of the cluster, itself among them.
     pub groups: &'a [Value],
-    /// The CSVs of its namespace.
+    /// The CSVs of the cluster.
     pub csvs: &'a [Value],
+    /// The cluster-wide rules of the account that it names; empty if it names none, or they cannot be read.
+    pub account_rules: &'a [PolicyRule],
 }
 
 /// Explains an OperatorGroup.
@@ -44,6 +48,15 @@ pub fn operator_group(facts: &OperatorGroupFacts<'_>) -> Explanation {
         found
             .notes
             .push("operators of one namespace share their InstallPlans; a namespace with a group of its own updates by itself".to_owned());
+    }
+    if let Some(account) = &group.service_account {
+        found.notes.extend(accounts::excessive(namespace, account, facts.account_rules));
+    }
+    for member in facts.csvs.iter().filter(|csv| csv["metadata"]["namespace"] == *namespace.as_str() && !is_copy(csv)) {
+        let (notes, actions) = tenancy::instances(member, facts.csvs);
+        let (_, name) = place(member);
+        found.notes.extend(notes.into_iter().map(|note| format!("csv {name}: {note}")));
+        found.alternatives.extend(actions);
     }
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     found.evidence.extend(conditions.map(|condition| evidence("condition", condition)));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::csv::{CsvFacts, csv};
 use super::install_plan::{self, InstallPlanFacts, install_plan, unpack_failed};
 use super::told;
-use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, pods, string, subject, timestamp};
+use super::{Action, Explanation, answer, catalog_source, evidence, groups_finding, passed_on, pods, string, subject, tenancy, timestamp};
 use crate::catalog_source::is_ready;
 use crate::overview::{condition, place, text};
 use crate::package::{Channel, Package};
@@ -57,12 +57,19 @@ pub fn subscription(facts: &SubscriptionFacts<'_>) -> Explanation {
     if let Some(by) = object["metadata"]["annotations"][GENERATED_BY].as_str() {
         found.notes.push(format!("it was brought as a dependency by installplan {by}"));
     }
-    if !facts.siblings.is_empty() {
+    if let Some((note, action)) = tenancy::placement(object, facts.siblings, facts.groups) {
+        found.notes.push(note);
+        found.alternatives.push(action);
+    } else if !facts.siblings.is_empty() {
         let names: Vec<String> = facts.siblings.iter().map(|other| text(&other["metadata"]["name"])).collect();
         let noun = if names.len() == 1 { "subscription" } else { "subscriptions" };
         found.notes.push(format!("its InstallPlans are also those of {noun} {} of the namespace", names.join(", ")));
     }
     if let Some(csv) = facts.csv {
+        let (notes, actions) = tenancy::instances(csv.csv, csv.csvs);
+        // The finding of a CSV that is passed on has them already.
+        found.notes.extend(notes.into_iter().filter(|note| !found.notes.contains(note)).collect::<Vec<_>>());
+        found.alternatives.extend(actions.into_iter().filter(|action| !found.alternatives.contains(action)).collect::<Vec<_>>());
         if !found.notes.iter().any(|note| note.contains("is simulated")) {
             found.notes.extend(pods::simulated(csv.pods));
         }

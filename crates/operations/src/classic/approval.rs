@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mainstay_bundle::audit::{Asked, asked_by_role};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::preview::{Object, named, written};
 use mainstay_objects::{ObjectRef, Patch};
@@ -41,6 +42,8 @@ pub struct Preview {
     pub steps: Vec<PlannedStep>,
     /// The Subscriptions that wait for it.
     pub subscriptions: Vec<String>,
+    /// The permissions that its roles grant.
+    pub permissions: Vec<Asked>,
     /// The objects that could not be looked at.
     pub notes: Vec<String>,
     /// The CSV that each Subscription comes to.
@@ -76,12 +79,17 @@ pub async fn of_subscription(session: &Session, namespace: &str, name: &str) -> 
 pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure> {
     let namespace = text(&plan, "/metadata/namespace");
     let name = text(&plan, "/metadata/name");
-    let (mut steps, mut notes, mut replaces) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut steps, mut notes, mut replaces, mut permissions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for step in plan["status"]["plan"].as_array().into_iter().flatten() {
         let resource = &step["resource"];
         let manifest: Option<Value> = resource["manifest"].as_str().and_then(|manifest| serde_json::from_str(manifest).ok());
         let content = manifest.filter(|manifest| manifest["kind"] == resource["kind"]);
         let target = place(resource, &namespace, content.as_ref());
+        match content.as_ref().map(asked_by_role) {
+            Some(Ok(asked)) => permissions.extend(asked),
+            Some(Err(error)) => notes.push(format!("{target}: {error}")),
+            None => {}
+        }
         let live = match session.writer.get(&target).await {
             Ok(live) => live,
             // A kind that a step of this plan brings is served afterwards.
@@ -108,7 +116,7 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
     let waits = all.iter().filter(|each| text(each, "/status/installPlanRef/name") == name);
     let currents: BTreeMap<String, String> = waits.map(|each| (text(each, "/metadata/name"), text(each, "/status/currentCSV"))).collect();
     let subscriptions = currents.keys().cloned().collect();
-    Ok(Preview { csvs: csvs(&plan), replaces, steps, subscriptions, notes, plan, currents })
+    Ok(Preview { csvs: csvs(&plan), replaces, steps, subscriptions, permissions, notes, plan, currents })
 }
 
 /// The CSV that another one replaces, by its manifest, or by the bundle that it comes with.

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_olm_classic_core::csv::Group;
 use mainstay_olm_classic_core::explain::{
     self, CatalogSourceFacts, CsvFacts, Explanation, InstallPlanFacts, OperatorConditionFacts, OperatorGroupFacts, SubscriptionFacts,
 };
@@ -16,7 +17,7 @@ use super::objects::{
     text,
 };
 use super::packages;
-use super::platform::token_cloud;
+use super::platform::{account_rules, token_cloud, version};
 use crate::session::Session;
 
 /// The namespace whose catalogs every namespace sees.
@@ -96,8 +97,9 @@ pub async fn explain(session: &Session, subject: Subject, namespace: Option<&str
         }
         Subject::OperatorGroup => {
             let groups = list(session, OPERATOR_GROUP, None).await?;
-            let csvs = list(session, CSV, Some(&namespace)).await?;
-            Ok(explain::operator_group(&OperatorGroupFacts { group: &object, groups: &groups, csvs: &csvs }))
+            let csvs = list(session, CSV, None).await?;
+            let account_rules = account_rules(session, &[Group::read(&object)]).await;
+            Ok(explain::operator_group(&OperatorGroupFacts { group: &object, groups: &groups, csvs: &csvs, account_rules: &account_rules }))
         }
     }
 }
@@ -191,6 +193,7 @@ async fn subscription(session: &Session, namespace: &str, object: Value) -> Resu
         && let Some(cloud) = token_cloud(session).await.filter(|cloud| cloud.is_declared(annotations))
     {
         let env = object.pointer("/spec/config/env").and_then(Value::as_array).cloned().unwrap_or_default();
+        found.notes.extend(version(session).await.and_then(|version| token_auth::unavailable(cloud, &version)));
         found.notes.extend(token_auth::notes(cloud, &env, &text(&object, "/spec/installPlanApproval")));
     }
     Ok(found)

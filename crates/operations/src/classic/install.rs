@@ -10,7 +10,7 @@ use mainstay_olm_classic_core::request::{self, Facts, Plan, Refusal, Request};
 
 use super::objects::{NAMESPACE, OPERATOR_GROUP, SUBSCRIPTION, find, list, text};
 use super::packages;
-use super::platform::token_cloud;
+use super::platform::{account_rules, token_cloud, version};
 use super::settle::{Ending, Expected, settle};
 use crate::apply::execute;
 use crate::progress::Progress;
@@ -39,7 +39,17 @@ pub async fn plan(session: &Session, request: &Request) -> Result<Plan, Failure>
     let groups: Vec<Group> = list(session, OPERATOR_GROUP, Some(namespace)).await?.iter().map(Group::read).collect();
     let packages = packages::named(session, namespace, &request.package).await?;
     let token_cloud = token_cloud(session).await;
-    let facts = Facts { packages: &packages, has_namespace, groups: &groups, subscriptions: &subscriptions, token_cloud };
+    let platform = if token_cloud.is_some() { version(session).await } else { None };
+    let account_rules = account_rules(session, &groups).await;
+    let facts = Facts {
+        packages: &packages,
+        has_namespace,
+        groups: &groups,
+        subscriptions: &subscriptions,
+        token_cloud,
+        platform: platform.as_ref(),
+        account_rules: &account_rules,
+    };
     match request::plan(request, &facts) {
         Ok(plan) => Ok(plan),
         Err(refusal) => Err(refused(session, request, &refusal).await),

@@ -149,7 +149,15 @@ fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
         let place =
             if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", root.join(&finding.path).display(), finding.line) };
         // Writing to a string does not fail.
-        let _written = writeln!(out, "{place}{}: {}: {}{}", finding.level.name(), finding.rule.id(), subject(finding), finding.message);
+        let _written = writeln!(
+            out,
+            "{place}{}: {}: {}{}{}",
+            finding.level.name(),
+            finding.rule.id(),
+            subject(finding),
+            field(finding),
+            finding.message
+        );
         if findings.get(i + 1).is_none_or(|next| next.fix != finding.fix) {
             let _written = writeln!(out, "hint: {}", finding.fix);
         }
@@ -162,6 +170,10 @@ fn subject(finding: &Finding) -> String {
     let parts = [("package", &finding.package), ("channel", &finding.channel), ("bundle", &finding.bundle)];
     let named: Vec<String> = parts.iter().filter(|(_, name)| !name.is_empty()).map(|(word, name)| format!("{word} {name}")).collect();
     if named.is_empty() { String::new() } else { format!("{}: ", named.join(", ")) }
+}
+
+fn field(finding: &Finding) -> String {
+    if finding.field.is_empty() { String::new() } else { format!("{}: ", finding.field) }
 }
 
 /// Compares the bundles of the catalog with the bundle directories below one directory.

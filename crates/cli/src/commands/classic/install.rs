@@ -1,19 +1,24 @@
 //! `mainstay install --classic`: a Subscription, and the OperatorGroup and Namespace that it needs (OLM0-USER-05 to OLM0-USER-07).
 
+use mainstay_bundle::audit::Asked;
 use mainstay_olm_classic_core::request::Plan;
 use mainstay_operations::Session;
 use mainstay_operations::apply::named;
 use mainstay_operations::classic::install::{Outcome, carry_out, plan};
-use mainstay_operations::classic::objects::{SUBSCRIPTION, get};
+use mainstay_operations::classic::objects::{self, CATALOG_SOURCE, SUBSCRIPTION, get};
 use mainstay_operations::classic::{Approval, CatalogName, Request, Watch};
+use mainstay_terminal::bundles;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note, note_drawn};
 use mainstay_terminal::output::{self, Format};
-use mainstay_terminal::progress::Progress;
+use mainstay_terminal::progress::{self, Progress};
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
-use super::namespace;
+use super::{namespace, tokens};
+use crate::commands::audit;
+use crate::commands::bundle::permissions::permissions;
+use crate::commands::catalog::content;
 use crate::commands::flags::Carrying;
 use crate::commands::install::RequestArguments;
 use crate::plan_text;
@@ -62,7 +67,13 @@ pub fn request(arguments: &RequestArguments) -> Result<Request, Failure> {
         Some((name, namespace)) => CatalogName { name: name.to_owned(), namespace: Some(namespace.to_owned()) },
         None => CatalogName { name: text.clone(), namespace: None },
     });
-    let env = arguments.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut env = arguments.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
+    for (name, value) in arguments.tokens.variables()? {
+        if env.iter().any(|(given, _)| *given == name) {
+            return Err(Failure::new(Exit::Usage, "--env", format!("{name} is given twice, by --env and by a flag of its own")));
+        }
+        env.push((name, value));
+    }
     Ok(Request {
         env,
         package: arguments.package.clone(),
@@ -93,7 +104,7 @@ pub fn run(arguments: &RequestArguments, is_dry: bool, carrying: &Carrying, clus
     runtime::block_on(async {
         let session = if is_dry { cluster.open().await? } else { cluster.open_to_change().await? };
         if is_dry {
-            return dry_run(&session, &request, &carrying.shown.format).await;
+            return dry_run(&session, &request, arguments.audit, &carrying.shown.format).await;
         }
         let (namespace, name) = (request.namespace.clone(), request.name.clone().unwrap_or_else(|| request.package.clone()));
         let hints = || {
@@ -104,16 +115,48 @@ pub fn run(arguments: &RequestArguments, is_dry: bool, carrying: &Carrying, clus
                 format!("mainstay uninstall {name} --classic -n {namespace} undoes it"),
             ]
         };
-        runtime::until_interrupt(Box::pin(perform(&session, &request, carrying)), hints).await
+        runtime::until_interrupt(Box::pin(perform(&session, request, arguments.audit, carrying)), hints).await
     })
 }
 
-async fn perform(session: &Session, request: &Request, carrying: &Carrying) -> Result<(), Failure> {
-    let planned = plan(session, request).await?;
-    note_drawn(plan_text::painted(text(&planned).trim_end()));
-    carrying.consent.ask("install?")?;
+async fn perform(session: &Session, mut request: Request, is_audited: bool, carrying: &Carrying) -> Result<(), Failure> {
+    let mut planned = plan(session, &request).await?;
+    if !planned.missing_variables.is_empty() && !carrying.consent.yes && progress::can_ask() {
+        note(format!("{} authenticates to the cloud by its token, and needs to know:", planned.csv));
+        request.env.extend(tokens::ask(&planned.missing_variables)?);
+        planned = plan(session, &request).await?;
+    }
+    let permissions = audited(session, &planned, is_audited).await?;
+    note_drawn(plan_text::painted(text(&planned, permissions.as_deref()).trim_end()));
+    carrying.consent.ask(&match planned.acknowledges {
+        Some(category) => format!("install an operator of category {category}?"),
+        None => "install?".to_owned(),
+    })?;
     let outcome = carry_out(session, &planned, carrying.waiting.limit(), &mut Progress::start()).await?;
     finish(session, &carrying.shown.format, &planned.namespace, &planned.name, outcome).await
+}
+
+/// The permissions that the bundle asks for, which stand in its image alone (OLM0-ADMIN-30).
+async fn audited(session: &Session, plan: &Plan, is_wanted: bool) -> Result<Option<Vec<Asked>>, Failure> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    let (name, namespace) = plan.catalog.split_once('/').unwrap_or((&plan.catalog, ""));
+    let image = objects::text(&get(session, CATALOG_SOURCE, namespace, name).await?, "/spec/image");
+    let subject = format!("catalogsource {namespace}/{name}");
+    if image.is_empty() {
+        return Err(Failure::new(Exit::Impossible, subject, "names no image that the bundle could be looked up in")
+            .hint("mainstay bundle permissions DIR|REF shows what a bundle asks for"));
+    }
+    let (csv, watches_all) = (plan.csv.clone(), plan.watches_all);
+    let read = tokio::task::spawn_blocking(move || -> Result<Vec<Asked>, Failure> {
+        let catalog = content::open(&image)?;
+        let Some(listed) = catalog.bundles.iter().find(|bundle| bundle.name.as_str() == csv) else {
+            return Err(Failure::new(Exit::NotFound, format!("catalog {image}"), format!("has no bundle {csv} any more")));
+        };
+        permissions(&bundles::open(&listed.image)?, watches_all)
+    });
+    read.await.map_err(|error| Failure::failed(&subject, &error))?.map(Some)
 }
 
 /// Prints the Subscription, or one line; and what a person has to do next.
@@ -130,12 +173,17 @@ pub async fn finish(session: &Session, format: &Format, namespace: &str, name: &
 }
 
 /// Prints the plan alone.
-pub async fn dry_run(session: &Session, request: &Request, format: &Format) -> Result<(), Failure> {
+pub async fn dry_run(session: &Session, request: &Request, is_audited: bool, format: &Format) -> Result<(), Failure> {
     let planned = plan(session, request).await?;
-    if format.is_table() { output::drawn(&plan_text::painted(&text(&planned))) } else { output::value(format, &document(&planned)) }
+    let permissions = audited(session, &planned, is_audited).await?;
+    if format.is_table() {
+        output::drawn(&plan_text::painted(&text(&planned, permissions.as_deref())))
+    } else {
+        output::value(format, &document(&planned, permissions.as_deref()))
+    }
 }
 
-fn document(plan: &Plan) -> Value {
+fn document(plan: &Plan, permissions: Option<&[Asked]>) -> Value {
     let mut document = json!({
         "kind": "Plan", "operation": "install", "doable": true,
         "subscription": plan.name, "namespace": plan.namespace, "catalog": plan.catalog, "channel": plan.channel,
@@ -146,10 +194,16 @@ fn document(plan: &Plan) -> Value {
             document[field] = json!(lines);
         }
     }
+    if let Some(category) = plan.acknowledges {
+        document["acknowledges"] = category.name().into();
+    }
+    if let Some(permissions) = permissions {
+        document["permissions"] = audit::document(permissions);
+    }
     document
 }
 
-fn text(plan: &Plan) -> String {
+fn text(plan: &Plan, permissions: Option<&[Asked]>) -> String {
     let mut lines = vec![format!("Subscription {}/{}", plan.namespace, plan.name)];
     let mut section = |title: &str, all: Vec<String>| {
         if !all.is_empty() {
@@ -159,6 +213,7 @@ fn text(plan: &Plan) -> String {
     };
     section("decided here:", plan.choices.clone());
     section("written by this command:", plan.objects.iter().map(|object| format!("create    {}", named(object))).collect());
+    section("permissions that it asks for:", permissions.map(audit::lines).unwrap_or_default());
     section("good to know:", plan.notes.clone());
     let version = if plan.version.is_empty() { String::new() } else { format!(" ({})", plan.version) };
     lines.push(String::new());

@@ -4,6 +4,8 @@ use mainstay_diagnostics::counted;
 use mainstay_operations::classic::approval::{PlannedStep, Preview};
 use serde_json::{Value, json};
 
+use crate::commands::audit;
+
 /// Fields of one object that are shown; JSON has all of them.
 const FIELDS: usize = 12;
 
@@ -22,6 +24,7 @@ pub fn lines(preview: &Preview) -> Vec<String> {
     section("replaces:", preview.replaces.clone());
     section("for subscriptions:", preview.subscriptions.clone());
     section("steps:", preview.steps.iter().flat_map(step).collect());
+    section("permissions that they ask for:", audit::lines(&preview.permissions));
     section("not looked at:", preview.notes.clone());
     lines
 }
@@ -63,6 +66,6 @@ pub fn document(preview: &Preview) -> Value {
     json!({
         "kind": "InstallPlanPreview", "namespace": preview.plan["metadata"]["namespace"], "name": preview.plan["metadata"]["name"],
         "installs": preview.csvs, "replaces": preview.replaces, "subscriptions": preview.subscriptions, "steps": steps.collect::<Vec<_>>(),
-        "notes": preview.notes,
+        "permissions": audit::document(&preview.permissions), "notes": preview.notes,
     })
 }

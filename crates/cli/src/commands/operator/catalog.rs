@@ -1,5 +1,6 @@
 //! Catalogs: add, list, remove.
 
+use mainstay_olm_classic_core::category::Category;
 use mainstay_operations::Silent;
 use mainstay_operations::classic::catalogs::{self, NewCatalog};
 use mainstay_operations::classic::objects::text;
@@ -32,6 +33,9 @@ pub enum Verb {
         /// List catalogs in all namespaces
         #[arg(long, short = 'A')]
         all_namespaces: bool,
+        /// wide: with the category of each catalog
+        #[arg(long, short, value_name = "FORMAT", value_parser = ["wide"])]
+        output: Option<String>,
     },
     /// Remove an operator catalog
     Remove {
@@ -79,7 +83,7 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
             }
             output::line(format!("catalogsource {name:?} created"))
         }
-        Verb::List { all_namespaces } => {
+        Verb::List { all_namespaces, output } => {
             let of = (!all_namespaces).then_some(namespace.as_str());
             let mut all = catalogs::all(session, of).await?;
             if all.is_empty() {
@@ -90,6 +94,9 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
             if *all_namespaces {
                 rows[0].insert(1, "NAMESPACE".to_owned());
             }
+            if output.is_some() {
+                rows[0].push("CATEGORY".to_owned());
+            }
             for each in &all {
                 let mut row = vec![text(each, "/metadata/name")];
                 if *all_namespaces {
@@ -97,6 +104,9 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
                 }
                 row.extend(["displayName", "sourceType", "publisher"].map(|field| text(each, &format!("/spec/{field}"))));
                 row.push(age(each));
+                if output.is_some() {
+                    row.push(Category::of_source(each).to_string());
+                }
                 rows.push(row);
             }
             table(&rows)

@@ -1,5 +1,6 @@
 //! Lists: what is installed, what could be, and the custom resources of an operator.
 
+use mainstay_olm_classic_core::category::Category;
 use mainstay_operations::classic::objects::{CSV, SUBSCRIPTION, get, list as objects, text};
 use mainstay_operations::classic::{operands as custom_resources, packages};
 use mainstay_terminal::errors::{Exit, Failure};
@@ -24,6 +25,12 @@ pub struct Available {
     /// Catalog to query [default: all]
     #[arg(long, short, value_name = "NAME[.NAMESPACE]")]
     catalog: Option<String>,
+    /// Only catalogs of this category: Red Hat, Certified, Marketplace, Community or Custom
+    #[arg(long, value_name = "CATEGORY", value_parser = Category::parse)]
+    category: Option<Category>,
+    /// wide: with the category of each catalog
+    #[arg(long, short, value_name = "FORMAT", value_parser = ["wide"])]
+    output: Option<String>,
 }
 
 /// Arguments of `list-operands`.
@@ -85,16 +92,26 @@ pub async fn manifests(context: &Context, operator: Option<&str>, catalog: Optio
 /// Lists the packages with the heads of their channels.
 pub async fn available(context: &Context, arguments: &Available) -> Result<(), Failure> {
     let mut all = manifests(context, arguments.operator.as_deref(), arguments.catalog.as_deref()).await?;
+    all.retain(|manifest| arguments.category.is_none_or(|category| Category::of_manifest(manifest) == category));
     if all.is_empty() {
         return nothing(Some(&context.namespace));
     }
     all.sort_by_key(|each| text(each, "/metadata/name"));
+    let is_wide = arguments.output.is_some();
     let mut rows = vec![titles(&["NAME", "CATALOG", "CHANNEL", "LATEST CSV", "AGE"])];
+    if is_wide {
+        rows[0].push("CATEGORY".to_owned());
+    }
     for manifest in &all {
         for channel in manifest["status"]["channels"].as_array().into_iter().flatten() {
             let title = text(manifest, "/status/catalogSourceDisplayName");
             let catalog = if title.is_empty() { text(manifest, "/status/catalogSource") } else { title };
-            rows.push(vec![text(manifest, "/metadata/name"), catalog, text(channel, "/name"), text(channel, "/currentCSV"), age(manifest)]);
+            let mut row =
+                vec![text(manifest, "/metadata/name"), catalog, text(channel, "/name"), text(channel, "/currentCSV"), age(manifest)];
+            if is_wide {
+                row.push(Category::of_manifest(manifest).to_string());
+            }
+            rows.push(row);
         }
     }
     table(&rows)
