@@ -1,7 +1,7 @@
 //! The definitions of OLM classic against those that upstream publishes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::recorded::{Difference, differences, facts};
 
@@ -201,5 +201,23 @@ status:
         assert!(mainstay_schema::prune::prune(&schema, &mut stored).is_empty(), "{plural}");
         let errors = mainstay_schema::validate::validate(&schema, &stored, &mainstay_schema::field::Path::root());
         assert!(stored == object && errors.is_empty(), "{plural}: {errors:?}");
+    }
+}
+
+/// COP-OLM0-04: the five resources are in namespaces, with the short names that people type.
+#[test]
+fn short_names() {
+    let all = mainstay_api::classic_manifests().unwrap();
+    for (kind, short) in [
+        ("ClusterServiceVersion", "csv"),
+        ("InstallPlan", "ip"),
+        ("CatalogSource", "catsrc"),
+        ("Subscription", "sub"),
+        ("OperatorGroup", "og"),
+    ] {
+        let found = all.iter().find(|manifest| manifest.definition["spec"]["names"]["kind"] == kind);
+        let spec = &found.unwrap_or_else(|| panic!("no {kind}")).definition["spec"];
+        assert_eq!((&spec["group"], &spec["scope"]), (&json!("operators.coreos.com"), &json!("Namespaced")), "{kind}");
+        assert!(spec["names"]["shortNames"].as_array().unwrap().contains(&json!(short)), "{kind}: {}", spec["names"]);
     }
 }

@@ -59,6 +59,14 @@ pub fn of_run(metrics: Arc<Metrics>, reviews: Arc<Reviews>) -> Router {
     Router::new().route("/metrics", page(served)).route(LOG_LEVEL, log_level()).route_layer(guard)
 }
 
+/// The routes of `mainstay run` without a certificate: metrics for anybody, as OLM's own operators serve them (OLM0-MET-03). No user can be told
+/// apart there, so levels cannot be changed.
+pub fn of_plain_run(metrics: Arc<Metrics>) -> Router {
+    let served = ServedMetrics::default();
+    served.show(metrics);
+    Router::new().route("/metrics", page(served))
+}
+
 /// The routes of `mainstay up`, behind the API server, which authenticates and authorizes the user.
 pub fn of_up(metrics: ServedMetrics) -> Router {
     let named = from_fn(|mut request: Request, next: Next| async move {

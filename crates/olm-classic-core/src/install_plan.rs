@@ -7,6 +7,7 @@
 //!   outcome ── executed ──► status
 //! ```
 
+mod afterwards;
 pub mod crd;
 pub mod reference;
 pub mod step;
@@ -15,11 +16,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use mainstay_golang::json_reader::Unreadable;
 use serde_json::{Value, json};
 
 use crate::catalog_source::time;
+use crate::properties;
 use crate::resolve::BundleLookup;
-use crate::steps::{self, Step};
+use crate::steps::{self, BundleContent, Loaded, Step, StepError};
+
+pub use afterwards::afterwards;
 
 /// The longest list of InstallPlans of a namespace (OLM0-IP-16).
 const KEPT: usize = 5;
@@ -33,6 +38,24 @@ pub struct Content {
     pub steps: Vec<Step>,
     /// The bundles that were unpacked.
     pub lookups: Vec<BundleLookup>,
+}
+
+/// Why the content of a bundle is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// Its manifests are no steps.
+    #[error("failed to turn bundle into steps: {0}")]
+    Steps(#[from] StepError),
+    /// Its properties cannot be read.
+    #[error("failed to load bundle properties: {0}")]
+    Properties(#[from] Unreadable),
+}
+
+/// The steps of a bundle that was unpacked, with their manifests.
+pub fn unpacked(namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
+    let properties = properties::read(&lookup.properties)?;
+    let content = BundleContent { name: &lookup.identifier, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
+    Ok(steps::of_bundle(content, namespace, &lookup.replaces, &lookup.catalog)?)
 }
 
 impl Content {

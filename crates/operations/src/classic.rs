@@ -6,10 +6,12 @@
 
 pub mod approval;
 pub mod catalogs;
+pub mod described;
 pub mod explain;
 pub mod install;
 pub mod listing;
 pub mod migration;
+pub mod next;
 pub mod objects;
 pub mod operands;
 pub mod packages;

@@ -28,4 +28,4 @@ pub use files::raise_file_limit;
 pub use gzip::{Gzip, GzipService, UnknownLength};
 pub use places::Place;
 pub use server::{Connection, Ended, Limits, Observer, Server};
-pub use tls::{Certificates, ClientCertificates, Tls};
+pub use tls::{Authorities, Certificates, ClientCertificates, Tls};

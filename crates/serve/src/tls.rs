@@ -1,4 +1,6 @@
-//! TLS settings: a serving certificate that can be replaced under open connections, and unverified client certificates.
+//! TLS settings: a serving certificate that can be replaced under open connections, and client certificates, verified or not.
+
+mod authorities;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,14 +19,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
+pub use authorities::Authorities;
+
 /// The handling of client certificates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum ClientCertificates {
     /// Not requested.
     Ignored,
     /// Requested but not required. An untrusted certificate is still accepted: the authenticator answers 401, which tells the client more than a
     /// broken handshake.
     Requested,
+    /// Requested but not required. The handshake fails for a certificate that none of the authorities signed.
+    Verified(Authorities),
 }
 
 /// The serving certificate and key. Clones share it, and a replacement applies from the next handshake on.
@@ -123,6 +129,7 @@ impl Tls {
         let mut config = match clients {
             ClientCertificates::Ignored => builder.with_no_client_auth(),
             ClientCertificates::Requested => builder.with_client_cert_verifier(Arc::new(TakeAny { provider })),
+            ClientCertificates::Verified(authorities) => builder.with_client_cert_verifier(authorities.verifier()),
         }
         .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::routing::get;
 use axum::{Extension, Router};
-use mainstay_serve::{Certificates, ClientCertificates, Connection, Ended, Limits, Server, Tls};
+use mainstay_serve::{Authorities, Certificates, ClientCertificates, Connection, Ended, Limits, Server, Tls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -106,6 +106,45 @@ async fn https_with_client_certificates_and_replacement() {
 
     stop.cancel();
     assert_eq!(running.await.unwrap(), Ended::Drained);
+}
+
+/// OLM0-MET-03: a client certificate that none of the authorities signed ends the handshake; none is required; authorities can be replaced.
+#[tokio::test]
+async fn client_certificates_of_authorities() {
+    let (serving, known, other) = (self_signed("localhost"), self_signed("known"), self_signed("other"));
+    let folder = std::env::temp_dir().join(format!("mainstay-authorities-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("ca.crt");
+    std::fs::write(&file, &known.cert).unwrap();
+    let authorities = Authorities::from_file(&file).unwrap();
+    let certificates = Certificates::from_pem(serving.cert.as_bytes(), serving.key.as_bytes()).unwrap();
+    let tls = Tls::new(&certificates, ClientCertificates::Verified(authorities.clone())).unwrap();
+    let server = Server::bind(ANY_PORT).await.unwrap().tls(tls).without_http2();
+    let (address, stop) = (server.address(), CancellationToken::new());
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+    let following = tokio::spawn(authorities.follow_file(file.clone(), Duration::from_millis(5), stop.clone()));
+    let answer = async |identity: Option<&Pair>| {
+        let stream = TcpStream::connect(address).await.unwrap();
+        // With TLS 1.3 the client learns of a refusal when it reads.
+        match client(&[&serving], identity).connect(ServerName::try_from("localhost").unwrap(), stream).await {
+            Ok(stream) => ask(stream, "/who").await,
+            Err(_) => String::new(),
+        }
+    };
+    assert_eq!(answer(None).await, "true 0");
+    assert_eq!(answer(Some(&known)).await, "true 1");
+    assert_eq!(answer(Some(&other)).await, "");
+    std::fs::write(&file, &other.cert).unwrap();
+    let replaced = tokio::time::timeout(Duration::from_secs(20), async { while answer(Some(&other)).await != "true 1" {} }).await;
+    replaced.unwrap();
+    assert_eq!(answer(Some(&known)).await, "");
+    for unusable in ["", "nonsense"] {
+        assert!(Authorities::from_pem(unusable.as_bytes()).is_err());
+    }
+    stop.cancel();
+    following.await.unwrap();
+    assert_eq!(running.await.unwrap(), Ended::Drained);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// KAPI-SRV-04: requests in flight are finished, new connections are refused, what never ends is cut.

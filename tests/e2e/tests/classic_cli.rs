@@ -166,7 +166,13 @@ fn verbs_of_the_plugin() {
     assert_eq!(run(&["list"]).ok(), "No resources found in plug namespace.\n");
     let refused = run(&["install", "gadget"]);
     assert_eq!((refused.code, refused.stderr.as_str()), (Some(1), ""), "{}", refused.stdout);
-    assert!(refused.stdout.starts_with("failed to install operator: namespace plug: has no OperatorGroup\n"), "{}", refused.stdout);
+    assert!(
+        refused
+            .stdout
+            .starts_with("failed to install operator: namespace \"plug\" has no existing operator group; use --create-operator-group"),
+        "{}",
+        refused.stdout
+    );
     let unknown = run(&["nonsense"]);
     assert_eq!((unknown.code, unknown.stderr.as_str()), (Some(1), ""), "{}", unknown.stdout);
 
@@ -188,10 +194,32 @@ fn verbs_of_the_plugin() {
     cluster.apply(&gadget.to_string());
     assert!(run(&["list-operands", "gadget"]).ok().contains("gadgets.example.com/v1  Gadget"));
     let aborted = run(&["uninstall", "gadget"]);
-    assert_eq!(aborted.code, Some(1), "{}", aborted.stdout);
-    assert!(run(&["uninstall", "gadget", "-X"]).ok().ends_with("operator \"gadget\" uninstalled\n"));
+    let reason = "operand deletion aborted: one or more operands exist and operand strategy is \"abort\"";
+    let expected =
+        format!("uninstall operator: could not proceed with deletion of \"gadget\": {reason}\n\nSee kubectl operator uninstall --help");
+    assert!(aborted.code == Some(1) && aborted.stdout.starts_with(&expected), "{}", aborted.stdout);
+    let current = run(&["upgrade", "gadget"]);
+    let expected = "failed to upgrade operator: operator is already at latest version\n";
+    assert_eq!((current.code, current.stdout.as_str()), (Some(1), expected));
+    let gone = run(&["uninstall", "gadget", "-X"]).ok();
+    let kinds: Vec<&str> = gone.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(kinds[..3], ["subscription", "gadget", "clusterserviceversion"], "{gone}");
+    assert!(kinds.contains(&"customresourcedefinition") && kinds.ends_with(&["operatorgroup"]), "{gone}");
+    assert!(gone.lines().all(|line| line.ends_with(" deleted")), "{gone}");
     assert!(cluster.get(&["operatorgroup", "plug", "-n", "plug"]).is_none());
-    assert_eq!(run(&["catalog", "remove", "none"]).code, Some(1));
+    for (words, expected) in [
+        (&["uninstall", "gadget"][..], "uninstall operator: package \"gadget\" not found\n"),
+        (&["upgrade", "gadget"], "failed to upgrade operator: subscription for package \"gadget\" not found\n"),
+        (&["list-operands", "gadget"], "list operands: package \"gadget\" not found in namespace \"plug\"\n"),
+        (&["describe", "none"], "packagemanifests.packages.operators.coreos.com \"none\" not found\n"),
+        (&["describe", "gadget", "-C", "fast"], "channel \"fast\" does not exist for package \"gadget\"\n"),
+    ] {
+        let said = run(words);
+        assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(1), expected, ""), "{words:?}");
+    }
+    let removed = run(&["catalog", "remove", "none"]);
+    assert!(removed.code == Some(1) && removed.stdout.starts_with("failed to remove catalog \"none\": "), "{}", removed.stdout);
+    assert_eq!(run(&["list-available", "gadget", "-c", "openshift-marketplace/team"]).ok().lines().count(), 2);
     assert!(cluster.mainstay(&["operator", "catalog", "list", "-A"]).ok().contains("team  openshift-marketplace  Team"));
 }
 
@@ -237,6 +265,6 @@ fn verbs_of_olmv1() {
     let missing = run(&["delete", "extension", "none"]);
     assert_eq!((missing.code, missing.stderr.as_str()), (Some(1), ""), "{}", missing.stdout);
     assert!(missing.stdout.starts_with("failed to delete extension: "), "{}", missing.stdout);
-    assert_eq!(run(&["delete", "extension", "gadget"]).ok(), "extension gadget deleted\n");
-    assert_eq!(run(&["delete", "catalogs", "--all"]).ok().lines().filter(|line| *line == "catalog team deleted").count(), 1);
+    assert_eq!(run(&["delete", "extension", "gadget"]).ok(), "extension \"gadget\" deleted\n");
+    assert_eq!(run(&["delete", "catalogs", "--all"]).ok().lines().filter(|line| *line == "catalog \"team\" deleted").count(), 1);
 }

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mainstay_operations::classic::migration::SavedMigration;
 use mainstay_operations::{Planned, SavedPlans, Session, apply as operations};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Failure, note_drawn};
+use mainstay_terminal::errors::{Exit, Failure, note_drawn};
 use mainstay_terminal::output;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
 use super::flags::{Consent, Waiting};
+use super::migrate;
 use crate::plan_text;
 
 /// Arguments.
@@ -23,7 +25,7 @@ Examples:
 The plan is made again from the cluster as it is. If anything that it rests on is otherwise than it was, nothing is done, and what moved
 is named (exit code 4).")]
 pub struct Arguments {
-    /// The file that mainstay plan --out wrote
+    /// The file that mainstay plan --out or mainstay migrate --out wrote
     file: PathBuf,
     #[command(flatten)]
     consent: Consent,
@@ -36,6 +38,9 @@ pub struct Arguments {
 
 /// Applies the plan.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(saved) = SavedMigration::find(&arguments.file)? {
+        return migrated(arguments, &saved);
+    }
     let saved = SavedPlans::read(&arguments.file)?;
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
@@ -47,6 +52,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             hints
         };
         runtime::until_interrupt(Box::pin(apply(&session, arguments, &saved)), hints).await
+    })
+}
+
+/// Carries out a saved migration of OLM classic.
+fn migrated(arguments: &Arguments, saved: &SavedMigration) -> Result<(), Failure> {
+    let subject = format!("plan {}", arguments.file.display());
+    let Some(limit) = arguments.waiting.limit() else {
+        return Err(Failure::new(Exit::Usage, subject, "a migration waits for each of its steps; --no-wait is for other plans"));
+    };
+    runtime::block_on(async {
+        let session = arguments.cluster.open_to_change().await?;
+        let hints = || vec!["the same command goes on where it was interrupted".to_owned()];
+        let manner = migrate::Manner { consent: &arguments.consent, limit };
+        runtime::until_interrupt(Box::pin(migrate::apply_saved(&session, saved, &subject, &manner)), hints).await
     })
 }
 

@@ -1,6 +1,7 @@
-//! OLM classic in the commands of the day: list, install, approve, uninstall, plan, explain (MS-CLI-05, MS-EXPL-02).
+//! OLM classic in the commands of the day: list, describe, install, approve, uninstall, plan, explain (MS-CLI-05, MS-EXPL-02).
 
 pub mod approve;
+pub mod describe;
 pub mod explain;
 pub mod install;
 pub mod list;

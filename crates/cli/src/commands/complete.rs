@@ -9,7 +9,11 @@ use kube::api::{Api, ListParams};
 use kube::config::Kubeconfig;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_olm_classic_core::overview::Overview;
 use mainstay_operations::catalogs::CatalogSnapshot;
+use mainstay_operations::classic::explain::Subject;
+use mainstay_operations::classic::objects::{self, CATALOG_SOURCE, Kind, PACKAGE_MANIFEST};
+use mainstay_operations::classic::{approval, listing};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::{output, runtime};
@@ -37,13 +41,32 @@ enum Live {
     Namespaces,
     Plans,
     Contexts,
+    /// Subscriptions of OLM classic, and CSVs that none asks for.
+    Operators,
+    /// Packages that Subscriptions of OLM classic ask for.
+    Subscribed,
+    /// Objects of OLM classic.
+    Classic(Kind),
+    /// InstallPlans that wait for an approval, as `installplan/NAME`.
+    Waiting,
 }
 
-/// Completions: words with their descriptions, and names of the cluster.
+/// Completions: words with their descriptions, and names of the cluster behind a prefix.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fitting {
     words: Vec<(String, String)>,
-    live: Option<Live>,
+    live: Vec<Live>,
+    prefix: String,
+}
+
+/// The words before the one that is being written.
+struct Before<'a> {
+    /// The command.
+    path: Vec<&'a str>,
+    /// The values of its positional arguments.
+    given: Vec<&'a str>,
+    /// True if `--classic` is among them.
+    is_classic: bool,
 }
 
 /// Prints the completions; without names of the cluster if it cannot be asked, since errors would not be seen here.
@@ -53,11 +76,14 @@ pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
         words.push(String::new());
     }
     root.build();
-    let Fitting { words: mut fitting, live } = fitting(&root, &words);
-    if let Some(live) = live {
-        let cluster = cluster(&words);
-        let names = runtime::block_on(async { Ok(tokio::time::timeout(PATIENCE, names(&cluster, live)).await) });
-        fitting.extend(names.ok().and_then(Result::ok).flatten().into_iter().flatten().map(|name| (name, String::new())));
+    let Fitting { words: mut fitting, live, prefix } = fitting(&root, &words);
+    if !live.is_empty() {
+        let (cluster, namespace) = (cluster(&words), value(&words, &["--namespace", "-n"]));
+        // Kinds that the cluster does not serve have no names; the others are offered all the same.
+        let asked = live.iter().map(|live| names(&cluster, namespace.as_deref(), *live));
+        let names = runtime::block_on(async { Ok(tokio::time::timeout(PATIENCE, futures::future::join_all(asked)).await) });
+        let names = names.ok().and_then(Result::ok).into_iter().flatten().flatten().flatten();
+        fitting.extend(names.map(|name| (format!("{prefix}{name}"), String::new())));
     }
     let current = words.last().map(String::as_str).unwrap_or_default();
     // Shells parse these words again, so words with anything that a shell would run or expand are left out.
@@ -71,7 +97,8 @@ pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
 /// The completions after these words; the last word is incomplete.
 fn fitting(root: &Command, words: &[String]) -> Fitting {
     let Some((current, before)) = words.split_last() else { return Fitting::default() };
-    let (mut command, mut path, mut positions, mut pending) = (root, Vec::new(), 0, None::<&Arg>);
+    let (mut command, mut pending) = (root, None::<&Arg>);
+    let mut said = Before { path: Vec::new(), given: Vec::new(), is_classic: before.iter().any(|word| word == "--classic") };
     for word in before {
         if pending.take().is_some() {
             continue;
@@ -79,15 +106,15 @@ fn fitting(root: &Command, words: &[String]) -> Fitting {
         if let Some(flag) = flag(command, word) {
             pending = Some(flag).filter(|flag| flag.get_action().takes_values() && !word.contains('='));
         } else if word.starts_with('-') && word != "-" {
-        } else if let Some(sub) = (positions == 0).then(|| command.find_subcommand(word)).flatten() {
+        } else if let Some(sub) = said.given.is_empty().then(|| command.find_subcommand(word)).flatten() {
             command = sub;
-            path.push(sub.get_name());
+            said.path.push(sub.get_name());
         } else {
-            positions += 1;
+            said.given.push(word);
         }
     }
     if let Some(flag) = pending {
-        return values(flag, &path);
+        return values(flag, &said, current);
     }
     let about = |text: Option<&clap::builder::StyledStr>| {
         text.map(|text| text.to_string().lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
@@ -95,19 +122,19 @@ fn fitting(root: &Command, words: &[String]) -> Fitting {
     if current.starts_with('-') {
         let flags = command.get_arguments().filter(|arg| !arg.is_hide_set());
         let words = flags.filter_map(|arg| Some((format!("--{}", arg.get_long()?), about(arg.get_help())))).collect();
-        return Fitting { words, live: None };
+        return Fitting { words, ..Fitting::default() };
     }
     let mut found = Fitting::default();
-    if positions == 0 {
+    if said.given.is_empty() {
         let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
         found.words = commands.map(|sub| (sub.get_name().to_owned(), about(sub.get_about()))).collect();
     }
     let all: Vec<&Arg> = command.get_positionals().collect();
-    let here = all.get(positions).or_else(|| all.last().filter(|last| last.get_num_args().is_some_and(|count| count.max_values() > 1)));
-    if let Some(arg) = here {
-        let Fitting { words, live } = values(arg, &path);
+    let several = |last: &&&Arg| last.get_num_args().is_some_and(|count| count.max_values() > 1);
+    if let Some(arg) = all.get(said.given.len()).or_else(|| all.last().filter(several)) {
+        let Fitting { words, live, prefix } = values(arg, &said, current);
         found.words.extend(words);
-        found.live = live;
+        (found.live, found.prefix) = (live, prefix);
     }
     found
 }
@@ -121,15 +148,41 @@ fn flag<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
 }
 
 /// The values of an argument.
-fn values(arg: &Arg, path: &[&str]) -> Fitting {
+fn values(arg: &Arg, said: &Before<'_>, current: &str) -> Fitting {
     let about = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string).unwrap_or_default();
     let words = arg
         .get_possible_values()
         .into_iter()
         .filter(|value| !value.is_hide_set())
         .map(|value| (value.get_name().to_owned(), about(&value)));
-    Fitting { words: words.chain(formats(arg)).collect(), live: live(path, arg.get_id().as_str()) }
+    let mut words: Vec<(String, String)> = words.chain(formats(arg)).collect();
+    let (id, first) = (arg.get_id().as_str(), said.given.first().copied());
+    if let (["explain"], "what") | (["approve"], "plan") = (said.path.as_slice(), id) {
+        // One object in two words, or in one with a slash.
+        let slash = current.split_once('/').map(|(kind, _)| kind);
+        if let Some(kind) = slash.or(first.filter(|_| said.given.len() == 1)).and_then(Subject::parse) {
+            let prefix = slash.map(|kind| format!("{kind}/")).unwrap_or_default();
+            return Fitting { words, live: vec![Live::Classic(kind.kind())], prefix };
+        }
+        if id == "what" && first.is_none() {
+            words.extend(KINDS.map(|kind| (kind.to_owned(), String::new())));
+        }
+    }
+    Fitting { words, live: live(said, id), prefix: String::new() }
 }
+
+/// The kinds that `mainstay explain` names.
+const KINDS: [&str; 9] = [
+    "clusterextension",
+    "clustercatalog",
+    "package",
+    "subscription",
+    "csv",
+    "installplan",
+    "catalogsource",
+    "operatorgroup",
+    "operatorcondition",
+];
 
 /// The formats that the help of `--output` names.
 fn formats(arg: &Arg) -> Vec<(String, String)> {
@@ -139,38 +192,63 @@ fn formats(arg: &Arg) -> Vec<(String, String)> {
     ["table", "wide", "json", "yaml", "name"].iter().filter(named).map(|format| ((*format).to_owned(), String::new())).collect()
 }
 
-/// The kind of names of the cluster that an argument takes.
-fn live(path: &[&str], id: &str) -> Option<Live> {
-    Some(match (path, id) {
-        (["uninstall" | "upgrade" | "describe" | "history" | "rollback"] | ["plan", "upgrade" | "rollback" | "uninstall"], "name")
-        | (["list"], "names")
-        | (["explain" | "wait"], "what") => Live::Extensions,
-        (["install" | "graph" | "rbac"] | ["plan", "install"], "package") => Live::Packages,
-        (["catalog", "show" | "remove"], "name") | (["install"] | ["plan", "install"], "catalog") | (["catalog", "search"], "catalogs") => {
-            Live::Catalogs
+/// The kinds of names of the cluster that an argument takes.
+fn live(said: &Before<'_>, id: &str) -> Vec<Live> {
+    match (said.path.as_slice(), id) {
+        (["uninstall" | "upgrade" | "describe"] | ["plan", "upgrade" | "uninstall"], "name") | (["list"], "names") if said.is_classic => {
+            vec![Live::Operators]
         }
-        (["approve"], "plan") => Live::Plans,
-        (_, "namespace" | "watch_namespace") => Live::Namespaces,
-        (_, "context") => Live::Contexts,
-        _ => return None,
-    })
+        (["migrate"], "operator") => vec![Live::Operators],
+        (["list"], "names") => vec![Live::Extensions, Live::Operators],
+        (["uninstall" | "upgrade" | "describe" | "history" | "rollback"] | ["plan", "upgrade" | "rollback" | "uninstall"], "name")
+        | (["wait"], "what") => vec![Live::Extensions],
+        (["explain"], "what") => match said.given.as_slice() {
+            [] => vec![Live::Extensions],
+            [kind] if is_kind(kind, "clusterextension") => vec![Live::Extensions],
+            [kind] if is_kind(kind, "clustercatalog") => vec![Live::Catalogs],
+            [kind] if is_kind(kind, "package") => vec![Live::Packages],
+            _ => Vec::new(),
+        },
+        (["install"] | ["plan", "install"], "package") if said.is_classic => vec![Live::Classic(PACKAGE_MANIFEST)],
+        (["install"] | ["plan", "install"], "catalog") if said.is_classic => vec![Live::Classic(CATALOG_SOURCE)],
+        (["operator", "install" | "describe" | "list-available"], "operator") => vec![Live::Classic(PACKAGE_MANIFEST)],
+        (["operator", "upgrade" | "uninstall" | "list-operands"], "operator") => vec![Live::Subscribed],
+        (["operator", "describe" | "list-available"], "catalog")
+        | (["operator", "catalog", "remove"] | ["catalog", "serve-address"], "name") => vec![Live::Classic(CATALOG_SOURCE)],
+        (["install" | "graph" | "rbac"] | ["plan", "install"], "package") => vec![Live::Packages],
+        (["catalog", "show" | "remove"], "name")
+        | (["install" | "migrate"] | ["plan", "install"], "catalog")
+        | (["catalog", "search"], "catalogs") => vec![Live::Catalogs],
+        (["approve"], "plan") => vec![Live::Plans, Live::Waiting],
+        (_, "namespace" | "watch_namespace") => vec![Live::Namespaces],
+        (_, "context") => vec![Live::Contexts],
+        _ => Vec::new(),
+    }
+}
+
+fn is_kind(word: &str, kind: &str) -> bool {
+    word == kind || word.strip_suffix('s') == Some(kind)
+}
+
+/// The value of a flag among the words.
+fn value(words: &[String], flags: &[&str]) -> Option<String> {
+    let is_flag = |word: &String| flags.iter().any(|flag| word == flag || word.starts_with(&format!("{flag}=")));
+    let at = words.iter().position(is_flag)?;
+    words[at].split_once('=').map(|(_, value)| value.to_owned()).or_else(|| words.get(at + 1).cloned())
 }
 
 /// The cluster that the words select.
 fn cluster(words: &[String]) -> ClusterArgs {
-    let value = |flag: &str| {
-        let at = words.iter().position(|word| word == flag || word.starts_with(&format!("{flag}=")))?;
-        words[at].split_once('=').map(|(_, value)| value.to_owned()).or_else(|| words.get(at + 1).cloned())
-    };
     ClusterArgs {
-        kubeconfig: value("--kubeconfig").map(Into::into),
-        context: value("--context"),
+        kubeconfig: value(words, &["--kubeconfig"]).map(Into::into),
+        context: value(words, &["--context"]),
         embedded: words.iter().any(|word| word == "--embedded"),
-        act_as: value("--as"),
+        act_as: value(words, &["--as"]),
     }
 }
 
-async fn names(cluster: &ClusterArgs, live: Live) -> Option<Vec<String>> {
+/// The names of a kind; those of OLM classic in a namespace, or all.
+async fn names(cluster: &ClusterArgs, namespace: Option<&str>, live: Live) -> Option<Vec<String>> {
     if live == Live::Contexts {
         let read = cluster.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
         return Some(read.contexts.into_iter().map(|context| context.name).collect());
@@ -190,6 +268,22 @@ async fn names(cluster: &ClusterArgs, live: Live) -> Option<Vec<String>> {
             names.sort();
             names.dedup();
             Some(names)
+        }
+        Live::Classic(kind) => objects::names(&session, kind, namespace).await.ok(),
+        Live::Operators | Live::Subscribed => {
+            let all = listing::operators(&session, namespace).await.ok()??.operators;
+            let name = |each: Overview| match live {
+                Live::Subscribed => each.package,
+                _ => each.subscription.unwrap_or(each.installed),
+            };
+            let mut names: Vec<String> = all.into_iter().map(name).filter(|name| !name.is_empty()).collect();
+            names.sort();
+            names.dedup();
+            Some(names)
+        }
+        Live::Waiting => {
+            let all = approval::pending(&session, namespace).await.ok()??;
+            Some(all.iter().map(|plan| format!("installplan/{}", objects::text(plan, "/metadata/name"))).collect())
         }
         Live::Contexts => None,
     }
@@ -225,19 +319,59 @@ mod tests {
         assert_eq!(words("describe beacon --output "), ["table", "json", "yaml"]);
         assert_eq!(words("completion "), ["bash", "zsh", "fish", "powershell"]);
         for (line, live) in [
-            ("uninstall ", Some(Live::Extensions)),
-            ("uninstall beacon ", None),
-            ("list a ", Some(Live::Extensions)),
-            ("explain ", Some(Live::Extensions)),
-            ("install --version 1.0 ", Some(Live::Packages)),
-            ("install beacon -n ", Some(Live::Namespaces)),
-            ("install beacon --catalog ", Some(Live::Catalogs)),
-            ("plan upgrade ", Some(Live::Extensions)),
-            ("catalog remove ", Some(Live::Catalogs)),
-            ("list --context ", Some(Live::Contexts)),
-            ("approve ", Some(Live::Plans)),
+            ("uninstall ", vec![Live::Extensions]),
+            ("uninstall beacon ", vec![]),
+            ("list a ", vec![Live::Extensions, Live::Operators]),
+            ("explain ", vec![Live::Extensions]),
+            ("install --version 1.0 ", vec![Live::Packages]),
+            ("install beacon -n ", vec![Live::Namespaces]),
+            ("install beacon --catalog ", vec![Live::Catalogs]),
+            ("plan upgrade ", vec![Live::Extensions]),
+            ("catalog remove ", vec![Live::Catalogs]),
+            ("list --context ", vec![Live::Contexts]),
+            ("approve ", vec![Live::Plans, Live::Waiting]),
         ] {
             assert_eq!(fits(line).live, live, "{line}");
         }
+    }
+
+    /// MS-CLI-06: where an object of OLM classic is expected, its names are offered, also behind `KIND/`.
+    #[test]
+    fn names_of_olm_classic() {
+        let mut root = Cli::command();
+        root.build();
+        let fits = |line: &str| fitting(&root, &line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for (line, live) in [
+            ("describe --classic ", vec![Live::Operators]),
+            ("uninstall -n lights --classic ", vec![Live::Operators]),
+            ("upgrade --classic ", vec![Live::Operators]),
+            ("plan upgrade --classic ", vec![Live::Operators]),
+            ("plan uninstall --classic ", vec![Live::Operators]),
+            ("list --classic a ", vec![Live::Operators]),
+            ("migrate ", vec![Live::Operators]),
+            ("migrate beacon --catalog ", vec![Live::Catalogs]),
+            ("install --classic ", vec![Live::Classic(PACKAGE_MANIFEST)]),
+            ("install beacon --classic --catalog ", vec![Live::Classic(CATALOG_SOURCE)]),
+            ("explain sub ", vec![Live::Classic(objects::SUBSCRIPTION)]),
+            ("explain csvs ", vec![Live::Classic(objects::CSV)]),
+            ("explain clustercatalog ", vec![Live::Catalogs]),
+            ("explain sub beacon ", vec![]),
+            ("catalog serve-address ", vec![Live::Classic(CATALOG_SOURCE)]),
+            ("operator install ", vec![Live::Classic(PACKAGE_MANIFEST)]),
+            ("operator uninstall ", vec![Live::Subscribed]),
+            ("operator catalog remove ", vec![Live::Classic(CATALOG_SOURCE)]),
+        ] {
+            assert_eq!(fits(line).live, live, "{line}");
+        }
+        for (line, kind, prefix) in [
+            ("explain installplan/in", objects::INSTALL_PLAN, "installplan/"),
+            ("explain catsrc/t", CATALOG_SOURCE, "catsrc/"),
+            ("approve subscription/", objects::SUBSCRIPTION, "subscription/"),
+        ] {
+            let found = fits(line);
+            assert_eq!((found.live, found.prefix.as_str()), (vec![Live::Classic(kind)], prefix), "{line}");
+        }
+        let words: Vec<String> = fits("explain ").words.into_iter().map(|(word, _)| word).collect();
+        assert_eq!(words, KINDS);
     }
 }

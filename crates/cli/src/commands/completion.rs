@@ -13,7 +13,8 @@ Examples:
   mainstay completion fish > ~/.config/fish/completions/mainstay.fish
   mainstay completion powershell >> $PROFILE
 
-Names of extensions, packages, catalogs, namespaces and contexts are those of the cluster that the command line chooses.")]
+Names of extensions, packages, catalogs, objects of OLM classic, namespaces and contexts are those of the cluster that the command line
+chooses.")]
 pub struct Arguments {
     /// The shell
     #[arg(value_enum)]

@@ -1,4 +1,4 @@
-//! `mainstay describe`: the status of an extension, what it waits for, its objects and events (MS-CLI-05).
+//! `mainstay describe`: the status of an extension or operator, what it waits for, its objects and events (MS-CLI-05).
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,8 @@ use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_lifecycle::revision::History;
 use mainstay_objects::{Health, ObjectRef, health};
-use mainstay_operations::apply::named;
+use mainstay_operations::apply::named as title;
+use mainstay_operations::classic::described;
 use mainstay_operations::explain::{last_seen, raw_events};
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, not_written, simulated};
@@ -20,13 +21,26 @@ use mainstay_terminal::printable::hanging;
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
+use super::classic;
 use crate::commands::listed::age;
+use crate::named;
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay describe beacon
+  mainstay describe beacon --classic -n lights     Subscription, CSV, InstallPlan and OperatorGroup of OLM classic in one view
+  mainstay describe beacon -o jsonpath={.waitsFor}")]
 pub struct Arguments {
-    /// The extension
+    /// The extension; with --classic the Subscription, package or CSV
     name: String,
+    /// The Subscription's namespace, with --classic
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, requires = "classic")]
+    namespace: Option<String>,
+    /// Of OLM classic: the operator of this Subscription, package or CSV
+    #[arg(long, requires = "namespace")]
+    classic: bool,
     /// table, json, yaml or jsonpath=PATH
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
@@ -38,6 +52,14 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
+        if let (true, Some(namespace)) = (arguments.classic, &arguments.namespace) {
+            let found = described::describe(&session, namespace, &arguments.name).await?;
+            return if arguments.output.is_table() {
+                output::print(&classic::describe::text(&found))
+            } else {
+                output::value(&arguments.output, &classic::describe::value(&found)?)
+            };
+        }
         let found = Description::read(&session, &arguments.name).await?;
         if arguments.output.is_table() { output::print(&found.text()) } else { output::value(&arguments.output, &found.value()?) }
     })
@@ -66,7 +88,7 @@ impl Description {
         };
         let (mut objects, mut present) = (Vec::new(), Vec::new());
         for object in history.installed().or(history.latest()).into_iter().flat_map(|revision| &revision.record.objects) {
-            let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
+            let place = ObjectRef::of(object).map_err(|error| Failure::failed(title(object), &error))?;
             let state = match session.writer.get(&place).await.map_err(|error| not_written(&error))? {
                 None => "missing".to_owned(),
                 Some(live) => {
@@ -79,7 +101,7 @@ impl Description {
                     state
                 }
             };
-            objects.push((named(object), state));
+            objects.push((title(object), state));
         }
         let events = raw_events(session, "ClusterExtension", name).await?;
         let warnings = warnings(session, &present).await;
@@ -121,7 +143,7 @@ impl Description {
         let mut newest = self.history.revisions.iter().rev();
         let Some(last) = newest.next() else { return Vec::new() };
         let before = newest.next().map(|revision| revision.record.objects.as_slice()).unwrap_or_default();
-        let find = |objects: &'_ [Value], object: &Value| objects.iter().position(|other| named(other) == named(object));
+        let find = |objects: &'_ [Value], object: &Value| objects.iter().position(|other| title(other) == title(object));
         let mut steps = Vec::new();
         for object in &last.record.objects {
             let step = match find(before, object) {
@@ -203,7 +225,7 @@ impl Description {
         out.push_str("Last change:\n");
         let mut table = Table::new(&["STEP", "OBJECT"]);
         for (step, object) in &steps {
-            table.row([(*step).to_owned(), named(object)]);
+            table.row([(*step).to_owned(), title(object)]);
         }
         out.push_str(&table.render(2));
         out.push_str("Events:\n");

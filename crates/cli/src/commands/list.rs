@@ -1,5 +1,6 @@
 //! `mainstay list`: lists installed extensions (MS-CLI-05).
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -8,7 +9,8 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use mainstay_api::condition::Status;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::FailureKind;
-use mainstay_operations::classic::listing::{self, Operators};
+use mainstay_olm_classic_core::overview::Overview;
+use mainstay_operations::classic::listing::{self, Operators, Watched};
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, refused};
 use mainstay_terminal::cluster::ClusterArgs;
@@ -40,10 +42,10 @@ pub struct Arguments {
     #[arg(long)]
     classic: bool,
     /// Only what is installed in this namespace
-    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace, conflicts_with = "watch")]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
     namespace: Option<String>,
-    /// Go on with every change of an extension, until interrupted
-    #[arg(long, short, conflicts_with = "classic")]
+    /// Go on with every change of an extension or operator, until interrupted
+    #[arg(long, short)]
     watch: bool,
     /// table, wide, json, yaml, name or jsonpath=PATH
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml, name or jsonpath=PATH"))]
@@ -60,12 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let (mut all, version) = match listed(&session, arguments).await {
             _ if arguments.classic => (Vec::new(), String::new()),
             // A cluster that has OLM classic alone has no extensions.
-            Err(failure) if failure.exit == Exit::NotFound && operators.is_some() && !arguments.watch => (Vec::new(), String::new()),
+            Err(failure) if failure.exit == Exit::NotFound && operators.is_some() => (Vec::new(), String::new()),
             listed => listed?,
         };
-        if let Some(namespace) = &arguments.namespace {
-            all.retain(|extension| extension.spec.namespace == *namespace);
-        }
+        all.retain(|extension| is_placed(arguments, extension));
         let is_listed = |name: &String| {
             let is_operator = |each: &Operators| each.operators.iter().any(|operator| classic::list::is_named(operator, name));
             operators.as_ref().is_some_and(is_operator) || all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name))
@@ -74,9 +74,59 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let what = if arguments.classic { "operator" } else { "clusterextension" };
             return Err(Failure::new(Exit::NotFound, format!("{what} {name}"), "not found").hint("mainstay list shows what is installed"));
         }
-        show_all(arguments, &all, operators.unwrap_or_default())?;
-        if arguments.watch { watch(&session, arguments, all, version).await } else { Ok(()) }
+        if !arguments.watch {
+            return show_all(arguments, &all, operators.unwrap_or_default());
+        }
+        let has_extensions = !version.is_empty();
+        let mut watched = match &operators {
+            Some(_) => Some(Watched::start(&session, arguments.namespace.as_deref()).await?),
+            None => None,
+        };
+        let now = watched.as_ref().map(|watched| narrowed(watched.operators(), arguments)).unwrap_or_default();
+        let screen = Screen::new(if now.operators.is_empty() { Section::Extensions } else { Section::Operators });
+        let seen = now.operators.clone();
+        show_all(arguments, &all, now)?;
+        let extensions = async { if has_extensions { watch(&session, arguments, all, version, &screen).await } else { Ok(()) } };
+        let classic = async {
+            match &mut watched {
+                Some(watched) => watch_operators(watched, arguments, seen, &screen).await,
+                None => Ok(()),
+            }
+        };
+        futures::try_join!(extensions, classic).map(drop)
     })
+}
+
+/// Returns whether an extension is in the namespace that is asked for.
+fn is_placed(arguments: &Arguments, extension: &ClusterExtension) -> bool {
+    arguments.namespace.as_ref().is_none_or(|namespace| extension.spec.namespace == *namespace)
+}
+
+fn narrowed(all: Operators, arguments: &Arguments) -> Operators {
+    classic::list::narrowed(all, &arguments.names, arguments.selector.as_deref())
+}
+
+/// The tables of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    Extensions,
+    Operators,
+}
+
+/// What the last printed row belongs to: rows of another table begin with their titles.
+struct Screen(Cell<Section>);
+
+impl Screen {
+    fn new(last: Section) -> Self {
+        Self(Cell::new(last))
+    }
+
+    /// Prints a row.
+    fn row(&self, section: Section, table: &Table) -> Result<(), Failure> {
+        let drawn = table.render(0);
+        let rows = drawn.split_once('\n').map_or("", |(_, rows)| rows);
+        output::print(if self.0.replace(section) == section { rows } else { &drawn })
+    }
 }
 
 /// Prints one extension and every change of it.
@@ -92,7 +142,7 @@ pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(),
     };
     let (all, version) = listed(session, &arguments).await?;
     show(&arguments, &all)?;
-    watch(session, &arguments, all, version).await
+    watch(session, &arguments, all, version, &Screen::new(Section::Extensions)).await
 }
 
 /// The requested extensions that exist, and the resource version of the list.
@@ -110,11 +160,8 @@ async fn listed(session: &Session, arguments: &Arguments) -> Result<(Vec<Cluster
 
 /// The operators of OLM classic, narrowed to what is asked for; `None` if the cluster does not have it.
 async fn operators(session: &Session, arguments: &Arguments) -> Result<Option<Operators>, Failure> {
-    if arguments.watch {
-        return Ok(None);
-    }
     match listing::operators(session, arguments.namespace.as_deref()).await {
-        Ok(Some(all)) => Ok(Some(classic::list::narrowed(all, &arguments.names, arguments.selector.as_deref()))),
+        Ok(Some(all)) => Ok(Some(narrowed(all, arguments))),
         Ok(None) if arguments.classic => Err(Failure::new(
             Exit::NotFound,
             "list --classic",
@@ -141,6 +188,9 @@ fn show_all(arguments: &Arguments, all: &[ClusterExtension], operators: Operator
             items.iter_mut().for_each(without_managed_fields);
         }
         return output::value(&arguments.output, &list);
+    }
+    if operators.is_empty() && arguments.classic && arguments.watch {
+        return classic::list::table(&arguments.output, &operators).print();
     }
     if operators.is_empty() && arguments.classic {
         return output::line("nothing is installed; mainstay install PACKAGE --classic -n NAMESPACE installs something");
@@ -239,11 +289,20 @@ impl Seen {
 }
 
 /// Prints each change, a row or a document at a time. A watch that ends, as they all do, is begun again from a list.
-async fn watch(session: &Session, arguments: &Arguments, all: Vec<ClusterExtension>, mut version: String) -> Result<(), Failure> {
+async fn watch(
+    session: &Session,
+    arguments: &Arguments,
+    all: Vec<ClusterExtension>,
+    mut version: String,
+    screen: &Screen,
+) -> Result<(), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let which = arguments.selector.as_deref().map_or_else(WatchParams::default, |labels| WatchParams::default().labels(labels));
     let failed = |error: &kube::Error| refused("clusterextensions", error);
-    let asked = |name: &str| arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name);
+    let asked = |extension: &ClusterExtension| {
+        let is_named = |name: &String| extension.metadata.name.as_ref() == Some(name);
+        is_placed(arguments, extension) && (arguments.names.is_empty() || arguments.names.iter().any(is_named))
+    };
     let mut seen = Seen::default();
     seen.note_all(all);
     loop {
@@ -251,22 +310,27 @@ async fn watch(session: &Session, arguments: &Arguments, all: Vec<ClusterExtensi
         loop {
             let news = match events.try_next().await.map_err(|error| failed(&error))? {
                 Some(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
-                    if asked(extension.metadata.name.as_deref().unwrap_or_default()) { seen.note(extension) } else { None }
+                    if asked(&extension) {
+                        seen.note(extension)
+                    } else {
+                        None
+                    }
                 }
                 Some(WatchEvent::Deleted(extension)) => seen.gone(extension.metadata.name.as_deref().unwrap_or_default()),
                 Some(WatchEvent::Bookmark(_)) => None,
                 // Too old: the missed changes are printed with the rest.
                 Some(WatchEvent::Error(_)) | None => break,
             };
-            news.iter().try_for_each(|news| tell(arguments, news))?;
+            news.iter().try_for_each(|news| tell(arguments, news, screen))?;
         }
-        let (all, now) = listed(session, arguments).await?;
-        seen.note_all(all).iter().try_for_each(|news| tell(arguments, news))?;
+        let (mut all, now) = listed(session, arguments).await?;
+        all.retain(|extension| is_placed(arguments, extension));
+        seen.note_all(all).iter().try_for_each(|news| tell(arguments, news, screen))?;
         version = now;
     }
 }
 
-fn tell(arguments: &Arguments, news: &News) -> Result<(), Failure> {
+fn tell(arguments: &Arguments, news: &News, screen: &Screen) -> Result<(), Failure> {
     let (News::Changed(extension) | News::Removed(extension)) = news;
     if !arguments.output.is_table() {
         let mut list = with_kind(std::slice::from_ref(extension), API_VERSION, "ClusterExtension")?;
@@ -278,7 +342,28 @@ fn tell(arguments: &Arguments, news: &News) -> Result<(), Failure> {
         "removed".clone_into(&mut row[4]);
     }
     table.row(row);
-    output::print(table.render(0).split_once('\n').map_or("", |(_, rows)| rows))
+    screen.row(Section::Extensions, &table)
+}
+
+/// Prints each change of the operators of OLM classic, a row or an object at a time.
+async fn watch_operators(watched: &mut Watched, arguments: &Arguments, mut seen: Vec<Overview>, screen: &Screen) -> Result<(), Failure> {
+    while let Some((object, is_gone)) = watched.change().await? {
+        let now = narrowed(watched.operators(), arguments);
+        let news = classic::list::news(&seen, &now.operators);
+        if arguments.output.is_table() {
+            for row in &news {
+                screen.row(Section::Operators, &classic::list::table(&arguments.output, std::slice::from_ref(row)))?;
+            }
+        } else if let Some(object) = object {
+            // An object that is gone belongs to none of the operators any more.
+            let is_shown = [&now.subscriptions, &now.csvs].iter().any(|all| all.contains(&object));
+            if is_shown || (is_gone && !news.is_empty()) {
+                output::value(&arguments.output, &object)?;
+            }
+        }
+        seen = now.operators;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -136,9 +136,9 @@ async fn verb(context: &Context, verb: &Verb) -> Result<(), Failure> {
         Verb::Install(arguments) => failed("failed to install operator", install::run(context, arguments).await),
         Verb::List(arguments) => failed("list operators", listing::list(context, arguments).await),
         Verb::ListAvailable(arguments) => listing::available(context, arguments).await,
-        Verb::ListOperands(arguments) => listing::operands(context, arguments).await,
+        Verb::ListOperands(arguments) => failed("list operands", listing::operands(context, arguments).await),
         Verb::Olmv1(verb) => olmv1::run(context, verb).await,
-        Verb::Uninstall(arguments) => failed("failed to uninstall operator", uninstall::run(context, arguments).await),
+        Verb::Uninstall(arguments) => failed("uninstall operator", uninstall::run(context, arguments).await),
         Verb::Upgrade(arguments) => failed("failed to upgrade operator", install::upgrade(context, arguments).await),
         Verb::Version => Ok(()),
     }

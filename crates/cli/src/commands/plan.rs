@@ -44,6 +44,7 @@ use mainstay_terminal::runtime;
 use serde_json::{Value, json};
 
 use super::classic;
+use super::classic::upgrade::Wanted;
 use super::flags::{Consent, GrantFlag, Patience, SafetyFlag};
 use super::install::RequestArguments;
 use crate::{named, plan_text};
@@ -62,7 +63,8 @@ Examples:
   mainstay plan upgrade beacon --out beacon.plan  then: mainstay apply-plan beacon.plan
   mainstay plan uninstall beacon
   mainstay plan rollback beacon --to-revision 2
-  mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan of OLM classic would write
+  mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan of OLM classic would write, made or not
+  mainstay plan upgrade beacon --classic -n lights --to 1.2.0    and each one on the way to this version
   mainstay plan -f extensions.yaml -o json
 
 Nothing is changed. Exit code 0: it can be applied, or there is nothing to do; 4: it cannot, and why; 3: no such package or extension."
@@ -109,6 +111,9 @@ enum Operation {
         /// Of OLM classic: by the Subscription, package or CSV of this name
         #[arg(long, requires = "namespace")]
         classic: bool,
+        /// All updates up to this version, with --classic [default: the next one]
+        #[arg(long, value_name = "VERSION", requires = "classic")]
+        to: Option<String>,
         #[command(flatten)]
         common: Common,
     },
@@ -252,9 +257,10 @@ impl Operation {
                 Self::Install { request, .. } => {
                     classic::install::dry_run(&session, &classic::install::request(request)?, request.audit, format).await
                 }
-                Self::Upgrade { name, channel, namespace, .. } => {
+                Self::Upgrade { name, channel, namespace, to, .. } => {
                     let namespace = classic::namespace("plan upgrade", namespace.as_deref())?;
-                    classic::upgrade::dry_run(&session, namespace, name, channel.first().map(String::as_str), format).await
+                    let (channel, to) = (channel.first().map(String::as_str), to.as_deref());
+                    Box::pin(classic::upgrade::dry_run(&session, &Wanted { namespace, name, channel, to }, format)).await
                 }
                 Self::Uninstall { name, delete_crds, even_if_needed, namespace, .. } => {
                     let namespace = classic::namespace("plan uninstall", namespace.as_deref())?;

@@ -26,6 +26,7 @@ use crate::admin;
 use crate::logging::Format;
 use crate::up::Signals;
 use health::{Health, State};
+use listeners::Operations;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -68,7 +69,8 @@ pub struct Arguments {
     components: Vec<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Where metrics are served, by HTTPS, to those who may get /metrics [default: off; :8443, with catalogd :7443, when --tls-cert is given]
+    /// Where metrics are served, by HTTPS, to those who may get /metrics [default: off; :8443, with catalogd :7443, when --tls-cert is given;
+    /// for OLM classic alone :8080 without it, by HTTP and to anybody; its /healthz is there, too]
     #[arg(long, value_name = "ADDR")]
     metrics_bind_address: Option<String>,
     /// Where /healthz and /readyz are served
@@ -161,9 +163,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let listening = CancellationToken::new();
         let _ended_last = listening.clone().drop_guard();
         listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
-        let reviews = Arc::new(Reviews::new(session.client.clone()));
-        let routes = admin::of_run(env.metrics().clone(), reviews);
-        listeners::operations(plan.metrics.as_ref(), certificates.clone(), routes, &listening).await?;
+        let routes = match &certificates {
+            Some(_) => admin::of_run(env.metrics().clone(), Arc::new(Reviews::new(session.client.clone()))),
+            None => admin::of_plain_run(env.metrics().clone()),
+        };
+        // OLM's own operators answer for their health beside their metrics.
+        let routes = if plan.has_classic() { routes.merge(health::router(health.clone())) } else { routes };
+        let operations = plan.metrics.map(|address| Operations {
+            address,
+            is_default: plan.metrics_by_default,
+            certificates: certificates.as_ref(),
+            client_ca: plan.classic.client_ca.as_ref(),
+        });
+        listeners::operations(operations, routes, &listening).await?;
         listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), &env, &listening).await?;
         let identity = leader::identity(&host());
         let candidates: Vec<Candidate> = plan

@@ -71,7 +71,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let channel = arguments.channel.first().map(String::as_str);
             let carrying = &arguments.carrying;
             if arguments.dry_run {
-                return classic::upgrade::dry_run(&session, namespace, name, channel, &carrying.shown.format).await;
+                let wanted = classic::upgrade::Wanted { namespace, name, channel, to: None };
+                return Box::pin(classic::upgrade::dry_run(&session, &wanted, &carrying.shown.format)).await;
             }
             return Box::pin(classic::upgrade::perform(&session, namespace, name, channel, carrying)).await;
         }

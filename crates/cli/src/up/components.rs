@@ -97,7 +97,11 @@ impl FromStr for Components {
 
     fn from_str(text: &str) -> Result<Self, InvalidArgument> {
         let mut chosen = BTreeSet::new();
-        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if let (true, Some(other)) = (names.contains(&"none"), names.iter().find(|name| **name != "none")) {
+            return Err(InvalidArgument(format!("none and {other} cannot both be meant")));
+        }
+        for name in names {
             match name {
                 "all" => chosen.extend(Self::all().0),
                 "none" => {}
@@ -320,6 +324,16 @@ mod tests {
         assert_eq!("nodes,controllers".parse::<Components>().unwrap().names(), ["controllers", "nodes"]);
         assert_eq!("console".parse::<Components>().unwrap_err().to_string(), "console is not part of this version of mainstay");
         assert!("kubelet".parse::<Components>().unwrap_err().to_string().contains("is no component"));
+    }
+
+    /// MS-CLI-11: what contradicts itself is refused with both names.
+    #[test]
+    fn contradictions() {
+        for text in ["all,none", "none,all", "nodes,none"] {
+            let refused = text.parse::<Components>().unwrap_err().to_string();
+            assert!(refused.contains("none") && refused.ends_with("cannot both be meant"), "{text}: {refused}");
+        }
+        assert_eq!("none,none".parse::<Components>().unwrap().names(), Vec::<String>::new());
     }
 
     /// MS-CLI-11: components of the platform have names, and credentials are for a platform that has a cloud.

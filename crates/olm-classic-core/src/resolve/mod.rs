@@ -28,7 +28,7 @@ pub use entry::{Content, Deprecations, Entry, Inline, RegistryBundle, SkippedBun
 pub use error::{CatalogFailure, Problem, ResolveError};
 pub use outcome::{Isolation, Outcome, Part, Refusal, decide};
 pub use requested::{NotOffered, requested};
-pub use snapshot::{Catalog, Csv, OperatorGroup, Snapshot, Subscription};
+pub use snapshot::{Catalog, Csv, EXCLUDE_GLOBAL, OperatorGroup, Snapshot, Subscription};
 pub use step::{BundleLookup, ResolvedSteps, UpdatedSubscription, resolve_steps};
 pub use unhealthy::{UnhealthyCatalogs, decide_isolated};
 pub use variables::{Resolved, resolve};

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::api::Api;
+use crate::properties;
 use crate::source::SourceKey;
 
 use super::entry::Content;
@@ -34,6 +37,20 @@ pub struct OperatorGroup {
     pub fails_forward: bool,
     /// True if the annotation that hides the global catalogs is `true` (OLM0-RES-01).
     pub excludes_global: bool,
+}
+
+/// The annotation that hides the global catalogs from a namespace.
+pub const EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
+
+impl OperatorGroup {
+    /// Reads a group from its name, the annotation [`EXCLUDE_GLOBAL`] and its `spec`.
+    pub fn read(name: &str, excludes: Option<&str>, spec: &Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            fails_forward: spec["upgradeStrategy"] == "TechPreviewUnsafeFailForward",
+            excludes_global: excludes == Some("true"),
+        }
+    }
 }
 
 /// A CatalogSource.
@@ -93,6 +110,57 @@ pub struct Subscription {
     pub current_csv: String,
 }
 
+impl Csv {
+    /// Reads a CSV from its place, the annotation with its properties, its `spec` and its phase.
+    pub fn read((namespace, name): (&str, &str), properties: Option<&str>, spec: &Value, phase: &Value) -> Self {
+        let list = |section: &str, side: &str| spec[section][side].as_array().cloned().unwrap_or_default();
+        let crds = |side| {
+            let entries = list("customresourcedefinitions", side);
+            entries.iter().map(|crd| (text(&crd["name"]), text(&crd["version"]), text(&crd["kind"]))).collect()
+        };
+        let apis = |side| {
+            let entries = list("apiservicedefinitions", side);
+            entries.iter().map(|api| Api { group: text(&api["group"]), version: text(&api["version"]), kind: text(&api["kind"]) }).collect()
+        };
+        Self {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            version: text(&spec["version"]),
+            replaces: text(&spec["replaces"]),
+            phase: text(phase),
+            copied: false,
+            properties: properties.map(str::to_owned),
+            owned_crds: crds("owned"),
+            required_crds: crds("required"),
+            owned_api_services: apis("owned"),
+            required_api_services: apis("required"),
+        }
+    }
+
+    /// Reads a CSV as the API has it, in this phase.
+    pub fn of(object: &Value, phase: &str) -> Self {
+        let metadata = &object["metadata"];
+        let properties = metadata["annotations"][properties::ANNOTATION].as_str();
+        Self::read((&text(&metadata["namespace"]), &text(&metadata["name"])), properties, &object["spec"], &phase.into())
+    }
+}
+
+impl Subscription {
+    /// Reads a Subscription.
+    pub fn read(object: &Value) -> Self {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        Self {
+            name: text(&object["metadata"]["name"]),
+            package: text(&spec["name"]),
+            channel: text(&spec["channel"]),
+            catalog: SourceKey { name: text(&spec["source"]), namespace: text(&spec["sourceNamespace"]) },
+            starting_csv: text(&spec["startingCSV"]),
+            installed_csv: text(&status["installedCSV"]),
+            current_csv: text(&status["currentCSV"]),
+        }
+    }
+}
+
 impl Snapshot {
     /// The namespaces whose catalogs count, the preferred one first (OLM0-RES-01).
     pub fn namespaces(&self) -> Vec<&str> {
@@ -103,4 +171,8 @@ impl Snapshot {
         }
         namespaces
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }

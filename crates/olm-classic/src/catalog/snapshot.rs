@@ -6,17 +6,13 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use mainstay_olm_classic_core::api::Api;
-use mainstay_olm_classic_core::resolve::{Catalog, CatalogFailure, Content, Csv, OperatorGroup, Snapshot, Subscription};
+use mainstay_olm_classic_core::resolve::{Catalog, CatalogFailure, Content, Csv, EXCLUDE_GLOBAL, OperatorGroup, Snapshot, Subscription};
 use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_olm_classic_core::subscription::VisibleCatalog;
 use mainstay_olm_classic_core::{catalog_source, properties};
 use serde_json::Value;
 
 use super::parts::Parts;
-
-/// The annotation that hides the global catalogs from a namespace.
-const EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
 
 /// The CatalogSources that a namespace sees, by namespace and name.
 pub fn visible(parts: &Parts, namespace: &str) -> Vec<VisibleCatalog> {
@@ -74,7 +70,7 @@ pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> Fact
         .collect();
     let groups: Vec<OperatorGroup> = caches.groups.in_namespace(namespace).iter().map(|group| operator_group(group)).collect();
     let csvs: Vec<Csv> = caches.csvs.in_namespace(namespace).iter().map(|object| csv(object)).collect();
-    let subscriptions: Vec<Subscription> = subscriptions.iter().map(subscription).collect();
+    let subscriptions: Vec<Subscription> = subscriptions.iter().map(Subscription::read).collect();
     let _ = write!(identity, "{groups:?} {csvs:?} {subscriptions:?}");
     let snapshot = Snapshot {
         namespace: namespace.to_owned(),
@@ -88,50 +84,11 @@ pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> Fact
 }
 
 fn operator_group(group: &DynamicObject) -> OperatorGroup {
-    OperatorGroup {
-        name: group.name_any(),
-        fails_forward: group.data["spec"]["upgradeStrategy"] == "TechPreviewUnsafeFailForward",
-        excludes_global: group.annotations().get(EXCLUDE_GLOBAL).is_some_and(|value| value == "true"),
-    }
-}
-
-fn subscription(object: &Value) -> Subscription {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (spec, status) = (&object["spec"], &object["status"]);
-    Subscription {
-        name: text(&object["metadata"]["name"]),
-        package: text(&spec["name"]),
-        channel: text(&spec["channel"]),
-        catalog: SourceKey { name: text(&spec["source"]), namespace: text(&spec["sourceNamespace"]) },
-        starting_csv: text(&spec["startingCSV"]),
-        installed_csv: text(&status["installedCSV"]),
-        current_csv: text(&status["currentCSV"]),
-    }
+    OperatorGroup::read(&group.name_any(), group.annotations().get(EXCLUDE_GLOBAL).map(String::as_str), &group.data["spec"])
 }
 
 fn csv(object: &DynamicObject) -> Csv {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let spec = &object.data["spec"];
-    let list = |section: &str, side: &str| spec[section][side].as_array().cloned().unwrap_or_default();
-    let crds = |side| {
-        let entries = list("customresourcedefinitions", side);
-        entries.iter().map(|crd| (text(&crd["name"]), text(&crd["version"]), text(&crd["kind"]))).collect()
-    };
-    let apis = |side| {
-        let entries = list("apiservicedefinitions", side);
-        entries.iter().map(|api| Api { group: text(&api["group"]), version: text(&api["version"]), kind: text(&api["kind"]) }).collect()
-    };
-    Csv {
-        name: object.name_any(),
-        namespace: object.namespace().unwrap_or_default(),
-        version: text(&spec["version"]),
-        replaces: text(&spec["replaces"]),
-        phase: text(&object.data["status"]["phase"]),
-        copied: false,
-        properties: object.annotations().get(properties::ANNOTATION).cloned(),
-        owned_crds: crds("owned"),
-        required_crds: crds("required"),
-        owned_api_services: apis("owned"),
-        required_api_services: apis("required"),
-    }
+    let place = (object.namespace().unwrap_or_default(), object.name_any());
+    let properties = object.annotations().get(properties::ANNOTATION).map(String::as_str);
+    Csv::read((&place.0, &place.1), properties, &object.data["spec"], &object.data["status"]["phase"])
 }

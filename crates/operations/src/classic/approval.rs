@@ -83,7 +83,8 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
     for step in plan["status"]["plan"].as_array().into_iter().flatten() {
         let resource = &step["resource"];
         let manifest: Option<Value> = resource["manifest"].as_str().and_then(|manifest| serde_json::from_str(manifest).ok());
-        let content = manifest.filter(|manifest| manifest["kind"] == resource["kind"]);
+        let kind = text(resource, "/kind");
+        let content = manifest.filter(|manifest| text(manifest, "/kind") == written_kind(&kind));
         let target = place(resource, &namespace, content.as_ref());
         match content.as_ref().map(asked_by_role) {
             Some(Ok(asked)) => permissions.extend(asked),
@@ -113,7 +114,8 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
         steps.push(PlannedStep { csv: text(step, "/resolving"), object, is_reference: content.is_none(), exists: live.is_some() });
     }
     let all = super::objects::list(session, SUBSCRIPTION, Some(&namespace)).await?;
-    let waits = all.iter().filter(|each| text(each, "/status/installPlanRef/name") == name);
+    // A plan that is not made yet has no name, and nothing waits for it.
+    let waits = all.iter().filter(|each| !name.is_empty() && text(each, "/status/installPlanRef/name") == name);
     let currents: BTreeMap<String, String> = waits.map(|each| (text(each, "/metadata/name"), text(each, "/status/currentCSV"))).collect();
     let subscriptions = currents.keys().cloned().collect();
     Ok(Preview { csvs: csvs(&plan), replaces, steps, subscriptions, permissions, notes, plan, currents })
@@ -127,9 +129,15 @@ fn former(plan: &Value, csv: &str, content: Option<&Value>) -> Option<String> {
     Some(former.to_owned()).filter(|former| !former.is_empty())
 }
 
+/// The kind of the object that a step writes: a Secret of a bundle has a kind of its own in a plan.
+fn written_kind(kind: &str) -> &str {
+    if kind == "BundleSecret" { "Secret" } else { kind }
+}
+
 /// The object of a step. The namespace of one that is not cluster-wide is that of the plan.
 fn place(resource: &Value, namespace: &str, content: Option<&Value>) -> ObjectRef {
-    let (group, version, kind) = (text(resource, "/group"), text(resource, "/version"), text(resource, "/kind"));
+    let (group, version) = (text(resource, "/group"), text(resource, "/version"));
+    let kind = written_kind(&text(resource, "/kind")).to_owned();
     let is_everywhere = matches!(
         kind.as_str(),
         "CustomResourceDefinition"

@@ -21,7 +21,7 @@ use super::platform::{account_rules, token_cloud, version};
 use crate::session::Session;
 
 /// The namespace whose catalogs every namespace sees.
-const GLOBAL_CATALOGS: &str = "openshift-marketplace";
+pub(super) const GLOBAL_CATALOGS: &str = "openshift-marketplace";
 
 /// The kind of an explained object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,8 @@ impl Subject {
         }
     }
 
-    fn kind(self) -> Kind {
+    /// The kind in the API.
+    pub fn kind(self) -> Kind {
         match self {
             Self::Subscription => SUBSCRIPTION,
             Self::Csv => CSV,

@@ -32,6 +32,14 @@ pub struct Outcome {
 /// # Errors
 /// The request cannot be met, with the reason and what would help.
 pub async fn plan(session: &Session, request: &Request) -> Result<Plan, Failure> {
+    match attempt(session, request).await? {
+        Ok(plan) => Ok(plan),
+        Err(refusal) => Err(refused(session, request, &refusal).await),
+    }
+}
+
+/// Plans an installation as [`plan`] does; a request that cannot be met is answered by the refusal itself.
+pub async fn attempt(session: &Session, request: &Request) -> Result<Result<Plan, Refusal>, Failure> {
     let namespace = request.namespace.as_str();
     let has_namespace = find(session, NAMESPACE, "", namespace).await?.is_some();
     // Also the first read of OLM classic's kinds: where they are missing, that is the reason.
@@ -50,14 +58,11 @@ pub async fn plan(session: &Session, request: &Request) -> Result<Plan, Failure>
         platform: platform.as_ref(),
         account_rules: &account_rules,
     };
-    match request::plan(request, &facts) {
-        Ok(plan) => Ok(plan),
-        Err(refusal) => Err(refused(session, request, &refusal).await),
-    }
+    Ok(request::plan(request, &facts))
 }
 
 /// The failure of a request that cannot be met, with the nearest name that there is.
-async fn refused(session: &Session, request: &Request, refusal: &Refusal) -> Failure {
+pub async fn refused(session: &Session, request: &Request, refusal: &Refusal) -> Failure {
     let kind = if refusal.is_unknown() { FailureKind::NotFound } else { FailureKind::Impossible };
     let failure = Failure::new(kind, refusal.subject(&request.package), refusal.to_string());
     let near = |text: &str, all: &[String]| nearest(text, all.iter().map(String::as_str)).map(str::to_owned);

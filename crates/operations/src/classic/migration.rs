@@ -9,17 +9,24 @@ mod back;
 mod backup;
 mod forward;
 mod observed;
+mod saved;
 
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_classic_core::migration::{Migration, Obstacle};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster_catalogs::CatalogRequest;
 
 pub use back::back;
 pub use backup::{Backup, State};
 pub use forward::forward;
 pub use observed::observe;
+pub use saved::SavedMigration;
 
 /// A request to migrate an operator.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The Subscription, package or CSV.
     pub operator: String,
@@ -40,6 +47,8 @@ pub struct Planned {
     pub migration: Migration,
     /// The backup that is kept before anything changes, with the objects that will be written.
     pub backup: Backup,
+    /// The ClusterCatalog that would offer the package, where none does: of the image of the Subscription's CatalogSource.
+    pub missing_catalog: Option<CatalogRequest>,
     /// The objects that could not be looked at.
     pub notes: Vec<String>,
 }
@@ -58,9 +67,10 @@ impl Planned {
             Obstacle::Condition { .. } => {
                 Some(format!("mainstay explain operatorcondition {csv_name} -n {namespace} says who, and how to override it"))
             }
-            Obstacle::NotOffered(_) => {
-                Some("mainstay catalog list shows the ClusterCatalogs; mainstay catalog add NAME --ref IMAGE adds one".to_owned())
-            }
+            Obstacle::NotOffered(_) => Some(match &self.missing_catalog {
+                Some(catalog) => format!("mainstay catalog add {} --ref {}", catalog.name, catalog.reference),
+                None => "mainstay catalog list shows the ClusterCatalogs".to_owned(),
+            }),
             _ => None,
         });
         Some(hints.fold(failure, Failure::hint))

@@ -63,9 +63,13 @@ impl Kind {
         ObjectRef { api_version: self.api_version(), kind: self.kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
+    /// Its place in the API.
+    pub(super) fn resource(self) -> ApiResource {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, self.version, self.kind), self.plural)
+    }
+
     fn api(self, session: &Session, namespace: Option<&str>) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk(self.group, self.version, self.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, self.plural);
+        let resource = self.resource();
         match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => Api::namespaced_with(session.client.clone(), namespace, &resource),
             None => Api::all_with(session.client.clone(), &resource),
@@ -78,7 +82,7 @@ impl Kind {
         Failure::new(FailureKind::NotFound, format!("{} {place}", self.word), "not found")
     }
 
-    fn value(self, object: &DynamicObject) -> Result<Value, Failure> {
+    pub(super) fn value(self, object: &DynamicObject) -> Result<Value, Failure> {
         let mut value = serde_json::to_value(object).map_err(|error| Failure::failed(self.word, &error))?;
         // Items of a list omit the fields that they all share.
         value["apiVersion"] = self.api_version().into();
@@ -136,6 +140,23 @@ pub async fn list_by(session: &Session, kind: Kind, namespace: Option<&str>, whi
             None => return Ok(all),
         }
     }
+}
+
+/// Lists the names of the objects of a kind in one namespace, or all, each once.
+pub async fn names(session: &Session, kind: Kind, namespace: Option<&str>) -> Result<Vec<String>, Failure> {
+    let (api, mut page) = (kind.api(session, namespace), ListParams::default().limit(PAGE));
+    let mut all = Vec::new();
+    loop {
+        let list = api.list_metadata(&page).await.map_err(|error| failure(kind, kind.plural.to_owned(), &error))?;
+        all.extend(list.items.into_iter().filter_map(|object| object.metadata.name));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None => break,
+        }
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
 /// Lists as [`list`] does; `None` if the cluster does not have OLM classic.

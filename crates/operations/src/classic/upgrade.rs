@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::approval::{self, Preview};
 use super::explain::{Subject, explain};
 use super::install::Outcome;
+use super::next::{Next, Question, next};
 use super::objects::{INSTALL_PLAN, SUBSCRIPTION, find, text};
 use super::settle::{Ending, Expected, settle};
 use super::{packages, removal};
@@ -29,6 +30,8 @@ pub struct Planned {
     pub head: String,
     /// The InstallPlan that waits, with what it would write.
     pub waiting: Option<Preview>,
+    /// The updates that OLM would make next, where none waits.
+    pub next: Next,
     /// Why it is as it is.
     pub explanation: Explanation,
 }
@@ -43,6 +46,32 @@ impl Planned {
     pub fn installed(&self) -> String {
         text(&self.subscription, "/status/installedCSV")
     }
+}
+
+/// Plans an upgrade as [`plan`] does, and asks what OLM would do next: the updates up to version `to`, or where no InstallPlan waits the next one.
+///
+/// # Errors
+/// No update leads to the version, or a catalog or bundle that is needed for it cannot be read.
+pub async fn foresee(
+    session: &Session,
+    (namespace, name): (&str, &str),
+    channel: Option<&str>,
+    to: Option<&str>,
+    progress: &mut dyn Progress,
+) -> Result<Planned, Failure> {
+    let mut planned = plan(session, namespace, name, channel).await?;
+    if to.is_some() || planned.waiting.is_none() || planned.channel.is_some() {
+        let (namespace, subscription) = planned.place();
+        let question = Question { namespace: &namespace, subscription: &subscription, channel, to };
+        planned.next = match next(session, question, progress).await {
+            // The Subscription is shown all the same.
+            Err(failure) if to.is_none() => {
+                Next { notes: vec![format!("what OLM would do next is not known: {}", failure.to_line())], ..Next::default() }
+            }
+            found => found?,
+        };
+    }
+    Ok(planned)
 }
 
 /// Plans an upgrade of the Subscription that a name stands for. Nothing is written.
@@ -88,7 +117,8 @@ pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Optio
         None => None,
     };
     let explanation = explain(session, Subject::Subscription, Some(namespace), &name).await?;
-    Ok(Planned { channel: channel.filter(|channel| *channel != now).map(str::to_owned), subscription, head, waiting, explanation })
+    let channel = channel.filter(|channel| *channel != now).map(str::to_owned);
+    Ok(Planned { channel, subscription, head, waiting, next: Next::default(), explanation })
 }
 
 /// Carries out an upgrade: follows the channel, and approves the InstallPlan that was shown.

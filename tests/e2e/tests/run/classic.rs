@@ -45,7 +45,7 @@ impl Deployed {
 
     /// A process of `mainstay run` with the token of the deployed account.
     fn replica(&self, components: &str, number: usize, flags: &[&str]) -> Replica {
-        let (health, name) = (free(), format!("{}-{number}", components.replace(',', "-")));
+        let (health, metrics, name) = (free(), free(), format!("{}-{number}", components.replace(',', "-")));
         let file = |ending: &str| self.cluster.folder().join(format!("{name}{ending}"));
         let token = self.cluster.kubectl(&["create", "token", "-n", HOME, ACCOUNT]).ok();
         let own: Value = mainstay_yaml::parse(&fs::read_to_string(self.cluster.kubeconfig()).unwrap()).unwrap();
@@ -60,11 +60,12 @@ impl Deployed {
             .args(flags);
         command.arg("--kubeconfig").arg(file(".kubeconfig")).arg("--cache-dir").arg(file("-cache"));
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
+        command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
         command.arg(format!("--package-server-address=127.0.0.1:{}", self.packages));
         // As in a pod: the Service is to lead to the leader.
         command.env("POD_IP", "10.1.2.3");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-        let replica = Replica { child: command.spawn().unwrap(), log, health, metrics: 0, external: String::new() };
+        let replica = Replica { child: command.spawn().unwrap(), log, health, metrics, external: String::new() };
         eventually("a replica is ready", LONG, || match get(replica.health, "/readyz") {
             Ok(text) if text.contains("200 OK") => Ok(()),
             other => Err(format!("{other:?}")),
@@ -237,13 +238,18 @@ fn one_of_two_processes_works() {
     );
 }
 
-/// OLM0-API-01: the OLM operator by itself installs a CSV that was written by hand; the catalog operator is another process.
+/// OLM0-API-01, OLM0-MET-03, COP-OLM0-04: the OLM operator, which owns CSVs and OperatorGroups, by itself installs a CSV that was written by hand; the catalog operator is another process.
 #[test]
 fn the_operators_run_apart() {
     let (Some(()), Some(()), Some(())) = (need_kubectl(), need_embedded(), need_calls()) else { return };
     let Some(deployed) = Deployed::start() else { return };
     let cluster = &deployed.cluster;
-    let _olm = deployed.replica("olm-operator", 0, &[]);
+    let olm = deployed.replica("olm-operator", 0, &[]);
+    // Without a certificate both are for anybody; log levels, which a user of their own changes, are not there.
+    for (path, expected) in [("/healthz", "200 OK"), ("/metrics", "# TYPE csv_count gauge"), ("/mainstay/log-level", "404 Not Found")] {
+        let answer = get(olm.metrics, path).unwrap();
+        assert!(answer.contains(expected), "{path}: {answer}");
+    }
     deployed.group("gadgets");
     let toy = Toy::new("gadget", "1.0.0");
     cluster.apply(&toy.crd().to_string());

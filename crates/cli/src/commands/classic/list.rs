@@ -54,6 +54,19 @@ fn has_labels(object: &Value, selector: &str) -> bool {
     })
 }
 
+/// The operators that differ from what was seen; one that is gone has the phase `removed`.
+pub fn news(seen: &[Overview], now: &[Overview]) -> Vec<Overview> {
+    let is_same = |one: &Overview, other: &Overview| {
+        one.namespace == other.namespace
+            && one.subscription == other.subscription
+            && (one.subscription.is_some() || one.installed == other.installed)
+    };
+    let changed = now.iter().filter(|one| !seen.contains(one)).cloned();
+    let gone = seen.iter().filter(|one| !now.iter().any(|other| is_same(one, other)));
+    let gone = gone.map(|one| Overview { phase: "removed".to_owned(), awaits_approval: None, problem: None, ..one.clone() });
+    changed.chain(gone).collect()
+}
+
 /// The operators as a table.
 pub fn table(format: &Format, all: &[Overview]) -> Table {
     let mut titles = vec!["NAMESPACE", "SUBSCRIPTION", "PACKAGE", "CHANNEL", "INSTALLED", "VERSION", "PHASE", "WAITS FOR"];
@@ -85,5 +98,40 @@ fn waits(operator: &Overview) -> String {
         (Some(plan), _) => format!("approval of {plan}"),
         (None, Some(problem)) => problem.clone(),
         (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-CLI-05: a watch shows an operator when its row changes, once, and when it is gone; a CSV that loses its Subscription is another row.
+    #[test]
+    fn changes_are_shown_once() {
+        let operator = |subscription: Option<&str>, installed: &str, phase: &str| Overview {
+            namespace: "lights".to_owned(),
+            subscription: subscription.map(str::to_owned),
+            installed: installed.to_owned(),
+            phase: phase.to_owned(),
+            ..Overview::default()
+        };
+        let rows = |seen: &[Overview], now: &[Overview]| {
+            let text = |one: Overview| format!("{} {} {}", one.subscription.unwrap_or_default(), one.installed, one.phase);
+            news(seen, now).into_iter().map(text).collect::<Vec<_>>()
+        };
+        let pending = [operator(Some("gadget"), "", "")];
+        let installing = [operator(Some("gadget"), "gadget.v1", "Installing")];
+        let installed = [operator(Some("gadget"), "gadget.v1", "Succeeded")];
+        let alone = [operator(None, "gadget.v1", "Succeeded")];
+        for (seen, now, expected) in [
+            (&[][..], &pending[..], &["gadget  "][..]),
+            (&pending, &pending, &[]),
+            (&pending, &installing, &["gadget gadget.v1 Installing"]),
+            (&installing, &installed, &["gadget gadget.v1 Succeeded"]),
+            (&installed, &alone, &[" gadget.v1 Succeeded", "gadget gadget.v1 removed"]),
+            (&alone, &[], &[" gadget.v1 removed"]),
+        ] {
+            assert_eq!(rows(seen, now), expected);
+        }
     }
 }

@@ -13,7 +13,10 @@ const FIELDS: usize = 12;
 pub fn lines(preview: &Preview) -> Vec<String> {
     let metadata = &preview.plan["metadata"];
     let name = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-    let mut lines = vec![format!("InstallPlan {}/{}", name("namespace"), name("name"))];
+    let mut lines = vec![match name("name") {
+        none if none.is_empty() => format!("InstallPlan of namespace {}, which is not made yet", name("namespace")),
+        name => format!("InstallPlan {namespace}/{name}", namespace = metadata["namespace"].as_str().unwrap_or_default()),
+    }];
     let mut section = |title: &str, all: Vec<String>| {
         if !all.is_empty() {
             lines.push(title.to_owned());

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use mainstay_operations::Session;
-use mainstay_operations::classic::upgrade::{Planned, carry_out, plan};
+use mainstay_operations::classic::next::Next;
+use mainstay_operations::classic::upgrade::{Planned, carry_out, foresee, plan};
 use mainstay_terminal::errors::{Failure, note_drawn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
@@ -12,9 +13,23 @@ use super::{install, preview};
 use crate::commands::flags::Carrying;
 use crate::plan_text;
 
-/// Prints what the next InstallPlan would bring.
-pub async fn dry_run(session: &Session, namespace: &str, name: &str, channel: Option<&str>, format: &Format) -> Result<(), Failure> {
-    let planned = plan(session, namespace, name, channel).await?;
+/// The Subscription, and what is wanted of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The Subscription, package or CSV.
+    pub name: &'a str,
+    /// The channel to follow.
+    pub channel: Option<&'a str>,
+    /// The version to come to.
+    pub to: Option<&'a str>,
+}
+
+/// Prints what the next InstallPlan would bring, or all up to a version.
+pub async fn dry_run(session: &Session, wanted: &Wanted<'_>, format: &Format) -> Result<(), Failure> {
+    let Wanted { namespace, name, channel, to } = *wanted;
+    let planned = foresee(session, (namespace, name), channel, to, &mut Progress::start()).await?;
     if format.is_table() {
         return output::drawn(&format!("{}\n", plan_text::painted_lines(lines(&planned))));
     }
@@ -29,6 +44,15 @@ pub async fn dry_run(session: &Session, namespace: &str, name: &str, channel: Op
     }
     if let Some(waiting) = &planned.waiting {
         document["installPlan"] = preview::document(waiting);
+    }
+    let Next { updates, refused, notes } = &planned.next;
+    let steps = updates.iter().map(|one| json!({"csv": one.csv, "version": one.version, "installPlan": preview::document(&one.preview)}));
+    document["next"] = steps.collect();
+    if let Some(refused) = refused {
+        document["refused"] = json!(refused);
+    }
+    if !notes.is_empty() {
+        document["notes"] = json!(notes);
     }
     output::value(format, &document)
 }
@@ -52,15 +76,33 @@ fn lines(planned: &Planned) -> Vec<String> {
     lines.push(format!("  installed: {}", if installed.is_empty() { "nothing" } else { &installed }));
     if let Some(channel) = &planned.channel {
         lines.push(format!("  change    spec.channel to {channel}, whose head is {}", planned.head));
-        lines.push(
-            "  which CSV follows is decided by the next resolution: the nearest to the head that replaces or skips the installed one"
-                .to_owned(),
-        );
+        if planned.next.updates.is_empty() && planned.next.refused.is_none() {
+            lines.push(
+                "  which CSV follows is decided by the next resolution: the nearest to the head that replaces or skips the installed one"
+                    .to_owned(),
+            );
+        }
     }
-    match &planned.waiting {
-        Some(waiting) => lines.extend(preview::lines(waiting)),
-        None if planned.channel.is_none() => lines.extend(planned.explanation.text(Timestamp::now()).lines().map(str::to_owned)),
-        None => {}
+    let Next { updates, refused, notes } = &planned.next;
+    if let Some(waiting) = &planned.waiting {
+        lines.extend(preview::lines(waiting));
+    } else if updates.is_empty() && planned.channel.is_none() {
+        lines.extend(planned.explanation.text(Timestamp::now()).lines().map(str::to_owned));
+    }
+    for (at, update) in updates.iter().enumerate() {
+        lines.push(match updates.len() {
+            1 => format!("next: {} ({})", update.csv, update.version),
+            all => format!("update {} of {all}: {} ({})", at + 1, update.csv, update.version),
+        });
+        lines.extend(preview::lines(&update.preview));
+    }
+    if let Some(refused) = refused {
+        lines.push("not resolved:".to_owned());
+        lines.extend(refused.lines().map(|line| format!("  {line}")));
+    }
+    if !notes.is_empty() {
+        lines.push("good to know:".to_owned());
+        lines.extend(notes.iter().map(|note| format!("  {note}")));
     }
     lines
 }

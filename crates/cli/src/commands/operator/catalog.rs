@@ -81,7 +81,7 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
                 }
                 return failed("failed to add catalog", Err(failure.into()));
             }
-            output::line(format!("catalogsource {name:?} created"))
+            output::line(format!("created catalogsource {name:?}"))
         }
         Verb::List { all_namespaces, output } => {
             let of = (!all_namespaces).then_some(namespace.as_str());
@@ -112,7 +112,8 @@ pub async fn run(context: &Context, verb: &Verb) -> Result<(), Failure> {
             table(&rows)
         }
         Verb::Remove { name } => {
-            failed("failed to remove catalog", catalogs::remove(session, namespace, name).await.map_err(Failure::from))?;
+            let removed = catalogs::remove(session, namespace, name).await.map_err(Failure::from);
+            failed(&format!("failed to remove catalog {name:?}"), removed)?;
             output::line(format!("catalogsource {name:?} removed"))
         }
     }

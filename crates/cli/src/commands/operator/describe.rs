@@ -13,7 +13,7 @@ pub struct Arguments {
     /// The operator
     operator: String,
     /// Catalog to query [default: all]
-    #[arg(long, short, value_name = "NAME[.NAMESPACE]")]
+    #[arg(long, short, value_name = "[NAMESPACE/]NAME")]
     catalog: Option<String>,
     /// Package channel to describe [default: the default channel]
     #[arg(long, short = 'C', value_name = "CHANNEL")]
@@ -28,6 +28,10 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
     let all = manifests(context, Some(&arguments.operator), arguments.catalog.as_deref()).await?;
     let Some(manifest) = all.first() else { return Ok(()) };
     let default = text(manifest, "/status/defaultChannel");
+    if arguments.channel.is_none() && default.is_empty() {
+        let message = format!("package {:?} does not have a default channel", arguments.operator);
+        return Err(Failure::new(Exit::NotFound, SELF, message));
+    }
     let wanted = arguments.channel.as_ref().unwrap_or(&default);
     let channels: Vec<_> = manifest["status"]["channels"].as_array().into_iter().flatten().collect();
     let Some(channel) = channels.iter().find(|channel| channel["name"] == *wanted.as_str()) else {

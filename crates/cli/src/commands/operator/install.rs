@@ -1,5 +1,6 @@
 //! Installation and upgrade, each with the approval of the InstallPlan that it leads to.
 
+use mainstay_olm_classic_core::request::Refusal;
 use mainstay_operations::Silent;
 use mainstay_operations::classic::{Request, Watch, approval, install as operations, objects, upgrade as upgrades};
 use mainstay_terminal::errors::{Exit, Failure};
@@ -47,7 +48,13 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
         needs_group: !arguments.create_operator_group,
         ..Request::default()
     };
-    let plan = operations::plan(session, &request).await?;
+    let plan = match operations::attempt(session, &request).await? {
+        Ok(plan) => plan,
+        Err(refusal) => match words(&refusal, &arguments.operator) {
+            Some(told) => return Err(Failure::new(Exit::Impossible, SELF, told)),
+            None => return Err(operations::refused(session, &request, &refusal).await.into()),
+        },
+    };
     for object in &plan.objects {
         let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
         output::line(format!("{kind} {:?} created", object["metadata"]["name"].as_str().unwrap_or_default()))?;
@@ -70,6 +77,22 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
         (None, None) => plan.csv.clone(),
     };
     output::line(format!("operator {:?} installed; installed csv is {csv:?}", arguments.operator))
+}
+
+/// A refusal in the plugin's words, if it has some for it.
+fn words(refusal: &Refusal, package: &str) -> Option<String> {
+    Some(match refusal {
+        Refusal::UnknownPackage(name) => format!("get package manifest: packagemanifests.packages.operators.coreos.com {name:?} not found"),
+        Refusal::UnknownChannel { channel, .. } => {
+            format!("get package channel: channel {channel:?} does not exist for package {package:?}")
+        }
+        Refusal::NotInChannel { wanted, channel, .. } => format!("get starting CSV: version {wanted:?} not found in channel {channel:?}"),
+        Refusal::NoGroup(namespace) => {
+            format!("namespace {namespace:?} has no existing operator group; use --create-operator-group to create one automatically")
+        }
+        Refusal::SeveralGroups { namespace, .. } => format!("namespace {namespace:?} has more than one operator group"),
+        _ => return None,
+    })
 }
 
 /// Removes the Subscription of an installation that failed.
@@ -95,14 +118,17 @@ pub struct Upgrade {
 /// Follows another channel if one is named, and approves the InstallPlan that waits.
 pub async fn upgrade(context: &Context, arguments: &Upgrade) -> Result<(), Failure> {
     let Context { session, namespace, timeout, .. } = context;
-    let found = subscription(context, &arguments.operator).await?;
+    let Some(found) = subscription(context, &arguments.operator).await? else {
+        return Err(Failure::new(Exit::NotFound, SELF, format!("subscription for package {:?} not found", arguments.operator)));
+    };
     let name = objects::text(&found, "/metadata/name");
     let mut planned = upgrades::plan(session, namespace, &name, arguments.channel.as_deref()).await?;
     if planned.channel.is_some() {
         upgrades::carry_out(session, &planned, Some(*timeout), &mut Silent).await?;
         planned = upgrades::plan(session, namespace, &name, None).await?;
     } else if planned.waiting.is_none() {
-        let message = format!("operator is already at latest version: {}", planned.installed());
+        let has_plan = !objects::text(&found, "/status/installPlanRef/name").is_empty();
+        let message = if has_plan { "operator is already at latest version" } else { "subscription does not reference an install plan" };
         return Err(Failure::new(Exit::Impossible, SELF, message));
     }
     if planned.waiting.is_some() {

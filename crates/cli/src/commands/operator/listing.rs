@@ -1,6 +1,7 @@
 //! Lists: what is installed, what could be, and the custom resources of an operator.
 
 use mainstay_olm_classic_core::category::Category;
+use mainstay_olm_classic_core::removal;
 use mainstay_operations::classic::objects::{CSV, SUBSCRIPTION, get, list as objects, text};
 use mainstay_operations::classic::{operands as custom_resources, packages};
 use mainstay_terminal::errors::{Exit, Failure};
@@ -23,7 +24,7 @@ pub struct Available {
     /// The operator [default: all]
     operator: Option<String>,
     /// Catalog to query [default: all]
-    #[arg(long, short, value_name = "NAME[.NAMESPACE]")]
+    #[arg(long, short, value_name = "[NAMESPACE/]NAME")]
     catalog: Option<String>,
     /// Only catalogs of this category: Red Hat, Certified, Marketplace, Community or Custom
     #[arg(long, value_name = "CATEGORY", value_parser = Category::parse)]
@@ -77,7 +78,7 @@ pub async fn manifests(context: &Context, operator: Option<&str>, catalog: Optio
     if let Some(catalog) = catalog {
         let is_it = |manifest: &Value| {
             let (name, namespace) = (text(manifest, "/status/catalogSource"), text(manifest, "/status/catalogSourceNamespace"));
-            catalog == name || *catalog == format!("{name}.{namespace}") || *catalog == format!("{name}/{namespace}")
+            catalog == name || *catalog == format!("{namespace}/{name}")
         };
         all.retain(is_it);
     }
@@ -118,22 +119,32 @@ pub async fn available(context: &Context, arguments: &Available) -> Result<(), F
 }
 
 /// Finds the Subscription of a package.
-pub async fn subscription(context: &Context, package: &str) -> Result<Value, Failure> {
+pub async fn subscription(context: &Context, package: &str) -> Result<Option<Value>, Failure> {
     let all = objects(&context.session, SUBSCRIPTION, Some(&context.namespace)).await?;
-    all.into_iter()
-        .find(|each| text(each, "/spec/name") == package)
-        .ok_or_else(|| Failure::new(Exit::NotFound, SELF, format!("operator package {package:?} not found")))
+    Ok(all.into_iter().find(|each| text(each, "/spec/name") == package))
 }
 
 /// Lists the custom resources of an operator.
 pub async fn operands(context: &Context, arguments: &Operands) -> Result<(), Failure> {
-    let subscription = subscription(context, &arguments.operator).await?;
+    let Context { session, namespace, .. } = context;
+    let impossible = |message: String| Err(Failure::new(Exit::Impossible, SELF, message));
+    let Some(subscription) = subscription(context, &arguments.operator).await? else {
+        return impossible(format!("package {:?} not found in namespace {namespace:?}", arguments.operator));
+    };
     let name = text(&subscription, "/status/installedCSV");
     if name.is_empty() {
-        return Err(Failure::new(Exit::NotFound, SELF, format!("operator {:?} has no installed csv", arguments.operator)));
+        return impossible(format!("could not find underlying CSV for operator {}.{namespace}", arguments.operator));
     }
-    let csv = get(&context.session, CSV, &context.namespace, &name).await?;
-    let all = custom_resources::all(&context.session, &csv).await?;
+    let csv = get(session, CSV, namespace, &name).await?;
+    if removal::definitions(&csv, "owned").next().is_none() {
+        let what = "no owned CustomResourceDefinitions specified on CSV";
+        return impossible(format!("{what} {namespace}/{name}, no custom resources to display"));
+    }
+    if text(&csv, "/status/phase") != "Succeeded" {
+        return impossible("CSV underlying operator is not in a succeeded state: custom resource list may not be accurate".to_owned());
+    }
+    let mut all = custom_resources::all(session, &csv).await?;
+    all.sort_by_key(|each| ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(each, field)));
     if let Some(format) = &arguments.output {
         return output::value(format, &json!({"apiVersion": "v1", "kind": "List", "items": all}));
     }

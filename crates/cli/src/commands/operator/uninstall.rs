@@ -1,13 +1,13 @@
 //! Removal of an operator, its custom resources, and its OperatorGroups.
 
-use mainstay_objects::{Expect, Propagation, Step};
-use mainstay_olm_classic_core::removal::Choices;
-use mainstay_operations::Silent;
+use mainstay_objects::{Expect, ObjectRef, Propagation, Step, Until};
+use mainstay_olm_classic_core::removal;
 use mainstay_operations::apply::execute;
-use mainstay_operations::classic::objects::{CSV, Kind, OPERATOR_GROUP, SUBSCRIPTION, find, list, text};
-use mainstay_operations::classic::{operands, removal};
+use mainstay_operations::classic::objects::{CSV, DEFINITION, Kind, OPERATOR_GROUP, SUBSCRIPTION, find, list, text};
+use mainstay_operations::classic::operands;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
+use serde_json::Value;
 
 use super::listing::subscription;
 use super::{Context, SELF};
@@ -48,38 +48,61 @@ pub struct Arguments {
     operand_strategy: Strategy,
 }
 
-/// Uninstalls an operator.
+/// Uninstalls an operator: its Subscription, its custom resources, its CSV, then the Operator object and what it refers to, and OperatorGroups.
 pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let Context { session, namespace, timeout, .. } = context;
+    let Context { session, namespace, .. } = context;
     let deletes_operator = arguments.delete_all || arguments.delete_operator;
     let strategy = if deletes_operator { Strategy::Delete } else { arguments.operand_strategy };
-    let found = subscription(context, &arguments.operator).await?;
-    let name = text(&found, "/metadata/name");
-    let csv_name = text(&found, "/status/installedCSV");
-    let csv = if csv_name.is_empty() { None } else { find(session, CSV, namespace, &csv_name).await? };
+    let package = &arguments.operator;
+    let Some(found) = subscription(context, package).await? else {
+        return Err(Failure::new(Exit::NotFound, SELF, format!("package {package:?} not found")));
+    };
+    let csv_name = ["/status/installedCSV", "/status/currentCSV"].map(|field| text(&found, field));
+    let csv = match csv_name.iter().find(|name| !name.is_empty()) {
+        Some(name) => find(session, CSV, namespace, name).await?,
+        None => None,
+    };
     let resources = match &csv {
-        Some(csv) if strategy != Strategy::Ignore => operands::all(session, csv).await?,
-        _ => Vec::new(),
+        Some(csv) => operands::all(session, csv).await?,
+        None => Vec::new(),
     };
     if !resources.is_empty() && strategy == Strategy::Abort {
-        let message = format!("{} operands exist and operand strategy {:?} is in use", resources.len(), "abort");
-        return Err(Failure::new(Exit::Impossible, SELF, message)
-            .hint("--operand-strategy=delete deletes them, --operand-strategy=ignore leaves them"));
+        let reason = "operand deletion aborted: one or more operands exist and operand strategy is \"abort\"";
+        let more = "See kubectl operator uninstall --help for more information on operand deletion strategies.";
+        let message = format!("could not proceed with deletion of {package:?}: {reason}\n\n{more}");
+        return Err(Failure::new(Exit::Impossible, SELF, message));
     }
-    operands::delete(session, &resources, *timeout).await?;
-    for object in &resources {
-        output::line(format!("{} {:?} deleted", text(object, "/kind").to_lowercase(), text(object, "/metadata/name")))?;
-    }
-    let choices = Choices { delete_crds: deletes_operator, even_if_needed: true };
-    let planned = removal::plan(session, namespace, &name, choices, &mut Silent).await?;
-    removal::carry_out(session, &planned, *timeout, &mut Silent).await?;
-    for object in &planned.removal.gone {
-        output::line(format!("{} {:?} deleted", object.kind.to_lowercase(), object.name))?;
+    delete(context, SUBSCRIPTION.place(namespace, &text(&found, "/metadata/name"))).await?;
+    match &csv {
+        None => output::line(format!("csv for package {package:?} not found"))?,
+        Some(csv) => {
+            for object in &resources {
+                if strategy == Strategy::Ignore {
+                    output::line(format!("{} {:?} orphaned", text(object, "/kind").to_lowercase(), orphan(object)))?;
+                } else {
+                    delete(context, ObjectRef::of(object).map_err(|error| Failure::failed("operand", &error))?).await?;
+                }
+            }
+            delete(context, CSV.place(namespace, &text(csv, "/metadata/name"))).await?;
+        }
     }
     if deletes_operator {
-        let operator = format!("{}.{namespace}", arguments.operator);
-        if find(session, OPERATOR, "", &operator).await?.is_some() {
-            delete(context, OPERATOR, "", &operator).await?;
+        let name = format!("{package}.{namespace}");
+        if let Some(operator) = find(session, OPERATOR, "", &name).await? {
+            for reference in operator["status"]["components"]["refs"].as_array().into_iter().flatten() {
+                let place = ObjectRef {
+                    api_version: text(reference, "/apiVersion"),
+                    kind: text(reference, "/kind"),
+                    namespace: text(reference, "/namespace"),
+                    name: text(reference, "/name"),
+                };
+                delete(context, place).await?;
+            }
+            delete(context, OPERATOR.place("", &name)).await?;
+        }
+        // Where no Operator object refers to them, the CSV names its CRDs.
+        for definition in csv.iter().flat_map(|csv| removal::definitions(csv, "owned")) {
+            delete(context, DEFINITION.place("", &definition)).await?;
         }
     }
     if (arguments.delete_all || arguments.delete_operator_groups) && list(session, SUBSCRIPTION, Some(namespace)).await?.is_empty() {
@@ -87,15 +110,31 @@ pub async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure
         for group in list(session, OPERATOR_GROUP, Some(namespace)).await? {
             let group = text(&group, "/metadata/name");
             if names.is_empty() || names.contains(&group) {
-                delete(context, OPERATOR_GROUP, namespace, &group).await?;
+                delete(context, OPERATOR_GROUP.place(namespace, &group)).await?;
             }
         }
     }
-    output::line(format!("operator {:?} uninstalled", arguments.operator))
+    Ok(())
 }
 
-async fn delete(context: &Context, kind: Kind, namespace: &str, name: &str) -> Result<(), Failure> {
-    let object = kind.place(namespace, name);
-    execute(&context.session, &Step::Delete { object, expect: Expect::default(), propagation: Propagation::Background }).await?;
-    output::line(format!("{} {name:?} deleted", kind.word))
+/// The name of a custom resource that stays, as the plugin writes it: the namespace follows the name.
+fn orphan(object: &Value) -> String {
+    let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+    if namespace.is_empty() { name } else { format!("{name}/{namespace}") }
+}
+
+/// Deletes an object, says so, and waits until it is gone; one that is not there, or whose kind went with its CRD, is passed over.
+async fn delete(context: &Context, object: ObjectRef) -> Result<(), Failure> {
+    let Context { session, timeout, .. } = context;
+    let is_there = match session.writer.get(&object).await {
+        Ok(live) => live.is_some(),
+        Err(mainstay_apply::WriteError::Kind { .. }) => false,
+        Err(error) => return Err(mainstay_operations::not_written(&error).into()),
+    };
+    if !is_there {
+        return Ok(());
+    }
+    execute(session, &Step::Delete { object: object.clone(), expect: Expect::default(), propagation: Propagation::Background }).await?;
+    output::line(format!("{} {:?} deleted", object.kind.to_lowercase(), object.name))?;
+    Ok(execute(session, &Step::Wait { object, until: Until::Gone, timeout: *timeout }).await?)
 }

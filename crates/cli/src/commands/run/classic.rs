@@ -103,6 +103,9 @@ pub struct ClassicArguments {
     /// What the APIService trusts [default: with a given certificate, what others write into its caBundle]
     #[arg(long, value_name = "FILE", requires = "package_server_tls_cert")]
     package_server_ca: Option<PathBuf>,
+    /// The authorities of client certificates: one that is presented to the listener of metrics must be theirs; a token is needed all the same
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
     #[command(flatten)]
     unused: Unused,
 }
@@ -114,9 +117,6 @@ struct Unused {
     /// Accepted for compatibility, as are the next ones: changes are watched
     #[arg(long, value_name = "DURATION")]
     interval: Option<String>,
-    /// Metrics are read with tokens, not with client certificates
-    #[arg(long, value_name = "FILE")]
-    client_ca: Option<PathBuf>,
     /// mainstay log-level changes what is logged
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     debug: bool,
@@ -142,10 +142,17 @@ pub struct ClassicPlan {
     pub packages_tls: Option<(PathBuf, PathBuf)>,
     /// The authorities that the APIService is to trust, PEM.
     pub packages_ca: Option<String>,
+    /// The authorities of clients that read metrics, PEM.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// Reads the flags; `notes` gets those that have no effect.
-pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &mut Vec<String>) -> Result<ClassicPlan, Failure> {
+pub fn plan(
+    given: &ClassicArguments,
+    components: &BTreeSet<Component>,
+    has_tls: bool,
+    notes: &mut Vec<String>,
+) -> Result<ClassicPlan, Failure> {
     let has = |component| components.contains(&component);
     if has(Component::PackageServer) && !has(Component::CatalogOperator) {
         return Err(usage("package-server", "it shows the catalogs that catalog-operator reads in the same process")
@@ -158,6 +165,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
         ("--catalog-serving", given.catalog_serving.is_some()),
         ("--watchedNamespaces", !given.watched_namespaces.is_empty()),
         ("--release-version", given.release_version.is_some()),
+        ("--client-ca", given.client_ca.is_some()),
     ] {
         if is_given && !any {
             return Err(usage(flag, "it is OLM classic's, of which nothing is among the components"));
@@ -189,7 +197,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
     let ca = given.package_server_ca.as_ref().map(|path| {
         std::fs::read_to_string(path).map_err(|error| Failure::of(Exit::Usage, format!("--package-server-ca, {}", path.display()), &error))
     });
-    notes.extend(unused(given));
+    notes.extend(unused(given, has_tls));
     Ok(ClassicPlan {
         namespace: given.namespace.clone(),
         unpack_timeout: duration("--bundle-unpack-timeout", &given.bundle_unpack_timeout)?,
@@ -208,6 +216,7 @@ pub fn plan(given: &ClassicArguments, components: &BTreeSet<Component>, notes: &
             given.package_server_tls_key.as_ref(),
         )?,
         packages_ca: ca.transpose()?,
+        client_ca: given.client_ca.clone().filter(|_| has_tls),
     })
 }
 
@@ -261,7 +270,7 @@ fn serving(given: &ClassicArguments) -> catalog::CatalogServing {
 }
 
 /// The flags that are given and have no effect, each with the reason.
-fn unused(all: &ClassicArguments) -> Vec<String> {
+fn unused(all: &ClassicArguments, has_tls: bool) -> Vec<String> {
     let given = &all.unused;
     let in_process = !by_pods(all);
     let catalogs = "no pods serve catalogs or unpack bundles, this process does (--catalog-serving)";
@@ -271,7 +280,7 @@ fn unused(all: &ClassicArguments) -> Vec<String> {
         ("--opmImage", in_process && all.opm_image.is_some(), catalogs),
         ("--util-image", in_process && all.util_image.is_some(), catalogs),
         ("--set-workload-user-id", in_process && all.set_workload_user_id, catalogs),
-        ("--client-ca", given.client_ca.is_some(), "metrics are read with tokens"),
+        ("--client-ca", all.client_ca.is_some() && !has_tls, "without --tls-cert no client presents a certificate"),
         ("--debug", given.debug, "mainstay log-level changes what is logged"),
     ];
     flags.into_iter().filter(|(_, is_given, _)| *is_given).map(|(flag, _, why)| format!("{flag} has no effect: {why}")).collect()

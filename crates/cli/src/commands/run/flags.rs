@@ -110,6 +110,8 @@ pub struct Plan {
     pub components: BTreeSet<Component>,
     pub health: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
+    /// True if nobody asked for the address of metrics: OLM classic works without it, as upstream's does.
+    pub metrics_by_default: bool,
     pub catalogs: Option<SocketAddr>,
     pub webhook: Option<Webhook>,
     /// Certificate and key.
@@ -179,12 +181,14 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
             return Err(usage(flag, "it is operator-controller's, which is not among the components"));
         }
     }
+    let is_classic = components.iter().all(|component| component.is_classic());
     let metrics = match (&given.metrics_bind_address, &tls) {
         (Some(text), _) => address("--metrics-bind-address", text)?,
         (None, Some(_)) => address("--metrics-bind-address", if catalogd { ":7443" } else { ":8443" })?,
+        (None, None) if is_classic => address("--metrics-bind-address", ":8080")?,
         (None, None) => None,
     };
-    if metrics.is_some() && tls.is_none() {
+    if metrics.is_some() && tls.is_none() && !is_classic {
         return Err(usage("--metrics-bind-address", "it needs --tls-cert and --tls-key"));
     }
     let catalogs = given.catalogs_server_addr.as_deref().unwrap_or(CATALOGS);
@@ -210,7 +214,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     if address("--pprof-bind-address", &given.pprof_bind_address)?.is_some() {
         notes.push("--pprof-bind-address: this program has no profiles to serve".to_owned());
     }
-    let classic = classic::plan(&given.classic, &components, &mut notes)?;
+    let classic = classic::plan(&given.classic, &components, tls.is_some(), &mut notes)?;
     for (flag, folder) in [("--catalogd-cas-dir", &given.catalogd_cas_dir), ("--pull-cas-dir", &given.pull_cas_dir)] {
         if let Some(folder) = folder
             && !folder.is_dir()
@@ -221,6 +225,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     Ok(Plan {
         health: address("--health-probe-bind-address", &given.health_probe_bind_address)?,
         metrics,
+        metrics_by_default: given.metrics_bind_address.is_none() && is_classic,
         catalogs,
         webhook: if catalogd { webhook(given, tls.is_some())? } else { None },
         tls,
@@ -449,6 +454,33 @@ mod tests {
         assert_eq!((&apart.classic.watched[..], apart.classic.protected.len()), (&["team-a".to_owned(), "team-b".to_owned()][..], 2));
         assert!(!read("all").unwrap().has_classic(), "it is asked for by its name");
         assert_eq!(read("marketplace,catalogd").unwrap().system_namespace, "olmv1-system");
+    }
+
+    /// OLM0-MET-03: metrics and health of OLM classic are at 8080, and with a certificate at 8443; beside OLM v1 its rules hold.
+    #[test]
+    fn metrics_of_olm_classic() {
+        for (line, port) in [
+            ("olm-classic", Some(8080)),
+            ("olm-operator", Some(8080)),
+            ("catalog-operator,package-server", Some(8080)),
+            ("marketplace", Some(8080)),
+            ("catalog-operator --tls-cert c --tls-key k", Some(8443)),
+            ("olm-operator --metrics-bind-address :9090", Some(9090)),
+            ("olm-operator --metrics-bind-address 0", None),
+            ("olm-operator --tls-cert c --tls-key k --metrics-bind-address=", None),
+            ("olm-operator,operator-controller", None),
+            ("service-ca", None),
+        ] {
+            assert_eq!(read(line).unwrap().metrics.map(|address| address.port()), port, "{line}");
+        }
+        assert!(
+            read("olm-operator").unwrap().metrics_by_default
+                && !read("olm-operator --metrics-bind-address :8080").unwrap().metrics_by_default
+        );
+        assert_eq!(refused("olm-operator,catalogd --metrics-bind-address :8080"), "it needs --tls-cert and --tls-key");
+        let mutual = read("olm-operator --tls-cert c --tls-key k --client-ca a").unwrap();
+        assert_eq!((mutual.classic.client_ca, mutual.notes.len()), (Some("a".into()), 0));
+        assert!(refused("catalogd --client-ca a").contains("OLM classic's"));
     }
 
     /// OLM0-CAT-33, OLM0-CAT-34: upstream's flags that mean nothing here are accepted, and each says why it has no effect.

@@ -1,4 +1,4 @@
-//! The listeners of `mainstay run`: health, metrics, catalogs and their webhook (OLM1-GEN-05, OLM1-GEN-09).
+//! The listeners of `mainstay run`: health, metrics, catalogs and their webhook (OLM1-GEN-05, OLM1-GEN-09, OLM0-MET-03).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use mainstay_runtime::Env;
-use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
+use mainstay_serve::{Authorities, Certificates, ClientCertificates, Limits, Server, Tls};
 use mainstay_terminal::errors::Failure;
 use tokio_util::sync::CancellationToken;
 
@@ -49,15 +49,38 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
     Ok(())
 }
 
+/// The listener of the pages for administrators.
+#[derive(Debug)]
+pub struct Operations<'a> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// True if nobody asked for the address: the process goes on without it, as OLM's own do.
+    pub is_default: bool,
+    /// The serving certificate.
+    pub certificates: Option<&'a Certificates>,
+    /// The authorities of client certificates.
+    pub client_ca: Option<&'a PathBuf>,
+}
+
 /// Serves the pages for administrators of this process: metrics, and log levels.
-pub async fn operations(
-    address: Option<&SocketAddr>,
-    certificates: Option<Certificates>,
-    router: Router,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
-    let Some(address) = address else { return Ok(()) };
-    let server = secured(bind("--metrics-bind-address", *address).await?, certificates.as_ref())?;
+pub async fn operations(wanted: Option<Operations<'_>>, router: Router, stop: &CancellationToken) -> Result<(), Failure> {
+    let Some(Operations { address, is_default, certificates, client_ca }) = wanted else { return Ok(()) };
+    let clients = match client_ca {
+        None => ClientCertificates::Ignored,
+        Some(file) => {
+            let authorities = Authorities::from_file(file)
+                .map_err(|error| Failure::of(mainstay_terminal::errors::Exit::Usage, format!("--client-ca, {}", file.display()), &error))?;
+            tokio::spawn(authorities.clone().follow_file(file.clone(), LOOK, stop.clone()));
+            ClientCertificates::Verified(authorities)
+        }
+    };
+    let server = match bind("--metrics-bind-address", address).await {
+        Err(failure) if is_default => {
+            tracing::error!("metrics are not served: {}", failure.to_line());
+            return Ok(());
+        }
+        bound => secured_for(bound?, certificates, clients)?,
+    };
     tracing::info!(address = %server.address(), "metrics are served");
     tokio::spawn(server.limits(few()).without_http2().run(router, stop.clone()));
     Ok(())
@@ -91,8 +114,12 @@ fn reading() -> Limits {
 }
 
 fn secured(server: Server, certificates: Option<&Certificates>) -> Result<Server, Failure> {
+    secured_for(server, certificates, ClientCertificates::Ignored)
+}
+
+fn secured_for(server: Server, certificates: Option<&Certificates>, clients: ClientCertificates) -> Result<Server, Failure> {
     let Some(certificates) = certificates else { return Ok(server) };
-    let tls = Tls::new(certificates, ClientCertificates::Ignored).map_err(|error| Failure::failed("--tls-cert, --tls-key", &error))?;
+    let tls = Tls::new(certificates, clients).map_err(|error| Failure::failed("--tls-cert, --tls-key", &error))?;
     Ok(server.tls(tls))
 }
 

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mainstay_apply::WriteError;
-use mainstay_golang::json_reader::Unreadable;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_classic_core::install_plan::reference::BundleReference;
-use mainstay_olm_classic_core::install_plan::{self, Content};
-use mainstay_olm_classic_core::properties;
+use mainstay_olm_classic_core::install_plan::{self, Content, ContentError};
 use mainstay_olm_classic_core::resolve::{BundleLookup, Outcome as Verdict, Part};
-use mainstay_olm_classic_core::steps::{self, BundleContent, Loaded, Step, StepError};
+use mainstay_olm_classic_core::steps::{self, Loaded, Step};
 use mainstay_olm_classic_core::subscription::{Resolution, resolved};
 use mainstay_runtime::Outcome;
 use serde_json::Value;
@@ -43,15 +41,6 @@ enum Wait {
     Failing(String),
     /// A bundle is given up: the reason of the condition, its message, and the time until it is tried again.
     Failed(&'static str, String, Option<Duration>),
-}
-
-/// Why the content of a bundle is no plan.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ContentError {
-    #[error("failed to turn bundle into steps: {0}")]
-    Steps(#[from] StepError),
-    #[error("failed to load bundle properties: {0}")]
-    Properties(#[from] Unreadable),
 }
 
 impl Controller {
@@ -153,10 +142,7 @@ impl Controller {
 
     /// The steps of an unpacked bundle, with references in place of manifests.
     pub(super) fn steps_of(&self, namespace: &str, lookup: &BundleLookup, loaded: &Loaded) -> Result<Vec<Step>, ContentError> {
-        let properties = properties::read(&lookup.properties)?;
-        let content =
-            BundleContent { name: &lookup.identifier, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
-        let steps = steps::of_bundle(content, namespace, &lookup.replaces, &lookup.catalog)?;
+        let steps = install_plan::unpacked(namespace, lookup, loaded)?;
         let by_job = matches!(self.parts.serving, CatalogServing::Pods { .. });
         let manifest = BundleReference::of(lookup, by_job).to_manifest();
         Ok(steps.into_iter().map(|step| Step { manifest: manifest.clone(), ..step }).collect())

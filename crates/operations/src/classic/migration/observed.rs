@@ -14,8 +14,12 @@ use serde_json::{Value, json};
 
 use super::{Backup, Planned, Request};
 use crate::bundles::{self, Chosen};
-use crate::classic::objects::{CSV, DEFINITION, INSTALL_PLAN, NAMESPACE, OPERATOR_CONDITION, OPERATOR_GROUP, find, get, list, text};
+use crate::catalogs::CatalogSnapshot;
+use crate::classic::objects::{
+    CATALOG_SOURCE, CSV, DEFINITION, INSTALL_PLAN, NAMESPACE, OPERATOR_CONDITION, OPERATOR_GROUP, find, get, list, text,
+};
 use crate::classic::removal::{found, objects};
+use crate::cluster_catalogs::{self, CatalogRequest};
 use crate::failure::{not_written, refused};
 use crate::ownership::stored_resource;
 use crate::plan::installer::labelled;
@@ -72,6 +76,10 @@ pub async fn observe(session: &Session, request: &Request, progress: &mut dyn Pr
         ..Wanted::default()
     };
     let offer = offer(session, &settings, &wanted, (namespace, watch.as_deref()), progress).await.map_err(|failure| failure.to_line());
+    let missing_catalog = match &subscription {
+        Some(subscription) if offer.is_err() && request.catalog.is_none() => missing_catalog(session, subscription, &package).await?,
+        _ => None,
+    };
     let (mut applied, mut foreign) = (Vec::new(), Vec::new());
     if let Ok(offer) = &offer {
         progress.doing("look at the bundle's objects");
@@ -124,7 +132,33 @@ pub async fn observe(session: &Session, request: &Request, progress: &mut dyn Pr
         backup.rendered = offer.objects;
     }
     backup.definitions = definitions;
-    Ok(Planned { migration, backup, notes })
+    Ok(Planned { migration, backup, missing_catalog, notes })
+}
+
+/// The ClusterCatalog of the image of a Subscription's CatalogSource; none if one that serves has the package, or if the catalog is no image.
+async fn missing_catalog(session: &Session, subscription: &Value, package: &str) -> Result<Option<CatalogRequest>, Failure> {
+    let served = CatalogSnapshot::open(session, None).await?;
+    let contents = served.catalogs().iter().filter_map(|catalog| catalog.content.as_ref().ok());
+    if contents.into_iter().any(|content| content.index.package(package).is_some()) {
+        return Ok(None);
+    }
+    let (name, namespace) = (text(subscription, "/spec/source"), text(subscription, "/spec/sourceNamespace"));
+    let Some(source) = find(session, CATALOG_SOURCE, &namespace, &name).await? else { return Ok(None) };
+    let reference = text(&source, "/spec/image");
+    if reference.is_empty() || !text(&source, "/spec/address").is_empty() {
+        return Ok(None);
+    }
+    // A tag is looked at again as often as OLM classic does it.
+    let interval = text(&source, "/spec/updateStrategy/registryPoll/interval");
+    let minutes = mainstay_golang::parse_duration(&interval).ok().map(|interval| interval.as_secs().div_ceil(60));
+    let poll_minutes = minutes.and_then(|minutes| i64::try_from(minutes).ok()).filter(|minutes| *minutes > 0 && !reference.contains('@'));
+    for name in [name.clone(), format!("{name}-classic")] {
+        // A catalog of this name that cannot be read, or has another image, is left alone.
+        if cluster_catalogs::find(session, &name).await?.is_none() {
+            return Ok(Some(CatalogRequest { name, reference, poll_minutes, priority: 0, pull_secret: None }));
+        }
+    }
+    Ok(None)
 }
 
 /// The offer of OLM v1 for this version.

@@ -14,6 +14,7 @@ use mainstay_terminal::output;
 use mainstay_versions::Version;
 use serde_json::{Map, Value, json};
 
+use super::super::nothing;
 use super::super::shared::{Context, SELF, age, failed, table, titles};
 use super::objects::{self, all, value};
 use super::{Doomed, Dry, Shown, labels, show_object, status, text};
@@ -178,9 +179,12 @@ pub async fn get(context: &Context, arguments: &Shown) -> Result<(), Failure> {
     found.sort_by_key(key);
     if let Some(format) = &arguments.output {
         return match found.as_slice() {
-            [one] if arguments.name.is_some() => show_object(format, one),
-            _ => show_object(format, &json!({"apiVersion": "v1", "kind": "List", "items": found})),
+            [one] => show_object(format, one),
+            _ => show_object(format, &objects::listed::<ClusterCatalog>(&found)),
         };
+    }
+    if found.is_empty() {
+        return nothing(None);
     }
     let mut rows = vec![titles(&["NAME", "AVAILABILITY", "PRIORITY", "LASTUNPACKED", "SERVING", "AGE"])];
     rows.extend(found.iter().map(|one| {

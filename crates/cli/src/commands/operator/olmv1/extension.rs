@@ -11,6 +11,7 @@ use mainstay_operations::extensions::{self, API_VERSION, condition, reference};
 use mainstay_terminal::errors::{Exit, Failure};
 use serde_json::{Map, Value, json};
 
+use super::super::nothing;
 use super::super::shared::{Context, SELF, age, failed, table, titles};
 use super::objects::{self, all, value};
 use super::{Doomed, Dry, Shown, labels, selector, show_object, status, text};
@@ -164,9 +165,12 @@ pub async fn get(context: &Context, arguments: &Shown) -> Result<(), Failure> {
     found.sort_by_key(|one| text(&one["metadata"]["name"]));
     if let Some(format) = &arguments.output {
         return match found.as_slice() {
-            [one] if arguments.name.is_some() => show_object(format, one),
-            _ => show_object(format, &json!({"apiVersion": "v1", "kind": "List", "items": found})),
+            [one] => show_object(format, one),
+            _ => show_object(format, &objects::listed::<ClusterExtension>(&found)),
         };
+    }
+    if found.is_empty() {
+        return nothing(None);
     }
     let mut rows = vec![titles(&["NAME", "INSTALLED BUNDLE", "VERSION", "SOURCE TYPE", "INSTALLED", "PROGRESSING", "AGE"])];
     rows.extend(found.iter().map(|one| {

@@ -8,7 +8,7 @@ use mainstay_operations::refused;
 use mainstay_terminal::errors::{Exit, Failure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::shared::{Context, SELF, failed};
 use super::{Doomed, selected, text};
@@ -30,6 +30,11 @@ where
     let api: Api<K> = Api::all(context.session.client.clone());
     let list = api.list(&selected(selector)).await.map_err(|error| refused(K::plural(&()), &error))?;
     list.items.iter().map(value).collect()
+}
+
+/// A list of objects as the API has it.
+pub fn listed<K: Resource<DynamicType = ()>>(items: &[Value]) -> Value {
+    json!({"apiVersion": K::api_version(&()), "kind": format!("{}List", K::kind(&())), "metadata": {}, "items": items})
 }
 
 /// Deletes one object, or all; `noun` and `failure` are the plugin's words, `get` finds one by its name.
@@ -54,7 +59,7 @@ where
             Ok(found) => value(&found)?,
             Err(problem) => return failed(failure, Err(problem)),
         };
-        arguments.dry.say(&format!("{noun} {name} deleted"), &found)?;
+        arguments.dry.say(&format!("{noun} {name:?} deleted"), &found)?;
     }
     Ok(())
 }
@@ -63,6 +68,7 @@ where
 fn doomed(arguments: &Doomed, all: &[Value], noun: &str) -> Result<Vec<String>, Failure> {
     match (&arguments.name, arguments.all) {
         (Some(name), _) => Ok(vec![name.clone()]),
+        (None, true) if all.is_empty() => Err(Failure::new(Exit::NotFound, SELF, format!("failed to delete {noun}: no resources found"))),
         (None, true) => Ok(all.iter().map(|one| text(&one["metadata"]["name"])).collect()),
         (None, false) => {
             Err(Failure::new(Exit::Usage, SELF, format!("failed to delete {noun}: no {noun} name is given, and --all is not, either")))
