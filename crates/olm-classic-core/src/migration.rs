@@ -23,7 +23,7 @@ use crate::overview::{is_copy, place, text};
 use crate::removal::needed_by;
 
 pub use obstacle::Obstacle;
-pub use steps::{COPY_LABEL, adopt, clear, copies, is_made_by_classic, prepare, reference, released, stop};
+pub use steps::{COPY_LABEL, adopt, clear, copies, is_made_by_classic, prepare, reference, released, stop, unannotate};
 
 /// The offer of OLM v1, as far as a migration asks.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_objects::{Patch, Propagation, Step};
 use mainstay_olm_classic_core::deployments::Strategy;
 use mainstay_olm_classic_core::migration::{
-    Facts, Fate, Migration, Obstacle, Offer, adopt, clear, copies, is_made_by_classic, plan, prepare, reference, stop,
+    Facts, Fate, Migration, Obstacle, Offer, adopt, clear, copies, is_made_by_classic, plan, prepare, reference, stop, unannotate,
 };
 use mainstay_olm_classic_core::overrides::SubscriptionConfig;
 use mainstay_olm_classic_core::owner::Owner;
@@ -233,6 +233,26 @@ fn adoption_can_be_repeated() {
     );
     assert!(object["metadata"].get("ownerReferences").is_none());
     assert!(adopt(&[object], &labels).is_empty());
+}
+
+/// MS-RB-04: on the way back an object loses the annotations that the extension brought, and those alone.
+#[test]
+fn annotations_of_the_extension_go() {
+    let service = |annotations: Value| {
+        let mut object = owned("v1", "Service", "hooks");
+        object["metadata"]["annotations"] = annotations;
+        object
+    };
+    let before = service(json!({"team": "blue"}));
+    let rendered = service(json!({"team": "blue", "serving-cert": "hooks-cert"}));
+    let mut live = service(json!({"team": "green", "serving-cert": "hooks-cert", "signed-by": "somebody"}));
+    let made = owned("v1", "ConfigMap", "made");
+    let both = [rendered, made.clone()];
+    let steps = unannotate(&[live.clone(), made], &both, std::slice::from_ref(&before));
+    let [Step::Patch { patch: Patch::Merge(patch), .. }] = steps.as_slice() else { panic!("{steps:?}") };
+    merge(&mut live, patch);
+    assert_eq!(live["metadata"]["annotations"], json!({"team": "green", "signed-by": "somebody"}));
+    assert!(unannotate(&[live], &both, &[before]).is_empty(), "it can be repeated");
 }
 
 /// A JSON merge patch.

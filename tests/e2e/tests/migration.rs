@@ -194,10 +194,10 @@ fn trivy() {
     there_and_back("community-trivy-operator", "2.4.0", false);
 }
 
-/// MS-RB-04: an operator that only OLM v1's rendering for all namespaces fits.
+/// MS-RB-04: an operator without webhooks whose roles get other names.
 #[test]
-fn keepalived() {
-    there_and_back("keepalived-operator", "1.5.4", false);
+fn rabbitmq() {
+    there_and_back("rabbitmq-cluster-operator", "2.5.0", false);
 }
 
 /// MS-RB-04: an operator with a conversion webhook and admission webhooks; custom resources keep uid and generation both ways.

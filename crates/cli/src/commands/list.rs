@@ -349,7 +349,7 @@ fn tell(arguments: &Arguments, news: &News, screen: &Screen) -> Result<(), Failu
 async fn watch_operators(watched: &mut Watched, arguments: &Arguments, mut seen: Vec<Overview>, screen: &Screen) -> Result<(), Failure> {
     while let Some((object, is_gone)) = watched.change().await? {
         let now = narrowed(watched.operators(), arguments);
-        let news = classic::list::news(&seen, &now.operators);
+        let news = classic::list::news(&arguments.output, &seen, &now.operators);
         if arguments.output.is_table() {
             for row in &news {
                 screen.row(Section::Operators, &classic::list::table(&arguments.output, std::slice::from_ref(row)))?;

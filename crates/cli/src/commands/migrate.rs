@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstay_diagnostics::counted;
-use mainstay_olm_classic_core::migration::Fate;
+use mainstay_olm_classic_core::migration::{Fate, Obstacle};
 use mainstay_operations::Session;
 use mainstay_operations::classic::migration::{Backup, Planned, Request, SavedMigration, State, back, forward, observe};
 use mainstay_operations::cluster_catalogs::{self, CatalogRequest};
@@ -123,12 +123,14 @@ async fn perform(session: &Session, arguments: &Arguments) -> Result<(), Failure
         }
         return Ok(());
     }
+    // What else is in the way is told first: a catalog would not help.
+    let lacks_offer_alone = planned.migration.obstacles.iter().all(|obstacle| matches!(obstacle, Obstacle::NotOffered(_)));
     let planned = match &planned.missing_catalog {
-        Some(catalog) => {
+        Some(catalog) if lacks_offer_alone => {
             add_catalog(session, &planned, catalog, &manner).await?;
             look(session, &request).await?
         }
-        None => planned,
+        _ => planned,
     };
     carry_out(session, planned, &file, &manner).await
 }

@@ -113,6 +113,24 @@ pub fn released(object: &Value, labels: &[(String, String)]) -> Option<Value> {
     Some(json!({ "metadata": metadata }))
 }
 
+/// The steps that take annotations off live objects which the extension's rendering brought and which were not there before: with them, issuers of
+/// certificates would go on and contend with OLM classic for the same Secrets and CA bundles.
+pub fn unannotate(live: &[Value], rendered: &[Value], before: &[Value]) -> Vec<Step> {
+    let step = |object: &Value| {
+        let place = reference(object);
+        let of = |all: &'_ [Value]| {
+            let found = all.iter().find(|one| reference(one).same(&place));
+            found.map(|one| one["metadata"]["annotations"].as_object().cloned().unwrap_or_default())
+        };
+        let (brought, former) = (of(rendered)?, of(before)?);
+        let is_new = |key: &&String| !former.contains_key(*key) && !object["metadata"]["annotations"][key.as_str()].is_null();
+        let gone: Map<String, Value> = brought.keys().filter(is_new).map(|key| (key.clone(), Value::Null)).collect();
+        let patch = json!({"metadata": {"uid": object["metadata"]["uid"], "annotations": gone}});
+        (!gone.is_empty()).then(|| Step::Patch { object: place, subresource: String::new(), patch: Patch::Merge(patch) })
+    };
+    live.iter().filter_map(step).collect()
+}
+
 /// Returns true for the labels of OLM v1, which begin alike.
 fn is_v1(key: &str) -> bool {
     key.starts_with("olm.operatorframework.io/")

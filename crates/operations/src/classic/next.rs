@@ -81,7 +81,16 @@ pub async fn next(session: &Session, question: Question<'_>, progress: &mut dyn 
     let mut snapshot = snapshot(session, question, &objects, &mut next.notes, progress).await?;
     let plans = list(session, INSTALL_PLAN, Some(question.namespace)).await?;
     let newest = plans.iter().map(install_plan::generation).max().unwrap_or_default();
+    let installed = |snapshot: &Snapshot, csv: &str| {
+        snapshot.csvs.iter().find(|one| one.name == csv && one.namespace == question.namespace).map(|one| one.version.clone())
+    };
     let begun = snapshot.subscriptions.iter().find(|one| one.name == question.subscription).map(|one| one.installed_csv.clone());
+    if let (Some(to), Some(csv)) = (question.to, &begun)
+        && installed(&snapshot, csv).as_deref() == Some(to)
+    {
+        next.notes.push(format!("{csv} is installed, which is version {to}"));
+        return Ok(next);
+    }
     for step in 1..=MOST {
         let asked = snapshot.clone();
         let decide = move || resolve::decide(&asked, Isolation::Component);
@@ -101,8 +110,7 @@ pub async fn next(session: &Session, question: Question<'_>, progress: &mut dyn 
         let mut shown = preview(session, plan).await?;
         shown.subscriptions = part.steps.updated.iter().map(|updated| updated.name.clone()).collect();
         snapshot = afterwards(&snapshot, &content, &part.steps.updated).map_err(|error| Failure::failed(format!("csv {csv}"), &error))?;
-        let version = snapshot.csvs.iter().find(|one| one.name == csv && one.namespace == question.namespace);
-        let version = version.map(|one| one.version.clone()).unwrap_or_default();
+        let version = installed(&snapshot, &csv).unwrap_or_default();
         next.updates.push(Update { csv, version, preview: shown });
         if question.to.is_none_or(|to| next.updates.last().is_some_and(|last| last.version == to)) {
             break;
@@ -170,7 +178,12 @@ async fn snapshot(
         .collect();
     let csvs = list(session, CSV, Some(namespace)).await?;
     let csvs = csvs.iter().filter(|csv| !is_copy(csv)).map(|csv| Csv::of(csv, csv["status"]["phase"].as_str().unwrap_or_default()));
+    let csvs: Vec<Csv> = csvs.collect();
     let mut wanted: Vec<Subscription> = subscriptions.iter().map(Subscription::read).collect();
+    // What an InstallPlan that waits would bring is asked once more.
+    for one in wanted.iter_mut().filter(|one| !csvs.iter().any(|csv| csv.name == one.current_csv)) {
+        one.current_csv.clone_from(&one.installed_csv);
+    }
     if let (Some(channel), Some(one)) = (question.channel, wanted.iter_mut().find(|one| one.name == question.subscription)) {
         channel.clone_into(&mut one.channel);
     }
@@ -179,7 +192,7 @@ async fn snapshot(
         global_namespace: GLOBAL_CATALOGS.to_owned(),
         operator_groups: groups,
         catalogs: Vec::new(),
-        csvs: csvs.collect(),
+        csvs,
         subscriptions: wanted,
     };
     let seen: Vec<String> = snapshot.namespaces().into_iter().map(str::to_owned).collect();

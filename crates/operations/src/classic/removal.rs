@@ -57,14 +57,18 @@ pub async fn found(session: &Session, namespace: &str, name: &str) -> Result<(Op
     let by = |pointer: &str| subscriptions.iter().find(|each| text(each, pointer) == name).cloned();
     let is_led = |each: &&Value| ["/status/installedCSV", "/status/currentCSV"].iter().any(|pointer| text(each, pointer) == name);
     let subscription = by("/metadata/name").or_else(|| by("/spec/name")).or_else(|| subscriptions.iter().find(is_led).cloned());
-    let csv_name = match &subscription {
-        None => name.to_owned(),
-        Some(subscription) => {
-            let (installed, current) = (text(subscription, "/status/installedCSV"), text(subscription, "/status/currentCSV"));
-            if current.is_empty() { installed } else { current }
-        }
+    let names = match &subscription {
+        None => vec![name.to_owned()],
+        // A CSV that still waits for its InstallPlan is not there: the operator is the one that is installed.
+        Some(subscription) => vec![text(subscription, "/status/currentCSV"), text(subscription, "/status/installedCSV")],
     };
-    let csv = if csv_name.is_empty() { None } else { find(session, CSV, namespace, &csv_name).await? };
+    let mut csv = None;
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        csv = find(session, CSV, namespace, name).await?;
+        if csv.is_some() {
+            break;
+        }
+    }
     if subscription.is_none() && csv.is_none() {
         return Err(Failure::new(
             FailureKind::NotFound,

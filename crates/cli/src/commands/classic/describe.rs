@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::commands::listed::age;
 
 /// The column of values.
-const INDENT: usize = 14;
+const INDENT: usize = 15;
 
 /// The description as text.
 pub fn text(found: &Described) -> String {

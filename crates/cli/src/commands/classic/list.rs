@@ -54,14 +54,15 @@ fn has_labels(object: &Value, selector: &str) -> bool {
     })
 }
 
-/// The operators that differ from what was seen; one that is gone has the phase `removed`.
-pub fn news(seen: &[Overview], now: &[Overview]) -> Vec<Overview> {
+/// The operators whose rows differ from what was seen; one that is gone has the phase `removed`.
+pub fn news(format: &Format, seen: &[Overview], now: &[Overview]) -> Vec<Overview> {
     let is_same = |one: &Overview, other: &Overview| {
         one.namespace == other.namespace
             && one.subscription == other.subscription
             && (one.subscription.is_some() || one.installed == other.installed)
     };
-    let changed = now.iter().filter(|one| !seen.contains(one)).cloned();
+    let is_shown = |one: &Overview| seen.iter().any(|other| is_same(one, other) && row(format, one) == row(format, other));
+    let changed = now.iter().filter(|one| !is_shown(one)).cloned();
     let gone = seen.iter().filter(|one| !now.iter().any(|other| is_same(one, other)));
     let gone = gone.map(|one| Overview { phase: "removed".to_owned(), awaits_approval: None, problem: None, ..one.clone() });
     changed.chain(gone).collect()
@@ -75,22 +76,26 @@ pub fn table(format: &Format, all: &[Overview]) -> Table {
     }
     let mut table = Table::new(&titles);
     for each in all {
-        let mut row = vec![
-            each.namespace.clone(),
-            each.subscription.clone().unwrap_or_default(),
-            each.package.clone(),
-            each.channel.clone(),
-            each.installed.clone(),
-            if each.installed.is_empty() { String::new() } else { each.version.clone() },
-            each.phase.clone(),
-            waits(each),
-        ];
-        if *format == Format::Wide {
-            row.extend([each.catalog.clone(), each.current.clone(), each.reason.clone()]);
-        }
-        table.row(row);
+        table.row(row(format, each));
     }
     table
+}
+
+fn row(format: &Format, each: &Overview) -> Vec<String> {
+    let mut row = vec![
+        each.namespace.clone(),
+        each.subscription.clone().unwrap_or_default(),
+        each.package.clone(),
+        each.channel.clone(),
+        each.installed.clone(),
+        if each.installed.is_empty() { String::new() } else { each.version.clone() },
+        each.phase.clone(),
+        waits(each),
+    ];
+    if *format == Format::Wide {
+        row.extend([each.catalog.clone(), each.current.clone(), each.reason.clone()]);
+    }
+    row
 }
 
 fn waits(operator: &Overview) -> String {
@@ -117,15 +122,17 @@ mod tests {
         };
         let rows = |seen: &[Overview], now: &[Overview]| {
             let text = |one: Overview| format!("{} {} {}", one.subscription.unwrap_or_default(), one.installed, one.phase);
-            news(seen, now).into_iter().map(text).collect::<Vec<_>>()
+            news(&Format::Table, seen, now).into_iter().map(text).collect::<Vec<_>>()
         };
         let pending = [operator(Some("gadget"), "", "")];
         let installing = [operator(Some("gadget"), "gadget.v1", "Installing")];
         let installed = [operator(Some("gadget"), "gadget.v1", "Succeeded")];
+        let pending_otherwise = [Overview { current: "gadget.v1".to_owned(), ..pending[0].clone() }];
         let alone = [operator(None, "gadget.v1", "Succeeded")];
         for (seen, now, expected) in [
             (&[][..], &pending[..], &["gadget  "][..]),
             (&pending, &pending, &[]),
+            (&pending, &pending_otherwise, &[]),
             (&pending, &installing, &["gadget gadget.v1 Installing"]),
             (&installing, &installed, &["gadget gadget.v1 Succeeded"]),
             (&installed, &alone, &[" gadget.v1 Succeeded", "gadget gadget.v1 removed"]),

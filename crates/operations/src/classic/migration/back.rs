@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{Expect, Patch, Propagation, Step, Until};
-use mainstay_olm_classic_core::migration::{clear, reference};
+use mainstay_olm_classic_core::migration::{clear, reference, unannotate};
 use serde_json::{Map, Value, json};
 
 use super::Backup;
@@ -35,6 +35,10 @@ pub async fn back(
     let left = || timeout.saturating_sub(begun.elapsed()).max(Duration::from_secs(1));
     let again = |failure: Failure| failure.hint(format!("mainstay migrate --back {} goes on", file.display()));
     release(session, backup, left(), progress).await.map_err(again)?;
+    progress.doing("take the extension's annotations off");
+    let before = [backup.owned.as_slice(), &backup.definitions].concat();
+    let present = live(session, before.iter().filter(|object| is_rendered(backup, object)).map(reference)).await.map_err(again)?;
+    all(session, unannotate(&present, &backup.rendered, &before)).await.map_err(again)?;
     progress.doing("restore OperatorGroup and Subscription");
     execute(session, &Step::CreateOnce(bare(&backup.group))).await.map_err(again)?;
     execute(session, &Step::CreateOnce(subscription(backup))).await.map_err(again)?;
