@@ -12,7 +12,7 @@ PROPTEST_RNG_SEED ?= 1
 PROPERTIES = $(addprefix -p mainstay-,fuzz $(sort $(shell grep -rlF 'proptest!' crates --include='*.rs' | cut -d/ -f2)))
 DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
 
-.PHONY: help demo test soak setup lint fmt deny bench beside fuzz requirements clean
+.PHONY: help demo test soak setup lint fmt deny bench beside peers fuzz requirements clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench: ## Measure speed and size, write BENCHMARKS.md
 beside: ## Measure upstream's kube-apiserver with etcd here; `make bench` shows it beside
 	cargo build --profile measured -p mainstay-e2e --bin bench
 	@scripts/kube-apiserver beside $(TARGET)/measured/bench
+
+peers: ## Compare OLM classic with upstream's programs on live clusters; SCENARIOS names fewer
+	@scripts/peers $(SCENARIOS)
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (120) seconds; TARGETS names fewer
 	@scripts/fuzz $(TARGETS)
