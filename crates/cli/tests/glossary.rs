@@ -69,7 +69,8 @@ fn help_of_olm_v1_has_no_words_of_olm_classic() {
         assert!(all.iter().any(|(name, _)| name == known), "mainstay {known} --help was not looked at");
     }
     let classic = ["csv", "operator", "operatorgroup", "resolve"];
-    let serve_both = ["adm", "approve", "deploy", "explain", "install", "list", "migrate", "plan", "run", "uninstall", "up", "upgrade"];
+    let serve_both =
+        ["adm", "approve", "deploy", "describe", "explain", "install", "list", "migrate", "plan", "run", "uninstall", "up", "upgrade"];
     for (command, help) in all {
         let first = command.split(' ').next().unwrap_or_default();
         // Azure has subscriptions of its own.

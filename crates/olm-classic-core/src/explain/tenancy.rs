@@ -122,7 +122,8 @@ pub(super) fn instances(csv: &Value, csvs: &[Value]) -> (Vec<String>, Vec<Action
 fn one_for_all(csv: &Value) -> Action {
     let (namespace, name) = place(csv);
     Action::new("Keep one instance, whose group watches all namespaces that need it, and remove the others:")
-        .command(format!("mainstay uninstall {name} --classic -n {namespace}"))
+        // The other instances provide the same APIs, which a removal otherwise respects.
+        .command(format!("mainstay uninstall {name} --classic -n {namespace} --even-if-needed"))
         .warns("custom resources of its namespaces stay, and are served again by the instance that is kept once its group watches them")
 }
 
