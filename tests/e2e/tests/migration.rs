@@ -194,12 +194,6 @@ fn trivy() {
     there_and_back("community-trivy-operator", "2.4.0", false);
 }
 
-/// MS-RB-04: an operator without webhooks whose roles get other names.
-#[test]
-fn rabbitmq() {
-    there_and_back("rabbitmq-cluster-operator", "2.5.0", false);
-}
-
 /// MS-RB-04: an operator with a conversion webhook and admission webhooks; custom resources keep uid and generation both ways.
 #[test]
 fn cert_manager_converts() {

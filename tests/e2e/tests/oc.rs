@@ -91,7 +91,10 @@ fn documented_lines() {
     let destination = format!("--dest-dir={}", support.display());
     run(&["adm", "inspect", "ns/lights", &destination]).ok();
     assert!(support.join("namespaces/lights").is_dir(), "{support:?}");
-    for words in [&["adm", "upgrade"][..], &["adm", "release", "info"], &["debug", "node/one"]] {
+    let upgrade = run(&["adm", "upgrade"]);
+    assert_eq!(upgrade.code, Some(1), "{}", upgrade.stderr);
+    assert!(upgrade.stderr.starts_with("error: No cluster version information available"), "{}", upgrade.stderr);
+    for words in [&["adm", "release", "info"][..], &["debug", "node/one"]] {
         let told = run(words);
         assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
         assert!(told.stderr.contains("is not part of this version of mainstay"), "{}", told.stderr);
