@@ -238,7 +238,8 @@ fn one_of_two_processes_works() {
     );
 }
 
-/// OLM0-API-01, OLM0-MET-03, COP-OLM0-04: the OLM operator, which owns CSVs and OperatorGroups, by itself installs a CSV that was written by hand; the catalog operator is another process.
+/// OLM0-API-01, OLM0-MET-03, COP-OLM0-04: the OLM operator, which owns CSVs and OperatorGroups, by itself installs a CSV that was written by
+/// hand; the catalog operator is another process.
 #[test]
 fn the_operators_run_apart() {
     let (Some(()), Some(()), Some(())) = (need_kubectl(), need_embedded(), need_calls()) else { return };
@@ -247,8 +248,11 @@ fn the_operators_run_apart() {
     let olm = deployed.replica("olm-operator", 0, &[]);
     // Without a certificate both are for anybody; log levels, which a user of their own changes, are not there.
     for (path, expected) in [("/healthz", "200 OK"), ("/metrics", "# TYPE csv_count gauge"), ("/mainstay/log-level", "404 Not Found")] {
-        let answer = get(olm.metrics, path).unwrap();
-        assert!(answer.contains(expected), "{path}: {answer}");
+        // The controller's own metrics are there as soon as it begins.
+        eventually("an endpoint answers", LONG, || match get(olm.metrics, path) {
+            Ok(answer) if answer.contains(expected) => Ok(()),
+            other => Err(format!("{path}: {other:?}")),
+        });
     }
     deployed.group("gadgets");
     let toy = Toy::new("gadget", "1.0.0");
