@@ -48,8 +48,8 @@ struct Bundle {
 
 /// Writes the packages as a file-based catalog.
 pub fn write_catalog(packages: &[Package], folder: &Path) {
-    let blobs: Vec<Value> = packages.iter().flat_map(blobs).collect();
-    write(&folder.join("catalog.json"), &blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>());
+    let blobs: Vec<String> = packages.iter().flat_map(blobs).map(|blob| blob.to_string()).collect();
+    write(&folder.join("catalog.json"), &blobs.join("\n"));
 }
 
 fn blobs(package: &Package) -> Vec<Value> {
@@ -83,15 +83,14 @@ impl Bundle {
     }
 
     fn manifests(&self, package: &str) -> Vec<Value> {
-        let mut manifests = match &self.real {
-            Some(real) => recorded(real, &self.version),
-            None => {
-                // The type of the other tests has texts of the program; a handful of names may stay for ever.
-                let toy = Toy::new(package.to_owned().leak(), self.version.clone().leak());
-                let mut manifests = vec![toy.csv()];
-                manifests.extend((self.crd != Value::Bool(false)).then(|| toy.crd()));
-                manifests
-            }
+        let mut manifests = if let Some(real) = &self.real {
+            recorded(real, &self.version)
+        } else {
+            // The type of the other tests has texts of the program; a handful of names may stay for ever.
+            let toy = Toy::new(package.to_owned().leak(), self.version.clone().leak());
+            let mut manifests = vec![toy.csv()];
+            manifests.extend((self.crd != Value::Bool(false)).then(|| toy.crd()));
+            manifests
         };
         for manifest in &mut manifests {
             match manifest["kind"].as_str() {

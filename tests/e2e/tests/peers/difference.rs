@@ -62,7 +62,7 @@ fn collect(object: &str, field: &str, ours: Option<&Value>, upstream: Option<&Va
             }
         }
         _ => {
-            found.push(Difference { object: object.to_owned(), field: field.to_owned(), ours: ours.cloned(), upstream: upstream.cloned() })
+            found.push(Difference { object: object.to_owned(), field: field.to_owned(), ours: ours.cloned(), upstream: upstream.cloned() });
         }
     }
 }

@@ -107,10 +107,10 @@ fn tidy(object: &mut Value) {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
-    if object["kind"] == "Deployment" || object["kind"] == "CustomResourceDefinition" {
-        if let Some(status) = object["status"].as_object_mut() {
-            status.remove("observedGeneration");
-        }
+    if (object["kind"] == "Deployment" || object["kind"] == "CustomResourceDefinition")
+        && let Some(status) = object["status"].as_object_mut()
+    {
+        status.remove("observedGeneration");
     }
     let pods = &object["spec"]["template"]["metadata"]["annotations"];
     if pods["olmcahash"].is_string() {
