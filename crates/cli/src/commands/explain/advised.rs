@@ -85,8 +85,8 @@ fn problem(words: &[String]) -> Option<String> {
             }
         }
         "echo" => serde_json::from_str::<Value>(&rest.join(" ")).err().map(|error| error.to_string()),
-        // The last of some names.
-        "tail" => (rest != ["-n", "1"]).then(|| "tail is used for one line".to_owned()),
+        // The last of some names; what follows belongs to the command around it.
+        "tail" => (rest.first().map(String::as_str) != Some("-n")).then(|| "tail takes the last of some names".to_owned()),
         other => Some(format!("{other} is no program that is advised")),
     }
 }
