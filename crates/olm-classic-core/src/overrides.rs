@@ -211,6 +211,7 @@ fn merge_affinity(own: Option<&Value>, new: &Affinity) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::*;

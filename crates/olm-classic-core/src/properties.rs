@@ -112,6 +112,7 @@ pub fn read(annotation: &str) -> Result<Vec<Property>, Unreadable> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     /// OLM0-BUNDLE-12: names in any case, the last of several, and text with half a surrogate pair, as upstream reads them.
