@@ -229,13 +229,13 @@ fn both(range: &str) -> Value {
 /// OLM0-RES-30, OLM0-RES-31: how dependencies of the newest bundle are written; each row says rule, field and a part of the message.
 #[test]
 fn dependencies_are_advised_on() {
+    type Row<'a> = (&'a str, Vec<Value>, Option<&'a Value>, &'a [(&'a str, &'a str, &'a str)]);
     let requires = json!({"required": [{"name": "things.q.example", "version": "v1", "kind": "Thing"}]});
     let two = json!({"type": "olm.constraint", "value": {"all": {"constraints": [
         {"package": {"packageName": "q", "versionRange": ">=1.0.0"}}, {"package": {"packageName": "r", "versionRange": ">=1.0.0"}}]}}});
     let either = json!({"type": "olm.constraint", "value": {"any": {"constraints": [
         {"package": {"packageName": "q", "versionRange": "<1.5.0"}}, {"package": {"packageName": "r", "versionRange": "1.0.0"}}]}}});
     let cel = json!({"type": "olm.constraint", "value": {"cel": {"rule": "true"}}});
-    type Row<'a> = (&'a str, Vec<Value>, Option<&'a Value>, &'a [(&'a str, &'a str, &'a str)]);
     let rows: &[Row<'_>] = &[
         ("nothing needed", vec![], None, &[]),
         ("package with a minimum", vec![package_dependency(">=1.0.0")], None, &[]),
