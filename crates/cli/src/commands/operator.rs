@@ -17,7 +17,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::{output, progress, runtime};
 
 use crate::durations;
-use shared::{Context, SELF, age, failed, said, table, titles};
+use shared::{Context, SELF, age, failed, nothing, said, table, titles};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -149,12 +149,4 @@ pub(super) fn context_namespace(file: Option<&std::path::Path>, context: &str) -
     let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
     let context = kubeconfig.contexts.into_iter().find(|each| each.name == context)?;
     context.context?.namespace.filter(|namespace| !namespace.is_empty())
-}
-
-/// The line for an empty list.
-fn nothing(namespace: Option<&str>) -> Result<(), Failure> {
-    output::line(match namespace {
-        Some(namespace) => format!("No resources found in {namespace} namespace."),
-        None => "No resources found".to_owned(),
-    })
 }

@@ -18,6 +18,14 @@ pub(super) struct Context {
 /// The subject of failures whose sentence says everything.
 pub(super) const SELF: &str = "operator";
 
+/// The line for an empty list.
+pub(super) fn nothing(namespace: Option<&str>) -> Result<(), Failure> {
+    output::line(match namespace {
+        Some(namespace) => format!("No resources found in {namespace} namespace."),
+        None => "No resources found".to_owned(),
+    })
+}
+
 /// The failure as the plugin begins it.
 pub(super) fn failed(what: &str, outcome: Result<(), Failure>) -> Result<(), Failure> {
     outcome.map_err(|failure| {

@@ -14,8 +14,7 @@ use mainstay_terminal::output;
 use mainstay_versions::Version;
 use serde_json::{Map, Value, json};
 
-use super::super::nothing;
-use super::super::shared::{Context, SELF, age, failed, table, titles};
+use super::super::shared::{Context, SELF, age, failed, nothing, table, titles};
 use super::objects::{self, all, value};
 use super::{Doomed, Dry, Shown, labels, show_object, status, text};
 

@@ -11,8 +11,7 @@ use mainstay_operations::extensions::{self, API_VERSION, condition, reference};
 use mainstay_terminal::errors::{Exit, Failure};
 use serde_json::{Map, Value, json};
 
-use super::super::nothing;
-use super::super::shared::{Context, SELF, age, failed, table, titles};
+use super::super::shared::{Context, SELF, age, failed, nothing, table, titles};
 use super::objects::{self, all, value};
 use super::{Doomed, Dry, Shown, labels, selector, show_object, status, text};
 
