@@ -10,6 +10,7 @@ pub mod described;
 pub mod explain;
 pub mod install;
 pub mod listing;
+mod manifests;
 pub mod migration;
 pub mod next;
 pub mod objects;

@@ -16,7 +16,7 @@ const MOST: usize = 20_000;
 /// The name of the ClusterVersion that counts.
 const NAME: &str = "version";
 
-/// What the status of an update is made of.
+/// The objects that the status of an update is made of.
 #[derive(Debug)]
 pub struct Observed {
     /// The ClusterVersion.

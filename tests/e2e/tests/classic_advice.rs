@@ -246,6 +246,9 @@ fn what_is_known_before_an_installation() {
     assert!(refused.contains("is of category Community") && refused.contains("may read the secrets of all namespaces"), "{refused}");
     assert!(cluster.get(&["namespace", "lights"]).is_none());
     cluster.mainstay(&[&wanted[..], &["--yes"]].concat()).ok();
+    let shown = cluster.mainstay(&["approve", "subscription/gadget", "-n", "lights"]).exits(2);
+    assert!(shown.contains("permissions that they ask for:") && shown.contains("may read the secrets of all namespaces"), "{shown}");
+
     // An account that may do everything must not be the account of a group.
     cluster.kubectl(&["create", "namespace", "scoped"]).ok();
     cluster.kubectl(&["create", "serviceaccount", "installer", "-n", "scoped"]).ok();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::resolve::BundleLookup;
+use crate::source::SourceKey;
 
 /// The kind of a reference to a bundle that the controller unpacks itself.
 const IMAGE: &str = "BundleImage";
@@ -54,6 +55,17 @@ impl BundleReference {
             replaces: text("replaces"),
             properties: text("properties"),
         })
+    }
+
+    /// The bundle that it refers to, as the resolver looked it up for this CSV.
+    pub fn lookup(&self, csv: &str) -> BundleLookup {
+        BundleLookup {
+            path: self.image.clone().unwrap_or_default(),
+            identifier: csv.to_owned(),
+            replaces: self.replaces.clone(),
+            catalog: SourceKey { name: self.catalog.clone(), namespace: self.catalog_namespace.clone() },
+            properties: self.properties.clone(),
+        }
     }
 
     /// The text that stands in a step.

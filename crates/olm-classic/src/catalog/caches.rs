@@ -52,7 +52,7 @@ impl Caches {
         Self {
             sources: whole("v1alpha1", "CatalogSource", "catalogsources"),
             subscriptions: whole("v1alpha1", "Subscription", "subscriptions"),
-            // A plan has the manifests of all its steps.
+            // Each step repeats the properties of its bundle, or has a whole manifest.
             plans: start(&resource("v1alpha1", "InstallPlan", "installplans"), &Scope { is_packed: true, ..Scope::default() }),
             csvs: start(&resource("v1alpha1", "ClusterServiceVersion", "clusterserviceversions"), &own),
             groups: whole("v1", "OperatorGroup", "operatorgroups"),

@@ -9,13 +9,11 @@ use std::time::Duration;
 use mainstay_apply::{EventKind, Reason, Warnings, WriteError, Writer};
 use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectRef, Patch, meta};
-use mainstay_olm_classic_core::install_plan::Failure;
 use mainstay_olm_classic_core::install_plan::reference::BundleReference;
 use mainstay_olm_classic_core::install_plan::step::{self, PlannedStep, Scene, StepProblem, Treatment, treatment};
-use mainstay_olm_classic_core::properties;
-use mainstay_olm_classic_core::resolve::BundleLookup;
+use mainstay_olm_classic_core::install_plan::{self, Failure};
 use mainstay_olm_classic_core::source::SourceKey;
-use mainstay_olm_classic_core::steps::{self, BundleContent, Step, StepError};
+use mainstay_olm_classic_core::steps::Step;
 use mainstay_runtime::{AccountError, Key, KindError};
 use serde_json::{Value, json};
 
@@ -237,17 +235,7 @@ impl<'a> Execution<'a> {
             let missing = || failed(format!("configmaps {:?} not found in namespace {}", reference.name, catalog.namespace));
             Arc::new(found.ok_or_else(missing)?)
         };
-        let properties = properties::read(&reference.properties).map_err(|error| failed(error.to_string()))?;
-        let lookup = BundleLookup {
-            path: reference.image.clone().unwrap_or_default(),
-            identifier: csv.to_owned(),
-            replaces: reference.replaces.clone(),
-            catalog,
-            properties: String::new(),
-        };
-        let content = BundleContent { name: csv, csv_json: &loaded.csv_json, objects: &loaded.objects, properties: &properties };
-        let steps = steps::of_bundle(content, &self.namespace, &lookup.replaces, &lookup.catalog);
-        steps.map_err(|error: StepError| failed(error.to_string()))
+        install_plan::unpacked(&self.namespace, &reference.lookup(csv), &loaded).map_err(|error| failed(error.to_string()))
     }
 
     /// Returns whether objects of a step's kind live in namespaces; an error if the server does not serve the kind.

@@ -17,7 +17,7 @@ pub struct Unfinished {
 struct Entry {
     /// The images of bundles that it still needs; none once it failed.
     images: BTreeSet<String>,
-    /// Whether more permissions of its account may let it go on.
+    /// True if more permissions of its account may let it go on.
     waits: bool,
 }
 

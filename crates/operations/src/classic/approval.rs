@@ -10,6 +10,7 @@ use mainstay_objects::{ObjectRef, Patch};
 use serde_json::{Value, json};
 
 use super::install::Outcome;
+use super::manifests::Manifests;
 use super::objects::{INSTALL_PLAN, SUBSCRIPTION, find, get, list_if_served, text};
 use super::settle::{Ending, Expected, settle};
 use crate::failure::not_written;
@@ -21,9 +22,9 @@ use crate::session::Session;
 pub struct PlannedStep {
     /// The CSV that it belongs to.
     pub csv: String,
-    /// The object, and what would change; the change is unknown where the content is in the bundle.
+    /// The object, and what would change; the change is unknown where the content is in a bundle that cannot be read.
     pub object: Object,
-    /// True if the content of the step is read from its bundle when it is carried out.
+    /// True if the content of the step is in a bundle that cannot be read.
     pub is_reference: bool,
     /// True if the object is there.
     pub exists: bool,
@@ -80,11 +81,10 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
     let namespace = text(&plan, "/metadata/namespace");
     let name = text(&plan, "/metadata/name");
     let (mut steps, mut notes, mut replaces, mut permissions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut manifests = Manifests::new(session, &namespace);
     for step in plan["status"]["plan"].as_array().into_iter().flatten() {
         let resource = &step["resource"];
-        let manifest: Option<Value> = resource["manifest"].as_str().and_then(|manifest| serde_json::from_str(manifest).ok());
-        let kind = text(resource, "/kind");
-        let content = manifest.filter(|manifest| text(manifest, "/kind") == written_kind(&kind));
+        let content = manifests.of(step).await;
         let target = place(resource, &namespace, content.as_ref());
         match content.as_ref().map(asked_by_role) {
             Some(Ok(asked)) => permissions.extend(asked),
@@ -113,6 +113,7 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
         };
         steps.push(PlannedStep { csv: text(step, "/resolving"), object, is_reference: content.is_none(), exists: live.is_some() });
     }
+    notes.extend(manifests.into_problems());
     let all = super::objects::list(session, SUBSCRIPTION, Some(&namespace)).await?;
     // A plan that is not made yet has no name, and nothing waits for it.
     let waits = all.iter().filter(|each| !name.is_empty() && text(each, "/status/installPlanRef/name") == name);
@@ -130,7 +131,7 @@ fn former(plan: &Value, csv: &str, content: Option<&Value>) -> Option<String> {
 }
 
 /// The kind of the object that a step writes: a Secret of a bundle has a kind of its own in a plan.
-fn written_kind(kind: &str) -> &str {
+pub(super) fn written_kind(kind: &str) -> &str {
     if kind == "BundleSecret" { "Secret" } else { kind }
 }
 

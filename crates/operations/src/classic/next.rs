@@ -23,11 +23,12 @@ use mainstay_olm_classic_core::resolve::{
     self, Catalog, CatalogFailure, Content as CatalogContent, Csv, EXCLUDE_GLOBAL, Isolation, OperatorGroup, Part, Snapshot, Subscription,
 };
 use mainstay_olm_classic_core::source::SourceKey;
-use mainstay_olm_classic_core::steps::{self, Loaded};
+use mainstay_olm_classic_core::steps;
 use serde_json::Value;
 
 use super::approval::{Preview, preview};
 use super::explain::GLOBAL_CATALOGS;
+use super::manifests::pulled;
 use super::objects::{CATALOG_SOURCE, CSV, INSTALL_PLAN, OPERATOR_GROUP, SUBSCRIPTION, list, text};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -36,7 +37,7 @@ use crate::{images, registry_addresses};
 /// The longest chain of updates that is followed.
 const MOST: usize = 200;
 
-/// What is asked.
+/// The question.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The namespace.
@@ -67,7 +68,7 @@ pub struct Next {
     pub updates: Vec<Update>,
     /// Why OLM refuses to resolve the Subscription.
     pub refused: Option<String>,
-    /// What was passed over, or concerns other Subscriptions of the namespace.
+    /// Notes on content that was passed over, or that concern other Subscriptions of the namespace.
     pub notes: Vec<String>,
 }
 
@@ -150,9 +151,7 @@ async fn content(session: &Session, namespace: &str, part: &Part, progress: &mut
     let mut found = part.steps.steps.clone();
     for lookup in &part.steps.lookups {
         progress.doing(&format!("{}: pull {}", lookup.identifier, lookup.path));
-        let files = images::pull_bundle(&session.registries.client()?, &lookup.path).await?;
-        let manifests = files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix("manifests/")?, bytes.as_slice())));
-        let loaded: Loaded = steps::load(manifests.filter(|(path, _)| !path.contains('/')));
+        let loaded = pulled(session, &lookup.path).await?;
         let steps = install_plan::unpacked(namespace, lookup, &loaded);
         found.extend(steps.map_err(|error| Failure::failed(format!("bundle {}", lookup.identifier), &error))?);
     }
@@ -218,7 +217,7 @@ async fn snapshot(
 /// The content of a catalog, as its registry would list it.
 async fn read(session: &Session, key: &SourceKey, source: &Value) -> Result<CatalogContent, Failure> {
     let subject = format!("catalogsource {}/{}", key.namespace, key.name);
-    // A cluster of mainstay up answers for the servers of its catalogs, whatever their content comes from.
+    // A cluster of mainstay up answers for the servers of all its catalogs.
     let address = match registry_addresses::of(session, &key.namespace, &key.name).await {
         Ok(address) => Some(address),
         Err(_) => Some(text(source, "/spec/address")).filter(|address| !address.is_empty()),

@@ -75,7 +75,7 @@ impl SavedMigration {
     /// It was edited.
     pub fn find(path: &Path) -> Result<Option<Self>, Failure> {
         let subject = || format!("plan {}", path.display());
-        // Whatever else is wrong with the file is told by the reader of the other kind of plan.
+        // Other mistakes in the file are told by the reader of the other kind of plan.
         if std::fs::metadata(path).map_or(true, |metadata| metadata.len() > BYTES) {
             return Ok(None);
         }
@@ -141,7 +141,7 @@ impl SavedPlan {
         })
     }
 
-    /// What differs now, one line each.
+    /// The differences, one line each.
     fn differences(&self, now: &Self) -> Vec<String> {
         if self.cluster != now.cluster {
             return vec!["the plan is of another cluster".to_owned()];
