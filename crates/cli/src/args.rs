@@ -156,7 +156,7 @@ pub enum Command {
     /// What OLM classic makes of OperatorGroups that share namespaces and APIs; needs no cluster
     #[command(subcommand)]
     Operatorgroup(operatorgroup::Commands),
-    /// What a release payload holds, and in which order it is applied; needs no cluster
+    /// Look into release payloads: their manifests, and the order in which these are applied; needs no cluster
     #[command(subcommand)]
     Release(release::Commands),
     /// Which build this is, and which Kubernetes the cluster is

@@ -1,4 +1,4 @@
-//! What an administrator sees of a cluster's update, and asks for (CVO-CLI, CVO-CHAN, CVO-RLBK, CVO-STAT).
+//! A cluster's update as its administrator sees it and asks for it (CVO-CLI, CVO-CHAN, CVO-RLBK, CVO-STAT).
 //!
 //! ```text
 //!   ClusterVersion ──┬─ summary   what `oc adm upgrade` prints

@@ -9,7 +9,7 @@ use crate::guards::Guards;
 use crate::pull_spec::{InvalidPullSpec, PullSpec};
 use crate::screen::{Screen, indented};
 
-/// What is asked for, as the arguments say it.
+/// The request as the arguments say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// `--to`.
@@ -22,11 +22,11 @@ pub struct Asked {
     pub to_multi_arch: bool,
     /// `--clear`.
     pub clear: bool,
-    /// What is let through.
+    /// The checks that are passed over.
     pub allow: Allowances,
 }
 
-/// What is let through although it would be refused.
+/// Checks that are passed over.
 #[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowances {
@@ -40,7 +40,7 @@ pub struct Allowances {
     pub not_recommended: bool,
 }
 
-/// What is asked for, checked.
+/// The target of a request, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing: the cluster is to be shown.
@@ -111,7 +111,7 @@ pub enum Refusal {
         reason: String,
         /// Its message.
         message: String,
-        /// What may be done.
+        /// The flag that helps, and for which update.
         next: String,
     },
     /// Nothing is offered, with risks or without.
@@ -125,7 +125,7 @@ pub enum Refusal {
     NotOffered {
         /// The versions that are offered.
         offered: Vec<String>,
-        /// What may be done.
+        /// The flag that helps, and for which update.
         next: String,
     },
     /// The cluster is updating or failing.

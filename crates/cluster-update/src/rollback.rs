@@ -18,7 +18,7 @@ pub enum RollbackRefusal {
     Previous {
         /// The version before.
         version: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         error: mainstay_versions::Error,
     },
     /// The history has no other version.

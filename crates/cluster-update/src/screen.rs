@@ -1,4 +1,4 @@
-//! What a command prints, and the patch that it sends.
+//! The output of a command, and the patch that it sends.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The outcome of a command that did not refuse.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Screen {
-    /// What goes to the standard output; after the patch, if there is one.
+    /// The text for the standard output; it is true after the patch, if there is one.
     pub text: String,
     /// Warnings, each with its line end.
     pub warnings: String,

@@ -26,7 +26,7 @@ pub use span::Span;
 /// The nanoseconds that `oc` adds to a time that it takes from recorded objects, to exercise rounding.
 pub const RECORDED: i64 = 368_975;
 
-/// What a status is made of.
+/// The facts of a status.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The ClusterVersion.
@@ -73,7 +73,7 @@ pub enum StatusRefusal {
     Selector {
         /// The pool.
         pool: String,
-        /// What is wrong with the selector.
+        /// The rule that the selector breaks.
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -1,4 +1,4 @@
-//! What `oc adm upgrade` prints without a target (CVO-CLI-10 to CVO-CLI-14).
+//! The screen of `oc adm upgrade` without a target (CVO-CLI-10 to CVO-CLI-14).
 
 use serde_json::Value;
 

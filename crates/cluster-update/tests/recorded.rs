@@ -1,4 +1,4 @@
-//! What `oc adm upgrade` printed for 80 generated clusters.
+//! The screens that `oc adm upgrade` printed for 80 generated clusters.
 
 use mainstay_cluster_update::status::{Details, Facts, recorded_now, status};
 use mainstay_cluster_update::{Allowances, Asked, Screen, Style, channel, request, rollback, summary};
@@ -28,7 +28,7 @@ fn asked(args: &[&str]) -> (Asked, bool) {
     (asked, has("--include-not-recommended"))
 }
 
-/// What a command prints and sends.
+/// The output and the patch of a command.
 fn answer(args: &[&str], cluster_version: &Value) -> Result<Screen, String> {
     if args.first() == Some(&"channel") {
         let wanted = args.iter().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or(&"");

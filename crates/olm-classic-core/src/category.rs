@@ -22,7 +22,7 @@ pub enum Category {
     Marketplace,
     /// Operators of the community, without support.
     Community,
-    /// Operators of a catalog that somebody added to the cluster.
+    /// Operators of a catalog that was added to the cluster.
     #[default]
     Custom,
 }
@@ -36,8 +36,8 @@ impl Category {
     /// All categories, in the order in which they are offered.
     pub const ALL: [Self; 5] = [Self::RedHat, Self::Certified, Self::Marketplace, Self::Community, Self::Custom];
 
-    /// The category of a catalog. The name decides for the default catalogs alone: one of another publisher, or in another namespace, is somebody's
-    /// own, whatever its name.
+    /// The category of a catalog. The name decides for the default catalogs alone: one of another publisher, or in another namespace, is Custom
+    /// under any name.
     pub fn of(name: &str, namespace: &str, publisher: &str) -> Self {
         if publisher == COMMUNITY_PUBLISHER {
             return Self::Community;
@@ -86,11 +86,11 @@ impl Category {
         }
     }
 
-    /// What a user acknowledges by an installation from a catalog of this category; `None` if there is nothing to acknowledge.
+    /// The sentence that a user acknowledges by an installation from a catalog of this category; `None` if there is nothing to acknowledge.
     pub fn acknowledgement(self, catalog: &str) -> Option<String> {
         (self == Self::Community).then(|| {
             format!(
-                "catalog {catalog} is of category Community: its operators are not vetted, and nobody supports them; who goes on acknowledges this"
+                "catalog {catalog} is of category Community: its operators are neither vetted nor supported; going on acknowledges this"
             )
         })
     }

@@ -100,7 +100,7 @@ pub fn missing(cloud: TokenCloud, env: &[Value]) -> Vec<&'static str> {
     cloud.variables().iter().copied().filter(|name| value(env, name).is_none()).collect()
 }
 
-/// What a variable is, to ask a person for it.
+/// The meaning of a variable, to ask a person for it.
 pub fn question(variable: &str) -> &'static str {
     match variable {
         "ROLEARN" => "the ARN of the role that the operator takes (arn:aws:iam::ACCOUNT:role/NAME)",

@@ -64,7 +64,7 @@ impl Risk {
     }
 }
 
-/// What the holder can do, as the rest of a sentence.
+/// The power of the holder, as the rest of a sentence.
 impl fmt::Display for Risk {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {

@@ -27,7 +27,7 @@ pub const KNOWN: [&str; 17] = [
     "openshift-samples",
 ];
 
-/// What each set adds to the one before it (CVO-CAP-02).
+/// The additions of each set to the one before it (CVO-CAP-02).
 const ADDED: [(Baseline, &[&str]); 9] = [
     (Baseline::None, &[]),
     (Baseline::V4_11, &["baremetal", "marketplace", "openshift-samples", "MachineAPI"]),

@@ -23,7 +23,7 @@ pub enum CaseError {
     Json {
         /// The field.
         field: &'static str,
-        /// What is wrong.
+        /// The reason.
         error: serde_json::Error,
     },
     /// A number that no manifest has.

@@ -1,4 +1,4 @@
-//! The files of a payload, as whoever reads them hands them in: from a directory, a tar stream, an image (CVO-REL-08).
+//! The files of a payload, as they are handed in: read from a directory, a tar stream, an image (CVO-REL-08).
 
 use std::collections::BTreeMap;
 

@@ -99,7 +99,7 @@ pub enum Exclusion {
         name: String,
         /// The whole annotation.
         value: String,
-        /// Whether the filters of later releases are on, which know more.
+        /// True if the filters of later releases are on, which know more.
         gated: bool,
     },
     /// It is for other feature sets.

@@ -13,7 +13,7 @@ const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 /// The key of the errata page.
 const URL: &str = "url";
 
-/// What a release says of itself.
+/// The description that a release gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The version.
@@ -60,7 +60,7 @@ pub enum MetadataError {
     Version {
         /// The version.
         version: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         error: mainstay_versions::Error,
     },
     /// An architecture other than `multi`.

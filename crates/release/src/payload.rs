@@ -37,7 +37,7 @@ pub struct Load<'a> {
 /// A payload that was loaded.
 #[derive(Clone, Debug)]
 pub struct Payload {
-    /// What the release says of itself.
+    /// The description that the release gives of itself.
     pub metadata: Metadata,
     /// Its images.
     pub references: ImageReferences,
@@ -62,7 +62,7 @@ pub enum LoadError {
         /// The path in the image.
         missing: String,
     },
-    /// What the release says of itself cannot be read.
+    /// The description of the release cannot be read.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The two files name different versions.
@@ -93,7 +93,7 @@ pub enum Problem {
     Template {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         error: TemplateError,
     },
     /// Its objects cannot be read.
@@ -101,7 +101,7 @@ pub enum Problem {
     Manifest {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         error: ManifestError,
     },
 }

@@ -1,4 +1,4 @@
-//! The operator's own manifests are templates (CVO-REL-05): two values, and quoted text for what is itself a template of somebody else.
+//! The operator's own manifests are templates (CVO-REL-05): two values, and quoted text for the templates of other programs.
 
 /// The values of a template.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct TemplateError {
     pub problem: TemplateProblem,
 }
 
-/// What is wrong with an action.
+/// The mistake in an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateProblem {
     /// It has no end.

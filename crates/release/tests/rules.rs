@@ -80,7 +80,7 @@ proptest! {
         }
     }
 
-    /// CVO-REL-04: whatever the files hold, a payload is loaded or refused.
+    /// CVO-REL-04: a payload of any content is loaded or refused.
     #[test]
     fn hostile_payloads(metadata: Vec<u8>, references: Vec<u8>, manifest in "(?s).{0,200}", bytes: Vec<u8>) {
         let mut files = Files::default();

@@ -88,7 +88,7 @@ fn there_and_back(package: &str, version: &str, watch: bool) {
     let hooks = csv["spec"]["webhookdefinitions"].as_array().cloned().unwrap_or_default();
     let mut objects = Vec::new();
     if !hooks.is_empty() {
-        // The webhooks of simulated pods answer nobody: custom resources are made before they are asked.
+        // The webhooks of simulated pods do not answer: custom resources are made before they are asked.
         cluster.kubectl(&["create", "namespace", "ops"]).ok();
         let definitions = manifests(&source).into_iter().filter(|object| object["kind"] == "CustomResourceDefinition");
         for definition in definitions {

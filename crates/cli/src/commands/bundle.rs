@@ -31,7 +31,7 @@ pub enum Commands {
     Diff(diff::Arguments),
     /// The images that a bundle needs
     Images(images::Arguments),
-    /// What the operator of a bundle is allowed to do, and which of it is risky
+    /// Show the permissions of a bundle's operator, and which of them are risky
     Permissions(permissions::Arguments),
 }
 

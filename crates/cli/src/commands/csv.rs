@@ -31,9 +31,9 @@ pub enum Commands {
     Deployments(Deployments),
     /// A Deployment with a Subscription's configuration
     Overrides(Overrides),
-    /// Whether accounts may do what rules of a CSV say
+    /// Check rules of a CSV against the permissions of accounts
     Rules(facts::Rules),
-    /// Whether install modes support target namespaces
+    /// Check install modes against target namespaces
     InstallModes(facts::InstallModes),
     /// The newest OpenShift version that a CSV supports
     #[command(name = "max-openshift")]

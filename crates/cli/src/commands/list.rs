@@ -113,7 +113,7 @@ enum Section {
     Operators,
 }
 
-/// What the last printed row belongs to: rows of another table begin with their titles.
+/// The table of the last printed row: rows of another table begin with their titles.
 struct Screen(Cell<Section>);
 
 impl Screen {

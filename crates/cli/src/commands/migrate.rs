@@ -161,7 +161,7 @@ pub struct Manner<'a> {
     pub limit: Duration,
 }
 
-/// Creates the ClusterCatalog that offers the package, and waits until it serves. It stays whatever becomes of the migration.
+/// Creates the ClusterCatalog that offers the package, and waits until it serves. It stays if the migration fails.
 async fn add_catalog(session: &Session, planned: &Planned, catalog: &CatalogRequest, manner: &Manner<'_>) -> Result<(), Failure> {
     let Backup { namespace, package, .. } = &planned.backup;
     note(format!("no ClusterCatalog has package {package}; operator {namespace}/{package} comes from image {}", catalog.reference));

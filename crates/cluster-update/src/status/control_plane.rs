@@ -25,7 +25,7 @@ pub struct ControlPlane {
     operators: Operators,
 }
 
-/// How an update goes.
+/// The pace of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Assessment {
     Progressing,

@@ -1,4 +1,4 @@
-//! What stands in the way of an update, or may (CVO-STAT-07, CVO-STAT-08).
+//! Obstacles of an update, present and possible (CVO-STAT-07, CVO-STAT-08).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,9 +21,9 @@ const PAD: usize = "Description: ".len();
 pub struct Insight {
     /// Since when it is so; none if that is not known.
     pub since: Option<Timestamp>,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
-    /// What it touches.
+    /// The quality that it touches.
     pub impact: Impact,
     /// One sentence.
     pub summary: String,
@@ -45,7 +45,7 @@ pub struct Resource {
     pub name: String,
 }
 
-/// How grave an insight is.
+/// The severity of an insight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are those that are shown")]
 pub enum Level {
@@ -55,7 +55,7 @@ pub enum Level {
     Critical,
 }
 
-/// What an insight touches.
+/// The quality that an insight touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those that are shown")]
 pub enum Impact {

@@ -9,7 +9,7 @@ use crate::cluster_version::{list, text};
 const PREFIX: &str = "machineconfiguration.openshift.io/";
 const MACHINE_CONFIGS: &str = "https://docs.openshift.com/container-platform/latest/post_installation_configuration/machine-configuration-tasks.html#understanding-the-machine-config-operator";
 
-/// How far the update of a node is.
+/// The phase of a node's update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Draining,
@@ -20,7 +20,7 @@ pub enum Phase {
     Updated,
 }
 
-/// How a node is, the gravest first.
+/// The state of a node, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Assessment {
     Degraded,

@@ -129,7 +129,7 @@ impl Pool {
         let mut rows = vec![["NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"].map(str::to_owned).to_vec()];
         let mut omitted = Counts::default();
         for (number, node) in self.nodes.iter().enumerate() {
-            // Nodes with which something is wrong are shown whatever their number.
+            // Nodes with a problem are always shown.
             if !all && number >= SHOWN && !node.is_degraded && (!node.is_unavailable || node.is_updating) {
                 omitted.add(node);
                 continue;

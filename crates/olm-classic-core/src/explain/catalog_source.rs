@@ -147,7 +147,7 @@ fn is_default(source: &Value) -> bool {
     source["metadata"]["annotations"][hub::MANAGED_BY.0] == hub::MANAGED_BY.1
 }
 
-/// What a catalog's pod wants of a node, when no node takes it (OLM0-CAT-07).
+/// The requirements of a catalog's pod on nodes, when no node takes it (OLM0-CAT-07).
 fn unplaced(source: &Value) -> Action {
     let (namespace, name) = place(source);
     let selector = source["spec"]["grpcPodConfig"]["nodeSelector"].as_object().into_iter().flatten();

@@ -145,7 +145,7 @@ pub(super) fn forbidden(subject: &str, place: &str, forbidden: &Forbidden, messa
         let object = forbidden.object.split('"').nth(1).unwrap_or("rules");
         let command = super::permissions::grant(&format!("{name}-{object}"), target, (namespace, name), &forbidden.grants);
         return found
-            .because("nobody gives an operator a permission that they do not have themselves")
+            .because("a permission can only be given to an operator by those who have it themselves")
             .then(Action::new("Give the account what it is to pass on; the next one that is missing shows itself then:").command(command));
     }
     let (Some((namespace, name)), Some(verb), Some(resource)) = (forbidden.account(), &forbidden.verb, &forbidden.resource) else {

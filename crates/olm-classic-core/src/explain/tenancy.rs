@@ -107,7 +107,7 @@ pub(super) fn instances(csv: &Value, csvs: &[Value]) -> (Vec<String>, Vec<Action
     if !conversions.is_empty() {
         notes.push(format!(
             "it is installed several times (also {}), and converts its custom resources by webhook {}: a CRD calls one webhook, that of the instance \
-             which was installed last, whatever namespace an object is in",
+             which was installed last, in every namespace",
             places.join(", "),
             conversions.join(", ")
         ));

@@ -60,8 +60,8 @@ fn community_catalogs_are_acknowledged() {
     }
 }
 
-/// OLM0-TOKEN-05, OLM0-TOKEN-12: on a platform that is too old for the cloud's tokens this is told before, and the missing variables are known to whoever
-/// asks for them.
+/// OLM0-TOKEN-05, OLM0-TOKEN-12: on a platform that is too old for the cloud's tokens this is told before, and the plan
+/// names the missing variables.
 #[test]
 fn platforms_without_tokens() {
     let declared = package(json!({"features.operators.openshift.io/token-auth-azure": "true"}));

@@ -32,10 +32,10 @@ struct Bundle {
     version: String,
     /// A version of a package of the recorded bundles, instead of a small one of our own.
     real: Option<String>,
-    /// What is different from the small CSV, as a merge patch.
+    /// The differences from the small CSV, as a merge patch.
     #[serde(default)]
     csv: Value,
-    /// What is different from the small CRD, as a merge patch; `false` for no CRD.
+    /// The differences from the small CRD, as a merge patch; `false` for no CRD.
     #[serde(default)]
     crd: Value,
     /// More manifests.

@@ -1,4 +1,4 @@
-//! What differs between two worlds, field by field.
+//! The differences of two worlds, field by field.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -10,7 +10,7 @@ use mainstay_objects::Step;
 use mainstay_olm_classic_core::fresh;
 use mainstay_olm_classic_core::hub::NAMESPACE as MARKET;
 
-/// How often upstream's programs look again: a resolution that read a stale cache is only repeated then.
+/// The interval at which upstream's programs look again: a resolution that read a stale cache is only repeated then.
 const RESYNC: &str = "15s";
 
 /// The programs of upstream and their CRDs.

@@ -12,9 +12,9 @@ use crate::pair::Pair;
 use crate::world::{Baseline, World};
 use crate::{difference, known};
 
-/// How long each cluster may take for a step.
+/// The time that each cluster has for a step.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long both may take until they are equal, and how long they must stay so.
+/// The time until both must be equal, and the time that they must stay so.
 const SETTLED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3));
 
 /// The folder of the scenarios.
@@ -25,7 +25,7 @@ pub fn folder() -> PathBuf {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    /// What it shows.
+    /// Its subject.
     #[serde(rename = "shows")]
     _shows: String,
     packages: Vec<Package>,
@@ -188,7 +188,7 @@ impl Player<'_> {
         eventually(&format!("{} ({whose}): {what}", self.name), PATIENCE, ask)
     }
 
-    /// What differs, once both have settled.
+    /// The differences, once both have settled.
     fn compare(&self, what: &str) -> Option<String> {
         let worlds = || {
             let [ours, upstream] = self.pair.both().map(|(_, cluster)| World::of(cluster));
@@ -215,7 +215,7 @@ fn words(object: &str) -> Vec<&str> {
     object.split_whitespace().collect()
 }
 
-/// Whether a value has at least this.
+/// Returns whether a value has at least this.
 fn has(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (Value::Object(value), Value::Object(wanted)) => {

@@ -1,4 +1,4 @@
-//! What a cluster holds, without what is random or of the moment.
+//! The objects of a cluster, without random and momentary parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -266,7 +266,7 @@ impl Names {
     }
 }
 
-/// What both clusters had before the scenario began, where that is not the same.
+/// The objects of both clusters before the scenario began, where they differ.
 pub struct Baseline(BTreeSet<String>);
 
 impl Baseline {

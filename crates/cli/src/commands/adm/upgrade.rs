@@ -42,7 +42,7 @@ pub struct Arguments {
     from_files: Option<PathBuf>,
 }
 
-/// What is asked for.
+/// The update that is asked for.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 struct Request {

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// A bundle directory or image
     #[arg(value_name = "DIR|REF")]
     bundle: String,
-    /// Whether the operator watches all namespaces or some [default: all if its install modes allow it]
+    /// The namespaces that the operator watches: all of them, or some [default: all if its install modes allow it]
     #[arg(long, value_enum)]
     scope: Option<Watch>,
     /// Fail if a permission is risky

@@ -45,7 +45,7 @@ pub fn text(found: &Described) -> String {
     out
 }
 
-/// What is said in one line each.
+/// The lines with one fact each.
 fn heads(found: &Described, out: &mut String) {
     let none = Value::Null;
     let (subscription, csv) = (found.subscription.as_ref().unwrap_or(&none), found.csv.as_ref().unwrap_or(&none));

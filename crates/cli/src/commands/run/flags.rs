@@ -110,7 +110,7 @@ pub struct Plan {
     pub components: BTreeSet<Component>,
     pub health: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
-    /// True if nobody asked for the address of metrics: OLM classic works without it, as upstream's does.
+    /// True if no flag names the address of metrics: OLM classic works without it, as upstream's does.
     pub metrics_by_default: bool,
     pub catalogs: Option<SocketAddr>,
     pub webhook: Option<Webhook>,

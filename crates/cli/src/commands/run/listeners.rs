@@ -54,7 +54,7 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
 pub struct Operations<'a> {
     /// Where it listens.
     pub address: SocketAddr,
-    /// True if nobody asked for the address: the process goes on without it, as OLM's own do.
+    /// True if no flag names the address: the process goes on without it, as OLM's own do.
     pub is_default: bool,
     /// The serving certificate.
     pub certificates: Option<&'a Certificates>,
