@@ -45,6 +45,26 @@ async fn patches_change_objects() {
     );
 }
 
+/// KAPI-PATCH-01: as with a PUT, the namespace of an object of the whole cluster is dropped, and one that is taken away is that of the
+/// request; OLM patches ClusterRoleBindings so.
+#[tokio::test]
+async fn patched_objects_stay_in_their_place() {
+    let cluster = Cluster::new().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    cluster.post(roles, json!({"metadata": {"name": "r"}, "rules": []})).await.ok();
+    for format in ["merge", "strategic-merge"] {
+        let patch = json!({"metadata": {"namespace": "ns", "labels": {"by": format}}});
+        let patched = cluster.patch(&format!("{roles}/r"), format, patch).await.ok();
+        assert_eq!((&patched["metadata"]["labels"]["by"], patched["metadata"].get("namespace")), (&json!(format), None));
+    }
+    cluster.post(MAPS, map("a", json!({}))).await.ok();
+    let path = format!("{MAPS}/a");
+    let patched = cluster.patch(&path, "merge", json!({"metadata": {"namespace": null, "labels": {"a": "b"}}})).await.ok();
+    assert_eq!(patched["metadata"]["namespace"], "ns");
+    let elsewhere = cluster.patch(&path, "merge", json!({"metadata": {"namespace": "other"}})).await;
+    assert_eq!(elsewhere.status, StatusCode::BAD_REQUEST, "{}", elsewhere.message());
+}
+
 /// KAPI-PATCH-01: writers without a resourceVersion do not get in each other's way.
 #[tokio::test]
 async fn concurrent_patches_all_take_effect() {

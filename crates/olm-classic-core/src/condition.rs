@@ -77,8 +77,8 @@ pub fn roles(object: &Value) -> [Value; 2] {
         "resourceNames": [name], "verbs": ["get", "update", "patch"],
     }]);
     let accounts = object["spec"]["serviceAccounts"].as_array().into_iter().flatten();
-    let subjects: Vec<Value> =
-        accounts.map(|name| json!({"kind": "ServiceAccount", "name": name, "namespace": object["metadata"]["namespace"]})).collect();
+    // An account without a namespace is one of the binding's.
+    let subjects: Vec<Value> = accounts.map(|name| json!({"kind": "ServiceAccount", "name": name})).collect();
     [
         json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
         json!({

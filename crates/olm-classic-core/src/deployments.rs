@@ -96,6 +96,11 @@ pub fn service_name(deployment: &str) -> String {
     format!("{deployment}-service")
 }
 
+/// The ClusterRoleBinding by which what answers behind a Service asks who its callers are.
+pub fn delegator_name(service: &str) -> String {
+    format!("{service}-system:auth-delegator")
+}
+
 /// The Secret with the certificate of a Service.
 pub fn secret_name(service: &str) -> String {
     format!("{service}-cert")
@@ -234,7 +239,7 @@ impl Strategy<'_> {
             resource: "clusterrolebindings",
             object: json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-                "metadata": {"name": format!("{service}-system:auth-delegator"), "labels": all_labels},
+                "metadata": {"name": delegator_name(&service), "labels": all_labels},
                 "subjects": [applied], "roleRef": role("ClusterRole", "system:auth-delegator"),
             }),
         });

@@ -58,7 +58,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
         let (read, problems, options, owners) = (&read, &problems, &options, &owners);
         async move {
             let mut new = patched(&context.request, served, read, problems, &live.value, options)?;
-            named(&context.request.info, served, &new)?;
+            placed(&context.request.info, served, &mut new)?;
             owners.written(Some(&live.value), &mut new).await;
             // A patch that does not speak of a resourceVersion follows the object.
             if meta(&new, "resourceVersion") == meta(&live.value, "resourceVersion") {
@@ -117,7 +117,8 @@ fn patched(
     Ok(new)
 }
 
-fn named(info: &RequestInfo, served: &Served, new: &Value) -> Result<()> {
+/// Checks the name of a patched object, and puts it into the namespace of the request.
+fn placed(info: &RequestInfo, served: &Served, new: &mut Value) -> Result<()> {
     if meta(new, "name").is_empty() || meta(new, "name") != info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -125,11 +126,7 @@ fn named(info: &RequestInfo, served: &Served, new: &Value) -> Result<()> {
             info.name
         )));
     }
-    if served.facts.namespaced && meta(new, "namespace") != info.namespace {
-        let why = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::bad_request(why));
-    }
-    Ok(())
+    strategy::place(info, served, new)
 }
 
 /// The patched document cannot be read as the kind: Kubernetes shows it as a whole.
@@ -280,7 +277,7 @@ impl Apply<'_> {
         let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
         update_object(context, served, &change, |live| async move {
             let mut new = self.owners.applied(Some(&live.value), wanted, self.force()).await?;
-            named(&context.request.info, served, &new)?;
+            placed(&context.request.info, served, &mut new)?;
             if meta(wanted, "resourceVersion").is_empty() {
                 metadata_mut(&mut new).remove("resourceVersion");
             }

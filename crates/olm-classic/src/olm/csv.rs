@@ -7,6 +7,7 @@ use std::time::Duration;
 use mainstay_apply::Reason as Refusal;
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_olm_classic_core::csv::{Action, Member, Transition, next_status, plan};
+use mainstay_olm_classic_core::deployments::{delegator_name, service_name};
 use mainstay_olm_classic_core::operator::COMPONENT_PREFIX;
 use mainstay_olm_classic_core::operator_group::{PROVIDED_APIS, api_roles, group_label};
 use mainstay_runtime::{Key, Outcome};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::facts::Gathered;
-use super::state::{label, value};
+use super::state::{label, owner, value};
 use super::work::Work;
 use super::world::{World, csv_identity, csv_place, place};
 
@@ -170,6 +171,9 @@ impl World {
         let owned = [
             (&self.caches.deployments, "apps/v1", "Deployment"),
             (&self.caches.accounts, "v1", "ServiceAccount"),
+            (&self.caches.services, "v1", "Service"),
+            (&self.caches.managed_secrets, "v1", "Secret"),
+            (&self.caches.config_maps, "v1", "ConfigMap"),
             (&self.caches.roles, rbac, "Role"),
             (&self.caches.role_bindings, rbac, "RoleBinding"),
             (&self.caches.conditions, "operators.coreos.com/v2", "OperatorCondition"),
@@ -195,6 +199,12 @@ impl World {
         for (kind, name) in roles.iter() {
             let cache = if *kind == "ClusterRole" { &self.caches.cluster_roles } else { &self.caches.cluster_role_bindings };
             named(cache, rbac, kind, name);
+        }
+        // A Deployment with endpoints may ask who its callers are; the binding's name says nothing of the namespace.
+        for deployment in &member.csv.deployments {
+            let name = Key::new("", delegator_name(&service_name(&deployment.name)));
+            let binding = self.caches.cluster_role_bindings.get(&name).filter(|object| owner(object).as_ref() == Some(&key));
+            all.extend(binding.map(|object| (place(rbac, "ClusterRoleBinding", &name), object)));
         }
         all
     }

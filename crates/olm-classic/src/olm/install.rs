@@ -130,9 +130,8 @@ impl World {
         let found = facts.webhooks.iter().find(|found| found.resource == resource && found.generate_name == name);
         let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let Some(metadata) = object["metadata"].as_object_mut() else { return };
-        // These kinds have no namespace, and an apply needs a name.
+        // These kinds have no namespace, and an apply needs a name beside what it is made of.
         metadata.remove("namespace");
-        metadata.remove("generateName");
         metadata.insert(
             "name".to_owned(),
             json!(found.map_or_else(|| format!("{prefix}{}", suffix(self.env.random())), |found| found.name.clone())),

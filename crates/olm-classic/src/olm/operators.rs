@@ -14,7 +14,7 @@ use super::state::{label, value};
 use super::world::{V1ALPHA1, World, place};
 
 impl World {
-    /// Labels a Subscription, the CSV that it installed and its InstallPlan.
+    /// Labels a Subscription, the CSV that it installed and its latest InstallPlan.
     pub(super) async fn adopt(&self, key: &Key) -> Result<Outcome, Error> {
         let Some(subscription) = self.caches.subscriptions.get(key) else { return Ok(Outcome::Done) };
         let text = |path: &str| subscription.data.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -36,7 +36,22 @@ impl World {
                 late(self.writer.patch(&place(V1ALPHA1, kind, key), "", &patch).await.map(drop))?;
             }
         }
+        if !plan.name.is_empty() {
+            self.disown_older(&plan, &wanted).await?;
+        }
         Ok(Outcome::Done)
+    }
+
+    /// Takes the component label from InstallPlans before the latest one.
+    async fn disown_older(&self, latest: &Key, component: &str) -> Result<(), Error> {
+        for plan in self.caches.plans.in_namespace(&latest.namespace) {
+            let key = Key::of(&plan);
+            if key != *latest && label(&plan, component).is_some() {
+                let patch = Patch::Merge(json!({"metadata": {"labels": {component: null}}}));
+                late(self.writer.patch(&place(V1ALPHA1, "InstallPlan", &key), "", &patch).await.map(drop))?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps the status of an `Operator`; it is made again while it has components.
@@ -89,6 +104,9 @@ impl World {
             "InstallPlan" => (V1ALPHA1, &self.caches.plans),
             "OperatorCondition" => ("operators.coreos.com/v2", &self.caches.conditions),
             "Deployment" => ("apps/v1", &self.caches.deployments),
+            "Service" => ("v1", &self.caches.services),
+            "Secret" => ("v1", &self.caches.managed_secrets),
+            "ConfigMap" => ("v1", &self.caches.config_maps),
             "Namespace" => ("v1", &self.caches.namespaces),
             "ServiceAccount" => ("v1", &self.caches.accounts),
             "CustomResourceDefinition" => ("apiextensions.k8s.io/v1", &self.caches.definitions),

@@ -52,8 +52,10 @@ pub(super) fn follow(caches: &Caches, state: &Arc<State>, queue: &Queues, metric
     on(&caches.groups, "", Wakes::group);
     on(&caches.namespaces, "Namespace", Wakes::namespace);
     on(&caches.deployments, "Deployment", Wakes::owned);
-    on(&caches.services, "", Wakes::owned);
+    on(&caches.services, "Service", Wakes::owned);
     on(&caches.secrets, "", Wakes::secret);
+    on(&caches.managed_secrets, "Secret", |_, _, _| {});
+    on(&caches.config_maps, "ConfigMap", |_, _, _| {});
     on(&caches.validating, "", Wakes::owned);
     on(&caches.mutating, "", Wakes::owned);
     on(&caches.definitions, "CustomResourceDefinition", Wakes::definition);

@@ -40,7 +40,12 @@ pub(super) struct Caches {
     pub namespaces: Cache,
     pub deployments: Cache,
     pub services: Cache,
+    /// The Secrets of certificates, whole.
     pub secrets: Cache,
+    /// The names of all Secrets that OLM wrote.
+    pub managed_secrets: Cache,
+    /// The names of the ConfigMaps that OLM wrote.
+    pub config_maps: Cache,
     pub definitions: Cache,
     pub api_services: Cache,
     pub accounts: Cache,
@@ -77,6 +82,8 @@ impl Caches {
             deployments: cache("apps", "v1", "Deployment", "deployments", managed()),
             services: cache("", "v1", "Service", "services", scope(Part::Metadata, Some(MANAGED))),
             secrets: cache("", "v1", "Secret", "secrets", secrets),
+            managed_secrets: cache("", "v1", "Secret", "secrets", scope(Part::Metadata, Some(MANAGED))),
+            config_maps: cache("", "v1", "ConfigMap", "configmaps", scope(Part::Metadata, Some(MANAGED))),
             definitions: cache("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", bare()),
             api_services: cache("apiregistration.k8s.io", "v1", "APIService", "apiservices", whole()),
             accounts: cache("", "v1", "ServiceAccount", "serviceaccounts", bare()),
@@ -94,7 +101,7 @@ impl Caches {
         }
     }
 
-    fn all(&self) -> [&Cache; 21] {
+    fn all(&self) -> [&Cache; 23] {
         [
             &self.csvs,
             &self.copies,
@@ -103,6 +110,8 @@ impl Caches {
             &self.deployments,
             &self.services,
             &self.secrets,
+            &self.managed_secrets,
+            &self.config_maps,
             &self.definitions,
             &self.api_services,
             &self.accounts,

@@ -13,6 +13,17 @@ async fn components() {
     api.group("home", "g", json!({"targetNamespaces": ["home"]})).await;
     let object = api.apply(csv("home", "widgets", "1.0.0", &["OwnNamespace"])).await;
     api.permissions(&object).await;
+    // What its InstallPlan made of the other manifests.
+    for kind in ["ConfigMap", "Secret", "Service"] {
+        let owner = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "widgets.v1.0.0",
+            "uid": object["metadata"]["uid"]});
+        let metadata = json!({"name": "settings", "namespace": "home", "labels": {"olm.managed": "true"}, "ownerReferences": [owner]});
+        let mut manifest = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
+        if kind == "Service" {
+            manifest["spec"] = json!({"ports": [{"port": 80}]});
+        }
+        api.apply(manifest).await;
+    }
     api.apply(
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "sub", "namespace": "home"},
         "spec": {"name": "widgets", "channel": "stable", "source": "s", "sourceNamespace": "home"}}),
@@ -28,11 +39,14 @@ async fn components() {
     };
     let kinds = [
         "ClusterServiceVersion",
+        "ConfigMap",
         "CustomResourceDefinition",
         "Deployment",
         "OperatorCondition",
         "Role",
         "RoleBinding",
+        "Secret",
+        "Service",
         "ServiceAccount",
         "Subscription",
     ];
