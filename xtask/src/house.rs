@@ -16,7 +16,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["versions", "rbac"],
             &["schema", "objects"],
             &["cel", "merge", "api"],
-            &["kinds", "bundle", "catalog"],
+            &["kinds", "bundle", "catalog", "update-graph"],
             &["resolver", "lifecycle", "protobuf"],
             &["cloud-credential-core", "olm-classic-core", "olm-v1-core"],
         ],
