@@ -30,7 +30,19 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         ],
     ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
-    ("loops", &[&["cloud-credential", "marketplace", "network-extras", "olm-classic", "olm-v1", "package-server", "service-ca"]]),
+    (
+        "loops",
+        &[&[
+            "cloud-credential",
+            "marketplace",
+            "network-extras",
+            "olm-classic",
+            "olm-v1",
+            "package-server",
+            "service-ca",
+            "update-service",
+        ]],
+    ),
     ("operations", &[&["operations"]]),
     ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];
