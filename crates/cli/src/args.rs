@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, release, resolve, restore,
-    rollback, run, status, uninstall, up, upgrade, version, versions, wait,
+    graph_data, history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, release,
+    resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -52,7 +52,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
-    ("Releases of a cluster", &["release"]),
+    ("Releases and updates of clusters", &["release", "update-graph", "graph-data"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
     ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
@@ -172,6 +172,12 @@ pub enum Command {
     Registry(registry::Commands),
     /// Draw the update graph of a package
     Graph(graph::Arguments),
+    /// Update graphs of clusters: who can update to what; needs no cluster
+    #[command(subcommand)]
+    UpdateGraph(update_graph::Commands),
+    /// Graph-data of an update service: which updates are blocked, or have risks
+    #[command(subcommand)]
+    GraphData(graph_data::Commands),
     /// What opm does
     Opm(mainstay_opm::Arguments),
     /// Shell completion for bash, zsh, fish or PowerShell

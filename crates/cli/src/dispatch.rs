@@ -308,6 +308,8 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Catalog(command) => commands::catalog::run(command),
         Command::Graph(arguments) => commands::graph::run(&arguments),
         Command::Registry(command) => commands::registry::run(command),
+        Command::UpdateGraph(command) => commands::update_graph::run(command),
+        Command::GraphData(command) => commands::graph_data::run(command),
         Command::Opm(command) => mainstay_opm::run(command, args::opm),
         Command::Install(arguments) => commands::install::run(&arguments),
         Command::Upgrade(arguments) => commands::upgrade::run(&arguments),

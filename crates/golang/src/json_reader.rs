@@ -11,8 +11,8 @@ use crate::value::json_type;
 #[error("{0}")]
 pub struct SyntaxError(String);
 
-/// The value, or the words of Go's error.
-pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
+/// Checks that the text is one JSON value, or returns the words of Go's error.
+pub fn check_syntax(text: &[u8]) -> Result<(), SyntaxError> {
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
     scan.value(0)?;
@@ -20,6 +20,12 @@ pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     if scan.at < text.len() {
         return Err(scan.unexpected("after top-level value"));
     }
+    Ok(())
+}
+
+/// The value, or the words of Go's error.
+pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
+    check_syntax(text)?;
     // Text that Go reads and this reader does not: bytes that are no UTF-8, and halves of surrogate pairs, which Go replaces.
     let text = String::from_utf8_lossy(text);
     serde_json::from_str(&without_half_pairs(&text)).map_err(|error| SyntaxError(error.to_string()))

@@ -137,8 +137,7 @@ impl Metrics {
 
     /// Returns the page in the requested format.
     pub fn page_as(&self, format: Format) -> Result<String, fmt::Error> {
-        let page = self.page()?;
-        Ok(if format == Format::Text { format::as_text(&page) } else { page })
+        Ok(format.write(&self.page()?))
     }
 
     /// Returns the page in the OpenMetrics format.

@@ -111,7 +111,7 @@ where
 }
 
 /// Returns true if the client accepts gzip, by name or by `*`, with a quality above zero.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut wildcard = None;
     for value in headers.get_all(header::ACCEPT_ENCODING) {
         let Ok(value) = value.to_str() else { continue };

@@ -25,7 +25,7 @@ mod tls;
 
 pub use error::Error;
 pub use files::raise_file_limit;
-pub use gzip::{Gzip, GzipService, UnknownLength};
+pub use gzip::{Gzip, GzipService, UnknownLength, accepts_gzip};
 pub use places::Place;
 pub use server::{Connection, Ended, Limits, Observer, Server};
 pub use tls::{Authorities, Certificates, ClientCertificates, Tls};

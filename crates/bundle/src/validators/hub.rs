@@ -6,7 +6,7 @@ use super::csv::{NO_MIN_KUBE_VERSION, about, advice};
 use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{Options, go_net, removed_apis, rules};
-use mainstay_golang::quote;
+use mainstay_golang::{quote, url};
 use mainstay_versions::Version;
 
 const MEDIA_TYPES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
@@ -106,7 +106,7 @@ fn shown_facts(csv: &CsvManifest) -> Vec<Finding> {
         if name.is_empty() || url.is_empty() {
             refuse(&rules::HUB_LINKS, &path, "csv.Spec.Links elements should contain both name and url".to_owned());
         }
-        if let Some(problem) = go_net::check_url(&url).err().filter(|_| !url.is_empty()) {
+        if let Some(problem) = url::check_request(&url).err().filter(|_| !url.is_empty()) {
             refuse(&rules::HUB_LINKS, &path, format!("csv.Spec.Links url {url} is invalid: {problem}"));
         }
     }

@@ -9,12 +9,13 @@ mod classic;
 mod flags;
 mod health;
 mod listeners;
+mod update_service;
 mod work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Subcommand};
 use mainstay_runtime::leader::{self, Candidate, Ended};
 use mainstay_runtime::{Env, Gate, Reviews};
 use mainstay_terminal::cluster::ClusterArgs;
@@ -30,7 +31,10 @@ use listeners::Operations;
 
 /// Arguments.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Components:
   olm-v1               catalogd and operator-controller in one process
   catalogd             ClusterCatalogs: unpacks and serves catalogs
@@ -45,6 +49,7 @@ Components:
   marketplace          OperatorHub and the default catalogs
   cloud-credential     Secrets for CredentialsRequests: by tokens, or passed on; nothing is minted
   network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
+  update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
@@ -62,8 +67,11 @@ the others serve health, metrics and the webhook alone. catalogd's content is se
 the API server of it.
 
 The OLM operator is as powerful as a cluster administrator. Beside it, package-server and marketplace act as the accounts that mainstay deploy
-makes for them. Packages are served by the leader; with POD_IP set, it makes the Service of the package server lead to itself.")]
+makes for them. Packages are served by the leader; with POD_IP set, it makes the Service of the package server lead to itself."
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    alone: Option<Alone>,
     /// What to run: names, separated by commas, or all
     #[arg(value_name = "COMPONENT", value_delimiter = ',', required = true)]
     components: Vec<String>,
@@ -144,8 +152,18 @@ pub struct Arguments {
     pub log_format: Format,
 }
 
+/// Components that need no cluster; each runs alone.
+#[derive(Debug, Subcommand)]
+enum Alone {
+    /// Build and serve update graphs for clusters
+    UpdateService(Box<update_service::Arguments>),
+}
+
 /// Runs the components until a signal.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Alone::UpdateService(arguments)) = &arguments.alone {
+        return update_service::run(arguments);
+    }
     let plan = flags::plan(arguments)?;
     for said in &plan.notes {
         tracing::warn!("{said}");

@@ -24,6 +24,14 @@ impl Format {
         }
     }
 
+    /// Converts an OpenMetrics page to this format.
+    pub fn write(self, page: &str) -> String {
+        match self {
+            Self::Text => as_text(page),
+            Self::OpenMetrics => page.to_owned(),
+        }
+    }
+
     /// Returns the content type for HTTP.
     pub fn content_type(self) -> &'static str {
         match self {
@@ -34,7 +42,7 @@ impl Format {
 }
 
 /// Converts an OpenMetrics page to Prometheus' text: a counter's family is named as its samples are, and there is no end mark.
-pub(super) fn as_text(page: &str) -> String {
+fn as_text(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     let mut lines = page.lines().peekable();
     while let Some(line) = lines.next() {

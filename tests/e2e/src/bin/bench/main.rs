@@ -14,6 +14,7 @@ mod many;
 mod pods;
 mod resolving;
 mod serving;
+mod updates;
 mod watchers;
 
 use std::collections::HashMap;
@@ -57,7 +58,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies|update-service] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -115,6 +116,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("extensions", Bench::extensions),
     ("subscriptions", Bench::subscriptions),
     ("copies", Bench::copies),
+    ("update-service", Bench::update_service),
 ];
 
 /// The load against a cluster that somebody else runs.

@@ -1,0 +1,75 @@
+//! The functions and their types.
+
+use super::parser::Kind::{self, Matrix, Scalar, Text, Vector};
+
+/// A function: the types of its arguments, how many of the last ones may be left out, if the last may be repeated, and what it gives.
+pub(super) struct Function {
+    pub(super) arguments: &'static [Kind],
+    pub(super) optional: usize,
+    pub(super) repeated: bool,
+    pub(super) result: Kind,
+}
+
+const fn plain(arguments: &'static [Kind]) -> Function {
+    Function { arguments, optional: 0, repeated: false, result: Vector }
+}
+
+/// The function of that name.
+pub(super) fn find(name: &str) -> Option<Function> {
+    Some(match name {
+        "abs" | "absent" | "acos" | "acosh" | "asin" | "asinh" | "atan" | "atanh" | "ceil" | "cos" | "cosh" | "deg" | "exp" | "floor"
+        | "histogram_avg" | "histogram_count" | "histogram_stddev" | "histogram_stdvar" | "histogram_sum" | "ln" | "log10" | "log2"
+        | "rad" | "sgn" | "sin" | "sinh" | "sort" | "sort_desc" | "sqrt" | "tan" | "tanh" | "timestamp" => plain(&[Vector]),
+        "absent_over_time"
+        | "avg_over_time"
+        | "changes"
+        | "count_over_time"
+        | "delta"
+        | "deriv"
+        | "idelta"
+        | "increase"
+        | "irate"
+        | "last_over_time"
+        | "mad_over_time"
+        | "max_over_time"
+        | "min_over_time"
+        | "present_over_time"
+        | "rate"
+        | "resets"
+        | "stddev_over_time"
+        | "stdvar_over_time"
+        | "sum_over_time"
+        | "ts_of_last_over_time"
+        | "ts_of_max_over_time"
+        | "ts_of_min_over_time" => plain(&[Matrix]),
+        "day_of_month" | "day_of_week" | "day_of_year" | "days_in_month" | "hour" | "minute" | "month" | "year" => {
+            Function { optional: 1, ..plain(&[Vector]) }
+        }
+        "clamp" => plain(&[Vector, Scalar, Scalar]),
+        "clamp_max" | "clamp_min" => plain(&[Vector, Scalar]),
+        "double_exponential_smoothing" | "holt_winters" => plain(&[Matrix, Scalar, Scalar]),
+        "histogram_fraction" => plain(&[Scalar, Scalar, Vector]),
+        "histogram_quantile" => plain(&[Scalar, Vector]),
+        "info" => Function { optional: 1, ..plain(&[Vector, Vector]) },
+        "label_join" => Function { optional: 1, repeated: true, ..plain(&[Vector, Text, Text, Text]) },
+        "label_replace" => plain(&[Vector, Text, Text, Text, Text]),
+        "pi" | "time" => Function { result: Scalar, ..plain(&[]) },
+        "predict_linear" => plain(&[Matrix, Scalar]),
+        "quantile_over_time" => plain(&[Scalar, Matrix]),
+        "round" => Function { optional: 1, ..plain(&[Vector, Scalar]) },
+        "scalar" => Function { result: Scalar, ..plain(&[Vector]) },
+        "sort_by_label" | "sort_by_label_desc" => Function { optional: 1, repeated: true, ..plain(&[Vector, Text]) },
+        "vector" => plain(&[Scalar]),
+        _ => return None,
+    })
+}
+
+/// The type of an aggregation's parameter; `None` if there is no such aggregation.
+pub(super) fn aggregation(name: &str) -> Option<Option<Kind>> {
+    Some(match name {
+        "avg" | "count" | "group" | "max" | "min" | "stddev" | "stdvar" | "sum" => None,
+        "bottomk" | "limitk" | "limit_ratio" | "quantile" | "topk" => Some(Scalar),
+        "count_values" => Some(Text),
+        _ => return None,
+    })
+}

@@ -1,0 +1,7 @@
+//! Update graphs against upstream's recorded answers, the specification's own words, and hostile input.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod building;
+mod hostile;
+mod recorded;
+mod reference;
