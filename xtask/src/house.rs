@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog"],
             &["resolver", "lifecycle", "protobuf"],
-            &["cloud-credential-core", "olm-classic-core", "olm-v1-core"],
+            &["cloud-credential-core", "cluster-version-core", "olm-classic-core", "olm-v1-core"],
         ],
     ),
     (

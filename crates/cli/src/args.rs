@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, resolve, restore,
+    history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, release, resolve, restore,
     rollback, run, status, uninstall, up, upgrade, version, versions, wait,
 };
 
@@ -48,10 +48,11 @@ pub struct Global {
 }
 
 /// The commands as `mainstay --help` groups them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
+    ("Releases of a cluster", &["release"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
     ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
@@ -155,6 +156,9 @@ pub enum Command {
     /// What OLM classic makes of OperatorGroups that share namespaces and APIs; needs no cluster
     #[command(subcommand)]
     Operatorgroup(operatorgroup::Commands),
+    /// What becomes of a release's manifests, and what keeps a cluster from an update; needs no cluster
+    #[command(subcommand)]
+    Release(release::Commands),
     /// Which build this is, and which Kubernetes the cluster is
     Version(version::Arguments),
     /// Versions and ranges; needs no cluster

@@ -31,6 +31,7 @@ pub mod plan;
 pub mod rbac;
 pub mod reference;
 pub mod registry;
+pub mod release;
 pub mod resolve;
 pub mod restore;
 pub mod rollback;

@@ -11,6 +11,7 @@ pub mod json;
 pub mod json_reader;
 mod quote;
 mod sort;
+pub mod url;
 pub mod value;
 
 pub use big_int::big_int_text;
