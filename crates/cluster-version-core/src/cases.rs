@@ -45,7 +45,20 @@ pub fn merge(line: &Value) -> Result<Value, CaseError> {
         Change::Create(object) => (&["create"], object),
         Change::Update(object) => (&["update"], object),
     };
-    answered(line, json!({"modified": !verbs.is_empty(), "verbs": verbs, "result": result}))
+    answered(line, json!({"modified": !verbs.is_empty(), "verbs": verbs, "result": typed(result)}))
+}
+
+/// The zero values that a typed client writes; a server takes them for nothing.
+fn typed(mut object: Value) -> Value {
+    let (list, field, zero) = match object["kind"].as_str() {
+        Some("Service") => ("/spec/ports", "targetPort", json!(0)),
+        Some("ImageStream") => ("/spec/tags", "referencePolicy", json!({"type": ""})),
+        _ => return object,
+    };
+    for item in object.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
+        item.entry(field).or_insert_with(|| zero.clone());
+    }
+    object
 }
 
 /// Answers a line of type `delete`, `precondition` or `validate`; any other type is none of these.
@@ -123,8 +136,19 @@ fn validate(line: &Value) -> Result<Value, CaseError> {
     let errors = validation::validate(&cluster_version);
     let told = |error: &field::Error| json!({"field": error.field.as_str(), "text": error.to_string(), "type": error.reason()});
     let told: Vec<Value> = errors.iter().map(told).collect();
-    let cleared = validation::without_invalid(cluster_version, &errors);
-    answered(line, json!({"errors": told, "specAfterClearing": serde_json::to_value(cleared.spec)?}))
+    let cleared = validation::without_invalid(cluster_version, &errors).spec;
+    // The fields as they were given, but for those that were cleared.
+    let mut spec = line["input"]["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("clusterID".to_owned(), cleared.cluster_id.into());
+        if cleared.upstream.is_empty() {
+            spec.remove("upstream");
+        }
+        if cleared.desired_update.is_none() {
+            spec.remove("desiredUpdate");
+        }
+    }
+    answered(line, json!({"errors": told, "specAfterClearing": spec}))
 }
 
 /// A ClusterVersion in which anything may be null.

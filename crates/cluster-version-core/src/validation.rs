@@ -69,7 +69,7 @@ pub fn without_invalid(mut cluster_version: ClusterVersion, errors: &[Error]) ->
         match error.field.as_str() {
             "spec.upstream" => spec.upstream.clear(),
             "spec.clusterID" => spec.cluster_id.clear(),
-            field if field.starts_with("spec.desiredUpdate.") => spec.desired_update = None,
+            field if field.starts_with("spec.desiredUpdate") => spec.desired_update = None,
             _ => {}
         }
     }

@@ -20,9 +20,10 @@ fn answers_of_the_server() {
         assert_eq!(format!("{} | {error} | {}", error.reason(), error.summary()), expected, "{code} {reason}");
         assert_eq!(error.effect(), None);
     };
-    let line = |reason: &str, cause: &str, summary: &str| format!("{reason} | Could not update configmap \"ns/demo\" (7 of 90){cause} | {summary}");
-    let missing =
-        line("UpdatePayloadResourceNotFound", ": resource may have been deleted", "some resources could not be updated");
+    let line = |reason: &str, cause: &str, summary: &str| {
+        format!("{reason} | Could not update configmap \"ns/demo\" (7 of 90){cause} | {summary}")
+    };
+    let missing = line("UpdatePayloadResourceNotFound", ": resource may have been deleted", "some resources could not be updated");
     check(404, "NotFound", &missing);
     check(409, "AlreadyExists", &missing);
     let conflict = line("UpdatePayloadResourceConflict", ": someone else is updating this resource", "some resources could not be updated");
@@ -57,11 +58,7 @@ fn answers_of_the_server() {
     check(
         403,
         "Forbidden",
-        &line(
-            "UpdatePayloadResourceForbidden",
-            ": the server has forbidden updates to this resource",
-            "the server is rejecting updates",
-        ),
+        &line("UpdatePayloadResourceForbidden", ": the server has forbidden updates to this resource", "the server is rejecting updates"),
     );
     let busy = line(
         "UpdatePayloadClusterOverloaded",
@@ -129,10 +126,7 @@ fn aggregation() {
     };
     check(vec![], None);
     check(vec![TaskFailure::Interrupted, TaskFailure::Interrupted], None);
-    check(
-        failed(&[updating(&["a"])]),
-        Some(("ClusterOperatorUpdating", "Cluster operator a is updating versions", Some(Effect::None))),
-    );
+    check(failed(&[updating(&["a"])]), Some(("ClusterOperatorUpdating", "Cluster operator a is updating versions", Some(Effect::None))));
     check(
         failed(&[updating(&["b"]), updating(&["a"])]),
         Some(("ClusterOperatorsUpdating", "Cluster operators a, b are updating versions", Some(Effect::None))),

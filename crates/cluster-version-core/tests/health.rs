@@ -17,9 +17,8 @@ fn told(outcome: Result<(), Unhealthy>) -> String {
 /// CVO-HEALTH-01, CVO-HEALTH-02, CVO-CO-04, CVO-CO-05: versions, then availability, then degradation, then progress.
 #[test]
 fn cluster_operators() {
-    let operator = |status: Value| -> ClusterOperator {
-        serde_json::from_value(json!({"metadata": {"name": "dns"}, "status": status})).unwrap()
-    };
+    let operator =
+        |status: Value| -> ClusterOperator { serde_json::from_value(json!({"metadata": {"name": "dns"}, "status": status})).unwrap() };
     let versions = |version: &str, other: &str| json!([{"name": "operator", "version": version}, {"name": "coredns", "version": other}]);
     let expected = operator(json!({"versions": versions("2", "7")}));
     let conditions = |available: &str, degraded: &str| {
@@ -78,9 +77,15 @@ fn other_kinds() {
         }
         assert_eq!(object(&live, Mode::Initializing), Ok(()));
     };
-    let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": format!("{reason}.")});
+    let condition =
+        |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": format!("{reason}.")});
     let deployment = |conditions: Value, expected: &str| {
-        check("apps/v1", "Deployment", json!({"conditions": conditions, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 1, "unavailableReplicas": 2}), expected);
+        check(
+            "apps/v1",
+            "Deployment",
+            json!({"conditions": conditions, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 1, "unavailableReplicas": 2}),
+            expected,
+        );
     };
     deployment(json!([]), "healthy");
     deployment(json!([condition("Available", "False", "A"), condition("Progressing", "True", "P")]), "healthy");
@@ -97,7 +102,10 @@ fn other_kinds() {
          deployment ns/demo is not available and not progressing; updated replicas=2 of 3, available replicas=1 of 3",
     );
     let slow = "deployment ns/demo is Progressing=False: ProgressDeadlineExceeded: ProgressDeadlineExceeded.";
-    deployment(json!([condition("Progressing", "False", "ProgressDeadlineExceeded")]), &format!("WorkloadNotProgressing None: {slow} | {slow}"));
+    deployment(
+        json!([condition("Progressing", "False", "ProgressDeadlineExceeded")]),
+        &format!("WorkloadNotProgressing None: {slow} | {slow}"),
+    );
     check("apps/v1", "DaemonSet", json!({"numberUnavailable": 3}), "healthy");
     for (kind, name) in [("Deployment", "deployment"), ("DaemonSet", "daemonset")] {
         let going = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"namespace": "ns", "name": "demo", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
@@ -107,7 +115,10 @@ fn other_kinds() {
     job(json!({}), "healthy");
     job(json!({"succeeded": 1, "failed": 2}), "healthy");
     job(json!({"active": 1, "failed": 2}), "healthy");
-    job(json!({"failed": 2}), "deadline exceeded, reason: \"DeadlineExceeded\", message: \"Job was active longer than specified deadline\"");
+    job(
+        json!({"failed": 2}),
+        "deadline exceeded, reason: \"DeadlineExceeded\", message: \"Job was active longer than specified deadline\"",
+    );
     job(
         json!({"failed": 2, "conditions": [condition("Failed", "True", "BackoffLimitExceeded")]}),
         "deadline exceeded, reason: \"BackoffLimitExceeded\", message: \"BackoffLimitExceeded.\"",
@@ -117,7 +128,9 @@ fn other_kinds() {
         "deadline exceeded, reason: \"DeadlineExceeded\", message: \"DeadlineExceeded.\"",
     );
     job(json!({"conditions": [condition("Failed", "True", "PodFailurePolicy")]}), "healthy");
-    let definition = |conditions: Value, expected: &str| check("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"conditions": conditions}), expected);
+    let definition = |conditions: Value, expected: &str| {
+        check("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"conditions": conditions}), expected)
+    };
     definition(json!([condition("Established", "True", "E")]), "healthy");
     definition(json!([condition("Established", "False", "E")]), "CustomResourceDefinition demo Established=False, E: E.");
     definition(

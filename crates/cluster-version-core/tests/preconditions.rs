@@ -46,32 +46,45 @@ fn rollbacks() {
     check(
         &object,
         "4.18.1",
-        &["!Rollback LowDesiredVersion: 4.18.1 is less than the current target 4.18.5, and the only supported rollback is to the cluster's previous \
-           version 4.18.2 (i2)"],
+        &[
+            "!Rollback LowDesiredVersion: 4.18.1 is less than the current target 4.18.5, and the only supported rollback is to the cluster's previous \
+           version 4.18.2 (i2)",
+        ],
     );
-    let minor = cluster(json!({"history": [{"state": "Partial", "version": "4.18.5", "image": "i5"}, {"state": "Completed", "version": "4.17.9", "image": "i9"}]}));
+    let minor = cluster(
+        json!({"history": [{"state": "Partial", "version": "4.18.5", "image": "i5"}, {"state": "Completed", "version": "4.17.9", "image": "i9"}]}),
+    );
     check(
         &minor,
         "4.17.9",
-        &["!Rollback LowDesiredVersion: 4.17.9 is less than the current target 4.18.5 and matches the cluster's previous version, but rollbacks that \
-           change major or minor versions are not recommended"],
+        &[
+            "!Rollback LowDesiredVersion: 4.17.9 is less than the current target 4.18.5 and matches the cluster's previous version, but rollbacks that \
+           change major or minor versions are not recommended",
+        ],
     );
-    let first = "!Rollback LowDesiredVersion: 4.18.2 is less than the current target 4.18.5, and the cluster has no previous Semantic Version";
+    let first =
+        "!Rollback LowDesiredVersion: 4.18.2 is less than the current target 4.18.5, and the cluster has no previous Semantic Version";
     check(&cluster(json!({"history": [{"state": "Completed", "version": "4.18.5", "image": "i5"}]})), "4.18.2", &[first]);
     // What came before is no version.
     check(
-        &cluster(json!({"history": [{"state": "Completed", "version": "4.18.5", "image": "i5"}, {"state": "Completed", "version": "x", "image": "i"},
-            {"state": "Completed", "version": "4.18.2", "image": "i2"}]})),
+        &cluster(
+            json!({"history": [{"state": "Completed", "version": "4.18.5", "image": "i5"}, {"state": "Completed", "version": "x", "image": "i"},
+            {"state": "Completed", "version": "4.18.2", "image": "i2"}]}),
+        ),
         "4.18.2",
         &[first],
     );
     // The same version from elsewhere counts as the one before.
-    let moved = cluster(json!({"history": [{"state": "Completed", "version": "4.18.5", "image": "old"}, {"state": "Completed", "version": "4.18.2", "image": "i2"}]}));
+    let moved = cluster(
+        json!({"history": [{"state": "Completed", "version": "4.18.5", "image": "old"}, {"state": "Completed", "version": "4.18.2", "image": "i2"}]}),
+    );
     check(
         &moved,
         "4.18.2",
-        &["!Rollback LowDesiredVersion: 4.18.2 is less than the current target 4.18.5, and the only supported rollback is to the cluster's previous \
-           version 4.18.5 (old)"],
+        &[
+            "!Rollback LowDesiredVersion: 4.18.2 is less than the current target 4.18.5, and the only supported rollback is to the cluster's previous \
+           version 4.18.5 (old)",
+        ],
     );
 }
 
@@ -83,14 +96,18 @@ fn giant_hops() {
     check(
         &object,
         "4.20.0",
-        &["!GiantHop MultipleMinorVersionsUpdate: 4.20.0 is more than one minor version beyond the current target 4.18.5 (4.20 > 4.(18+1)), and only \
-           updates within the current minor version or to the next minor version are supported."],
+        &[
+            "!GiantHop MultipleMinorVersionsUpdate: 4.20.0 is more than one minor version beyond the current target 4.18.5 (4.20 > 4.(18+1)), and only \
+           updates within the current minor version or to the next minor version are supported.",
+        ],
     );
     check(
         &object,
         "5.0.0",
-        &["!GiantHop MajorVersionUpdate: 5.0.0 has a larger major version than the current target 4.18.5 (5 > 4), and only updates within the current \
-           major version are supported."],
+        &[
+            "!GiantHop MajorVersionUpdate: 5.0.0 has a larger major version than the current target 4.18.5 (5 > 4), and only updates within the current \
+           major version are supported.",
+        ],
     );
 }
 
@@ -131,7 +148,9 @@ fn upgradeable() {
     check(
         &on_its_way,
         "4.18.6",
-        &["Upgradeable MinorVersionClusterUpdateInProgress: Retarget to 4.18.6 while a minor level update from 4.17.9 to 4.18.5 is in progress"],
+        &[
+            "Upgradeable MinorVersionClusterUpdateInProgress: Retarget to 4.18.6 while a minor level update from 4.17.9 to 4.18.5 is in progress",
+        ],
     );
     check(&on_its_way, "4.19.0", &["!Upgradeable Why: Because."]);
 }
@@ -139,12 +158,8 @@ fn upgradeable() {
 /// CVO-PRE-06: what is said of updates that are not recommended; it never blocks.
 #[test]
 fn recommendations() {
-    let update = |conditions: Value| {
-        json!({"availableUpdates": null, "conditionalUpdates": [{"release": {"version": "4.18.6", "image": "x"}, "risks": [], "conditions": conditions}]})
-    };
-    let recommended = |status: &str| {
-        json!([{"type": "Recommended", "status": status, "reason": "Risk", "message": "It may stall.", "lastTransitionTime": "2026-01-01T00:00:00Z"}])
-    };
+    let update = |conditions: Value| json!({"availableUpdates": null, "conditionalUpdates": [{"release": {"version": "4.18.6", "image": "x"}, "risks": [], "conditions": conditions}]});
+    let recommended = |status: &str| json!([{"type": "Recommended", "status": status, "reason": "Risk", "message": "It may stall.", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let check = |object: &ClusterVersion, expected: &[&str]| check(object, "4.18.6", expected);
     check(&cluster(update(recommended("True"))), &[]);
     check(
@@ -157,7 +172,9 @@ fn recommendations() {
     );
     check(
         &cluster(update(json!([]))),
-        &["RecommendedUpdate UnknownConditionType: Update from 4.18.5 to 4.18.6 has a status.conditionalUpdates entry, but no Recommended condition."],
+        &[
+            "RecommendedUpdate UnknownConditionType: Update from 4.18.5 to 4.18.6 has a status.conditionalUpdates entry, but no Recommended condition.",
+        ],
     );
     let none = |conditions: Value| cluster(json!({"availableUpdates": null, "conditions": conditions}));
     check(
@@ -166,17 +183,23 @@ fn recommendations() {
     );
     check(
         &none(json!([{"type": "RetrievedUpdates", "status": "True", "reason": ""}])),
-        &["RecommendedUpdate UnknownUpdate: RetrievedUpdates=True (), so the update from 4.18.5 to 4.18.6 is probably neither recommended nor supported."],
+        &[
+            "RecommendedUpdate UnknownUpdate: RetrievedUpdates=True (), so the update from 4.18.5 to 4.18.6 is probably neither recommended nor supported.",
+        ],
     );
     check(
         &none(json!([{"type": "RetrievedUpdates", "status": "False", "reason": "RemoteFailed"}])),
-        &["RecommendedUpdate UnknownUpdate: RetrievedUpdates=False (RemoteFailed), so the recommended status of updating from 4.18.5 to 4.18.6 is unknown."],
+        &[
+            "RecommendedUpdate UnknownUpdate: RetrievedUpdates=False (RemoteFailed), so the recommended status of updating from 4.18.5 to 4.18.6 is unknown.",
+        ],
     );
     let mut quiet = none(json!([]));
     quiet.spec.channel.clear();
     check(
         &quiet,
-        &["RecommendedUpdate NoChannel: Configured channel is unset, so the recommended status of updating from 4.18.5 to 4.18.6 is unknown."],
+        &[
+            "RecommendedUpdate NoChannel: Configured channel is unset, so the recommended status of updating from 4.18.5 to 4.18.6 is unknown.",
+        ],
     );
 }
 

@@ -26,18 +26,18 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// What the records leave out.
-fn recorded_form(object: &Value) -> Value {
+pub fn recorded_form(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("creationTimestamp");
     }
     filled(&object)
 }
 
-fn difference(path: &str, ours: &Value, theirs: &Value, out: &mut Vec<String>) {
+pub fn difference(path: &str, ours: &Value, theirs: &Value, out: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(left), Value::Object(right)) => {
             for key in left.keys().chain(right.keys().filter(|key| !left.contains_key(*key))) {
@@ -86,20 +86,26 @@ fn deletions() {
     }
 }
 
+/// What 4.19 says of a wish for nothing.
+const NOTHING: &str = "spec.desiredUpdate: Required value: must specify architecture, version, or image";
+
 /// CVO-API-09, CVO-API-10: every recorded check, in the words of 4.19.
 #[test]
 fn validations() {
     for line in others("validate") {
         let text = line.to_string();
-        let text = text.replace("must specify version or image", "must specify architecture, version, or image");
+        let text = text.replace("spec.desiredUpdate.version: Required value: must specify version or image", NOTHING);
         let text = text.replace(
             "when image is empty the update must be a previous version or an available update",
             "when image is empty the update must be an available update",
         );
-        let wanted: Value = serde_json::from_str(&text).unwrap();
+        let mut wanted: Value = serde_json::from_str(&text).unwrap();
+        for error in wanted["errors"].as_array_mut().unwrap().iter_mut().filter(|error| error["text"] == NOTHING) {
+            error["field"] = json!("spec.desiredUpdate");
+        }
         let ours = cases::other(&line).unwrap();
         assert_eq!(ours["errors"], wanted["errors"], "{}", line["case"]);
-        assert_eq!(filled(&ours["specAfterClearing"]), filled(&wanted["specAfterClearing"]), "{}", line["case"]);
+        assert_eq!(ours["specAfterClearing"], wanted["specAfterClearing"], "{}", line["case"]);
     }
 }
 

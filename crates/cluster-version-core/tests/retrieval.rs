@@ -63,9 +63,8 @@ fn retrieved(status: Status, reason: &str, versions: &[&str]) -> Retrieved {
 #[test]
 fn failures() {
     let known = keep(None, Why::First, usual(), retrieved(Status::True, "", &["4.19.2", "4.19.10"]), minutes(0));
-    let versions = |answer: &Answer| -> Option<Vec<String>> {
-        Some(answer.updates.as_ref()?.iter().map(|release| release.version.clone()).collect())
-    };
+    let versions =
+        |answer: &Answer| -> Option<Vec<String>> { Some(answer.updates.as_ref()?.iter().map(|release| release.version.clone()).collect()) };
     let all = Some(vec!["4.19.10".to_owned(), "4.19.2".to_owned()]);
     assert_eq!(versions(&known), all, "CVO-USC-13");
     assert_eq!(known.changed, Some(minutes(0)));
@@ -85,7 +84,8 @@ fn failures() {
         assert_eq!(versions(&lost), None, "{reason}");
     }
     // The question is another: that is a change, although there was no answer.
-    let other = keep(Some(known.clone()), Why::Channel, question("", "slow", "amd64"), retrieved(Status::False, "RemoteFailed", &[]), minutes(5));
+    let other =
+        keep(Some(known.clone()), Why::Channel, question("", "slow", "amd64"), retrieved(Status::False, "RemoteFailed", &[]), minutes(5));
     assert_eq!(other.changed, Some(minutes(5)));
     // What was evaluated is taken over by image.
     let mut evaluated = known;
@@ -109,5 +109,10 @@ fn answers_are_put() {
     assert_eq!((shown[0].version.as_str(), shown[0].architecture), ("4.19.2", None));
     put(&known, &mut object, true, minutes(1));
     assert_eq!(object.status.available_updates.unwrap()[0].architecture, Some(Architecture::Multi));
-    assert_eq!(Answer::remembered(&cluster_version(json!({}), json!({"conditionalUpdates": [conditional("1.0.0", Some("True"))]}))).conditional.len(), 1);
+    assert_eq!(
+        Answer::remembered(&cluster_version(json!({}), json!({"conditionalUpdates": [conditional("1.0.0", Some("True"))]})))
+            .conditional
+            .len(),
+        1
+    );
 }

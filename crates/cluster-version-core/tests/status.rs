@@ -85,13 +85,7 @@ fn progressing_and_failing() {
         "True ClusterOperatorDegraded: Working towards 4.19.1: waiting up to 40 minutes on a",
         fine,
     );
-    check(
-        with(some(), updating(&["a"])),
-        1,
-        1,
-        "True InvalidClusterVersion: Reconciling 4.19.1: the cluster version is invalid",
-        fine,
-    );
+    check(with(some(), updating(&["a"])), 1, 1, "True InvalidClusterVersion: Reconciling 4.19.1: the cluster version is invalid", fine);
     // They were waited for long enough.
     check(
         with(some(), degraded(&["a"])),
@@ -228,7 +222,11 @@ fn other_conditions() {
 /// CVO-COND-06, CVO-COND-07: the steps of loading, as a condition and as events.
 #[test]
 fn loading() {
-    let load = |step: Step| Load { wanted: Wanted { version: "4.19.2".into(), image: "i".into(), force: false }, step: Some(step), ..Load::default() };
+    let load = |step: Step| Load {
+        wanted: Wanted { version: "4.19.2".into(), image: "i".into(), force: false },
+        step: Some(step),
+        ..Load::default()
+    };
     let check = |step: Step, condition: Option<&str>, kind: EventType, event: &str| {
         let load = load(step);
         let found = load.condition().map(|said| format!("{:?} {}: {}", said.status, said.reason, said.message));
@@ -273,12 +271,7 @@ fn loading() {
         warning,
         &text("PreconditionBlock: Preconditions failed for payload loaded", ": s"),
     );
-    check(
-        Step::Warned { summary: "s".into() },
-        None,
-        warning,
-        &text("PreconditionWarn: precondition warning for payload loaded", ": s"),
-    );
+    check(Step::Warned { summary: "s".into() }, None, warning, &text("PreconditionWarn: precondition warning for payload loaded", ": s"));
     check(Step::Passed, None, normal, &text("PreconditionsPassed: preconditions passed for payload loaded", ""));
     check(
         Step::Loaded { architecture: Some("amd64".into()) },

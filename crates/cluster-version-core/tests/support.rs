@@ -36,10 +36,10 @@ pub fn cluster_version(spec: Value, status: Value) -> ClusterVersion {
 
 /// `STATUS REASON: MESSAGE` of a condition.
 pub fn said(conditions: &[StatusCondition], kind: &str) -> String {
-    conditions.iter().find(|condition| condition.kind == kind).map_or_else(
-        || "absent".to_owned(),
-        |StatusCondition { status, reason, message, .. }| format!("{status:?} {reason}: {message}"),
-    )
+    conditions
+        .iter()
+        .find(|condition| condition.kind == kind)
+        .map_or_else(|| "absent".to_owned(), |StatusCondition { status, reason, message, .. }| format!("{status:?} {reason}: {message}"))
 }
 
 pub fn operators(problem: OperatorProblem, effect: Effect, names: &[&str]) -> UpdateError {

@@ -24,7 +24,10 @@ fn operator(name: &str, conditions: Value) -> ClusterOperator {
 }
 
 fn blocking(name: &str) -> ClusterOperator {
-    operator(name, json!([{"type": "Upgradeable", "status": "False", "reason": format!("Why{name}"), "message": format!("{name} says no.")}]))
+    operator(
+        name,
+        json!([{"type": "Upgradeable", "status": "False", "reason": format!("Why{name}"), "message": format!("{name} says no.")}]),
+    )
 }
 
 fn config_map(data: &[(&str, &str)]) -> ConfigMap {
@@ -63,7 +66,8 @@ fn told(cluster: &Cluster) -> Vec<String> {
 fn one_obstacle() {
     let check = |cluster: Cluster, expected: &[&str]| assert_eq!(told(&cluster), expected);
     check(quiet(), &[]);
-    let overridden = |unmanaged: bool| json!([{"kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": unmanaged}]);
+    let overridden =
+        |unmanaged: bool| json!([{"kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": unmanaged}]);
     let text = "Upgradeable=False ClusterVersionOverridesSet: Disabling ownership via cluster version overrides prevents upgrades. Please remove \
                 overrides before continuing.";
     check(Cluster { cluster_version: Some(cluster("False", overridden(true))), ..quiet() }, &[text]);
@@ -83,8 +87,10 @@ fn one_obstacle() {
     );
     check(
         Cluster { deletions: vec!["configmap \"a/b\"".into(), "namespace \"c\"".into()], ..quiet() },
-        &["Upgradeable=False ResourceDeletesInProgress: Cluster minor level upgrades are not allowed while resource deletions are in progress; \
-           resources=configmap \"a/b\",namespace \"c\""],
+        &[
+            "Upgradeable=False ResourceDeletesInProgress: Cluster minor level upgrades are not allowed while resource deletions are in progress; \
+           resources=configmap \"a/b\",namespace \"c\"",
+        ],
     );
     // An update under way is the whole condition when it is all there is.
     check(
@@ -107,14 +113,14 @@ fn admin_gates() {
     // Another minor version; the major one does not count.
     check(&[("ack-4.19-api", "Look."), ("ack-4.17-api", "")], &[], &[]);
     check(&[("ack-5.18-api", "Look.")], &[], &["Upgradeable=False AdminAckRequired: Look."]);
-    check(
-        &[("ack-4.18-b", "Second."), ("ack-4.18-a", "First.")],
-        &[],
-        &["Upgradeable=False AdminAckRequired: First. Second."],
-    );
+    check(&[("ack-4.18-b", "Second."), ("ack-4.18-a", "First.")], &[], &["Upgradeable=False AdminAckRequired: First. Second."]);
     let name = "admin-gates configmap gate name ack-6.18-a has invalid format; must comply with \"^ack-[4-5][.]([0-9]{1,})-[^-]\".";
     check(&[("ack-6.18-a", "x")], &[], &[&format!("Upgradeable=False AdminAckConfigMapGateNameError: {name}")]);
-    check(&[("ack-4.18--a", "x")], &[], &[&format!("Upgradeable=False AdminAckConfigMapGateNameError: {}", name.replace("6.18-", "4.18--"))]);
+    check(
+        &[("ack-4.18--a", "x")],
+        &[],
+        &[&format!("Upgradeable=False AdminAckConfigMapGateNameError: {}", name.replace("6.18-", "4.18--"))],
+    );
     let value = "admin-gates configmap gate ack-4.18-a must contain a non-empty value.";
     check(&[("ack-4.18-a", "")], &[], &[&format!("Upgradeable=False AdminAckConfigMapGateValueError: {value}")]);
     check(
@@ -131,7 +137,10 @@ fn admin_gates() {
         Cluster { acks: ConfigMap::Unreadable("no".into()), ..quiet() },
         "Upgradeable=False UnableToAccessAdminAcksConfigMap: Unable to access configmap admin-acks, err=no.",
     );
-    alone(Cluster { cluster_version: None, ..quiet() }, "Upgradeable=False UnableToGetClusterVersion: Unable to get ClusterVersion, err=gone.");
+    alone(
+        Cluster { cluster_version: None, ..quiet() },
+        "Upgradeable=False UnableToGetClusterVersion: Unable to get ClusterVersion, err=gone.",
+    );
     // Before there is a history, there is nothing to compare with.
     let new = cluster_version(json!({}), json!({}));
     assert!(told(&Cluster { cluster_version: Some(new), gates: ConfigMap::NotFound, ..quiet() }).is_empty());

@@ -26,7 +26,8 @@ fn wishes() {
     let check = |wish: Value, current: Option<Architecture>, expected: Option<(&str, &str)>| {
         let object = cluster_version(json!({"clusterID": "", "desiredUpdate": wish}), status());
         let found = requested(&object, current);
-        let expected = expected.map(|(version, image)| Wanted { version: version.into(), image: image.into(), force: wish["force"] == true });
+        let expected =
+            expected.map(|(version, image)| Wanted { version: version.into(), image: image.into(), force: wish["force"] == true });
         assert_eq!(found, expected, "{wish}");
     };
     check(Value::Null, None, None);
@@ -81,11 +82,14 @@ fn checks() {
         assert_eq!(errors, expected, "{spec}");
     };
     let id = "5f7f6e8e-6a34-4c3e-9a71-0d9a3a0f5b11";
-    for good in [id, &id.to_uppercase(), &format!("urn:uuid:{id}"), &format!("URN:UUID:{id}"), &format!("{{{id}}}"), &id.replace('-', ""), ""] {
+    for good in
+        [id, &id.to_uppercase(), &format!("urn:uuid:{id}"), &format!("URN:UUID:{id}"), &format!("{{{id}}}"), &id.replace('-', ""), ""]
+    {
         check(json!({"clusterID": good}), &[]);
     }
     let rfc = |id: &str| format!("spec.clusterID: Invalid value: \"{id}\": must be an RFC4122-variant UUID");
-    for bad in ["x", "5f7f6e8e-6a34-4c3e-9a71-0d9a3a0f5b1g", "5f7f6e8e-6a34-4c3e-1a71-0d9a3a0f5b11", "5f7f6e8e+6a34-4c3e-9a71-0d9a3a0f5b11"] {
+    for bad in ["x", "5f7f6e8e-6a34-4c3e-9a71-0d9a3a0f5b1g", "5f7f6e8e-6a34-4c3e-1a71-0d9a3a0f5b11", "5f7f6e8e+6a34-4c3e-9a71-0d9a3a0f5b11"]
+    {
         check(json!({"clusterID": bad}), &[&rfc(bad)]);
     }
     let version_1 = "5f7f6e8e-6a34-1c3e-9a71-0d9a3a0f5b11";
@@ -106,12 +110,17 @@ fn checks() {
     // Known from the history alone: valid, although it resolves to nothing.
     check(update(json!({"version": "4.18.9"})), &[]);
     for unknown in ["4.19.3", "4.19.4"] {
-        let text = format!("spec.desiredUpdate.version: Invalid value: \"{unknown}\": when image is empty the update must be an available update");
+        let text =
+            format!("spec.desiredUpdate.version: Invalid value: \"{unknown}\": when image is empty the update must be an available update");
         check(update(json!({"version": unknown})), &[&text]);
     }
     check(update(json!({"version": "4.19.3", "image": "r@sha256:03"})), &[]);
     let mut twice = cluster_version(update(json!({"version": "4.19.2"})), status());
-    twice.status.available_updates.as_mut().unwrap().push(Release { version: "4.19.2".into(), image: "other".into(), ..Release::default() });
+    twice.status.available_updates.as_mut().unwrap().push(Release {
+        version: "4.19.2".into(),
+        image: "other".into(),
+        ..Release::default()
+    });
     let errors = validation::validate(&twice);
     assert_eq!(
         errors[0].to_string(),
