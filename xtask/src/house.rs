@@ -18,7 +18,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog", "release", "update-graph"],
             &["resolver", "lifecycle", "protobuf"],
-            &["cloud-credential-core", "cluster-update", "olm-classic-core", "olm-v1-core"],
+            &["cloud-credential-core", "cluster-update", "cluster-version-core", "olm-classic-core", "olm-v1-core"],
         ],
     ),
     (

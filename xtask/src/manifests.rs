@@ -13,7 +13,8 @@ pub fn write(root: &Path) -> Result<()> {
     let folder = root.join("crates/api/manifests");
     write_into(&folder, &mainstay_api::manifests()?)?;
     write_into(&folder.join("classic"), &classic(root)?)?;
-    write_into(&folder.join("platform"), &platform(root)?)
+    write_into(&folder.join("platform"), &platform(root)?)?;
+    write_into(&folder.join("release"), &mainstay_api::release_definitions())
 }
 
 /// The definitions of OLM classic with Kubernetes' types in them.
@@ -55,12 +56,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The manifests of OLM classic and of the platform that are checked in are those that the types and Kubernetes' tables give.
+    /// The manifests of OLM classic, of the platform and of releases that are checked in are those that the types and Kubernetes' tables give.
     #[test]
     fn manifests_are_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         compare(classic(root).unwrap(), &mainstay_api::classic_manifests().unwrap());
         compare(platform(root).unwrap(), &mainstay_api::platform_manifests().unwrap());
+        compare(mainstay_api::release_definitions(), &mainstay_api::release_manifests().unwrap());
     }
 
     fn compare(mut wanted: Vec<Manifest>, held: &[Manifest]) {

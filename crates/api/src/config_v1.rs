@@ -1,7 +1,20 @@
-//! `config.openshift.io/v1`: OperatorHub (OLM0-API-32).
+//! `config.openshift.io/v1`: OperatorHub (OLM0-API-32), ClusterVersion (CVO-API-01), ClusterOperator (CVO-CO-01) and FeatureGate.
+
+mod cluster_operator;
+mod cluster_version;
+mod feature_gate;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use cluster_operator::{ClusterOperator, ClusterOperatorSpec, ClusterOperatorStatus, OperandVersion, RelatedObject, StatusCondition};
+pub use cluster_version::{
+    Architecture, CapabilitiesSpec, CapabilitiesStatus, Capability, CapabilitySet, ClusterCondition, ClusterMatchingRule, ClusterVersion,
+    ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, ConditionalUpdate, ConditionalUpdateRisk, PromQlCondition, Release,
+    SignatureStore, UpdateHistory, UpdateState,
+};
+pub use cluster_version::{DesiredUpdate, RULE_OF_CAPABILITIES, RULES_OF_DESIRED_UPDATE};
+pub use feature_gate::{CustomFeatureGates, FeatureGateSpec, FeatureGateStatus, FeatureGatesOfVersion, FeatureName, NamedFeatureGate};
 
 /// Which default catalogs the cluster has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

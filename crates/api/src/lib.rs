@@ -19,7 +19,9 @@ pub mod operators_v1alpha2;
 pub mod operators_v2;
 pub mod platform;
 pub mod platform_v1;
+pub mod release;
 
 pub use classic::{classic_definitions, classic_manifests};
 pub use manifest::{Manifest, manifests};
 pub use platform::{platform_definitions, platform_manifests};
+pub use release::{release_definitions, release_manifests};

@@ -52,11 +52,15 @@ pub(crate) fn put_right(definition: &mut Value) {
     }
 }
 
-/// An optional field is absent, never null; whole numbers are whole; `uint*` and `int` formats are no Kubernetes formats.
+/// An optional field is absent, not null, unless it says otherwise; whole numbers are whole; `uint*` and `int` formats are no Kubernetes formats.
 fn put_schema_right(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             map.remove("nullable");
+            // A field that takes null says so itself.
+            if let Some(takes_null) = map.remove("x-nullable") {
+                map.insert("nullable".into(), takes_null);
+            }
             map.remove("title");
             if matches!(map.get("additionalProperties"), Some(Value::Null)) {
                 map.remove("additionalProperties");

@@ -43,6 +43,7 @@ use serde_json::Value;
 
 pub(crate) use fields::{Errors, all_invalid, flag, has, int, list, map, not_negative, one_of, one_of_if_set, text, texts};
 pub use meta::{validate_metadata, validate_metadata_update};
+pub use names::label_1035;
 pub(crate) use pod_annotations::APP_ARMOR;
 
 use crate::{Gvk, registry};

@@ -1,4 +1,8 @@
-//! `mainstay release`: what a release payload holds, and in which order it is applied (CVO-INC-06, CVO-GRAPH-11).
+//! `mainstay release`: what a release payload holds, in which order it is applied, and what becomes of a manifest on a cluster (CVO-INC-06,
+//! CVO-GRAPH-11).
+
+mod check;
+mod merge;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,6 +27,10 @@ pub enum Commands {
     Include(Include),
     /// The order in which a payload is applied
     Order(Order),
+    /// The object that applying a manifest leaves in the cluster
+    Merge(merge::Merge),
+    /// The faults of a ClusterVersion, and the reasons that keep it from an update
+    Check(check::Check),
 }
 
 /// The payload, and the cluster it is for.
@@ -126,6 +134,8 @@ pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Include(arguments) => include(&arguments),
         Commands::Order(arguments) => order(&arguments),
+        Commands::Merge(arguments) => merge::run(&arguments),
+        Commands::Check(arguments) => check::run(&arguments),
     }
 }
 

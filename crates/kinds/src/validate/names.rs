@@ -81,7 +81,8 @@ pub(crate) fn label(text: &str) -> Messages {
     check(text, 63, &LABEL_1123, words)
 }
 
-pub(crate) fn label_1035(text: &str) -> Messages {
+/// What is wrong with a text as a label of RFC 1035, for instance the name of a Service.
+pub fn label_1035(text: &str) -> Messages {
     check(text, 63, &LABEL_1035, LABEL_1035_TEXT)
 }
 

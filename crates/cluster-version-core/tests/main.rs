@@ -1,0 +1,12 @@
+//! Tests of the crate.
+mod apply;
+mod errors;
+mod health;
+mod history;
+mod preconditions;
+mod recorded;
+mod retrieval;
+mod status;
+mod support;
+mod upgradeable;
+mod wanted;
