@@ -52,22 +52,14 @@ impl ApiFailure {
     /// The class of an answer, by its code and reason.
     pub fn of(code: u16, reason: &str) -> Self {
         match (code, reason) {
-            (_, "NotFound" | "AlreadyExists") => Self::NotFound,
-            (_, "Conflict") => Self::Conflict,
-            (_, "Timeout" | "ServiceUnavailable") => Self::Down,
-            (_, "InternalError") => Self::Internal,
-            (_, "Invalid") => Self::Invalid,
-            (_, "Unauthorized") => Self::Unauthorized,
-            (_, "Forbidden") => Self::Forbidden,
-            (_, "ServerTimeout" | "TooManyRequests") => Self::Overloaded,
-            (404, "") => Self::NotFound,
-            (409, "") => Self::Conflict,
-            (503, "") => Self::Down,
-            (500, "") => Self::Internal,
-            (422, "") => Self::Invalid,
-            (401, "") => Self::Unauthorized,
-            (403, "") => Self::Forbidden,
-            (429, "") => Self::Overloaded,
+            (_, "NotFound" | "AlreadyExists") | (404, "") => Self::NotFound,
+            (_, "Conflict") | (409, "") => Self::Conflict,
+            (_, "Timeout" | "ServiceUnavailable") | (503, "") => Self::Down,
+            (_, "InternalError") | (500, "") => Self::Internal,
+            (_, "Invalid") | (422, "") => Self::Invalid,
+            (_, "Unauthorized") | (401, "") => Self::Unauthorized,
+            (_, "Forbidden") | (403, "") => Self::Forbidden,
+            (_, "ServerTimeout" | "TooManyRequests") | (429, "") => Self::Overloaded,
             _ => Self::Other,
         }
     }

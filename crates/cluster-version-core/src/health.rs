@@ -135,7 +135,7 @@ pub enum Unhealthy {
     /// It is not tried again within its task.
     Update {
         /// The error.
-        error: UpdateError,
+        error: Box<UpdateError>,
         /// What the object itself says, for logs and explanations.
         detail: String,
     },
@@ -191,7 +191,7 @@ const JOB_DEADLINE: &str = "DeadlineExceeded";
 pub fn cluster_operator(expected: &ClusterOperator, live: &ClusterOperator, mode: Mode) -> Result<(), Unhealthy> {
     let name = expected.metadata.name.clone().unwrap_or_default();
     let fail = |problem, effect, detail| {
-        Err(Unhealthy::Update { error: UpdateError::Operators { problem, names: vec![name.clone()], effect }, detail })
+        Err(Unhealthy::Update { error: Box::new(UpdateError::Operators { problem, names: vec![name.clone()], effect }), detail })
     };
     let expected = &expected.status.versions;
     if expected.is_empty() {
@@ -305,7 +305,7 @@ fn deployment(live: &Value) -> Result<(), Unhealthy> {
         }
         _ => return Ok(()),
     };
-    Err(Unhealthy::Update { error: UpdateError::Workload { name: deployment, problem }, detail })
+    Err(Unhealthy::Update { error: Box::new(UpdateError::Workload { name: deployment, problem }), detail })
 }
 
 fn job(live: &Value) -> Result<(), Unhealthy> {

@@ -253,9 +253,9 @@ pub fn unmet(found: Found<'_>, version: &str) -> Vec<Unmet> {
             Found::Unreadable(error) => Some(Problem::Unreadable(error.to_owned())),
             Found::ClusterVersion(cluster_version) => match precondition {
                 Precondition::Rollback => {
-                    versions(cluster_version, version).map_or_else(Some, |versions| rollback(cluster_version, versions))
+                    versions(cluster_version, version).map_or_else(|problem| Some(*problem), |versions| rollback(cluster_version, versions))
                 }
-                Precondition::GiantHop => versions(cluster_version, version).map_or_else(Some, giant_hop),
+                Precondition::GiantHop => versions(cluster_version, version).map_or_else(|problem| Some(*problem), giant_hop),
                 Precondition::Upgradeable => upgradeable(cluster_version, version),
                 Precondition::RecommendedUpdate => recommended(cluster_version, version),
             },
@@ -268,9 +268,10 @@ pub fn unmet(found: Found<'_>, version: &str) -> Vec<Unmet> {
 /// The current version and that of the release.
 type Versions = (Version, Version);
 
-fn versions(cluster_version: &ClusterVersion, target: &str) -> Result<Versions, Problem> {
-    let current = Version::parse(&cluster_version.status.desired.version).map_err(Problem::InvalidCurrentVersion)?;
-    let target = Version::parse(target).map_err(Problem::InvalidDesiredVersion)?;
+fn versions(cluster_version: &ClusterVersion, target: &str) -> Result<Versions, Box<Problem>> {
+    let current =
+        Version::parse(&cluster_version.status.desired.version).map_err(|error| Box::new(Problem::InvalidCurrentVersion(error)))?;
+    let target = Version::parse(target).map_err(|error| Box::new(Problem::InvalidDesiredVersion(error)))?;
     Ok((current, target))
 }
 
@@ -308,7 +309,7 @@ fn upgradeable(cluster_version: &ClusterVersion, target: &str) -> Option<Problem
     let condition = conditions::find(&status.conditions, "Upgradeable").filter(|condition| condition.status == Status::False)?;
     let (current, target) = match versions(cluster_version, target) {
         Ok(versions) => versions,
-        Err(problem) => return Some(problem),
+        Err(problem) => return Some(*problem),
     };
     let is_patch = same_minor(&target, &current);
     if target.cmp_precedence(&current).is_gt() && !is_patch {

@@ -129,7 +129,7 @@ fn other_kinds() {
     );
     job(json!({"conditions": [condition("Failed", "True", "PodFailurePolicy")]}), "healthy");
     let definition = |conditions: Value, expected: &str| {
-        check("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"conditions": conditions}), expected)
+        check("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"conditions": conditions}), expected);
     };
     definition(json!([condition("Established", "True", "E")]), "healthy");
     definition(json!([condition("Established", "False", "E")]), "CustomResourceDefinition demo Established=False, E: E.");

@@ -1,4 +1,5 @@
 //! Tests of the crate.
+#![allow(clippy::needless_pass_by_value)]
 mod apply;
 mod errors;
 mod health;

@@ -34,7 +34,7 @@ fn config_map(data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap::Data(data.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
 
-struct Cluster {
+struct Scene {
     cluster_version: Option<ClusterVersion>,
     gates: ConfigMap,
     acks: ConfigMap,
@@ -42,14 +42,14 @@ struct Cluster {
     deletions: Vec<String>,
 }
 
-fn quiet() -> Cluster {
+fn quiet() -> Scene {
     let nothing = || ConfigMap::Data(BTreeMap::new());
     let cluster_version = Some(cluster("False", json!([])));
-    Cluster { cluster_version, gates: nothing(), acks: nothing(), operators: Vec::new(), deletions: Vec::new() }
+    Scene { cluster_version, gates: nothing(), acks: nothing(), operators: Vec::new(), deletions: Vec::new() }
 }
 
 /// `TYPE=STATUS REASON: MESSAGE` of each condition.
-fn told(cluster: &Cluster) -> Vec<String> {
+fn told(cluster: &Scene) -> Vec<String> {
     let facts = Facts {
         cluster_version: cluster.cluster_version.as_ref().map_or(Found::NotFound("gone"), Found::ClusterVersion),
         gates: &cluster.gates,
@@ -64,29 +64,29 @@ fn told(cluster: &Cluster) -> Vec<String> {
 /// CVO-UPG-02, CVO-UPG-03, CVO-UPG-05, CVO-OVR-02, CVO-DEL-03: each obstacle alone.
 #[test]
 fn one_obstacle() {
-    let check = |cluster: Cluster, expected: &[&str]| assert_eq!(told(&cluster), expected);
+    let check = |cluster: Scene, expected: &[&str]| assert_eq!(told(&cluster), expected);
     check(quiet(), &[]);
     let overridden =
         |unmanaged: bool| json!([{"kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": unmanaged}]);
     let text = "Upgradeable=False ClusterVersionOverridesSet: Disabling ownership via cluster version overrides prevents upgrades. Please remove \
                 overrides before continuing.";
-    check(Cluster { cluster_version: Some(cluster("False", overridden(true))), ..quiet() }, &[text]);
-    check(Cluster { cluster_version: Some(cluster("False", overridden(false))), ..quiet() }, &[]);
+    check(Scene { cluster_version: Some(cluster("False", overridden(true))), ..quiet() }, &[text]);
+    check(Scene { cluster_version: Some(cluster("False", overridden(false))), ..quiet() }, &[]);
     let others = ["True", "Unknown"].map(|status| operator(status, json!([{"type": "Upgradeable", "status": status}])));
-    check(Cluster { operators: others.to_vec(), ..quiet() }, &[]);
-    check(Cluster { operators: vec![operator("silent", json!([]))], ..quiet() }, &[]);
+    check(Scene { operators: others.to_vec(), ..quiet() }, &[]);
+    check(Scene { operators: vec![operator("silent", json!([]))], ..quiet() }, &[]);
     check(
-        Cluster { operators: vec![blocking("olm")], ..quiet() },
+        Scene { operators: vec![blocking("olm")], ..quiet() },
         &["Upgradeable=False Whyolm: Cluster operator olm should not be upgraded between minor versions: olm says no."],
     );
     check(
-        Cluster { operators: vec![blocking("olm"), blocking("dns")], ..quiet() },
+        Scene { operators: vec![blocking("olm"), blocking("dns")], ..quiet() },
         &["Upgradeable=False ClusterOperatorsNotUpgradeable: Multiple cluster operators should not be upgraded between minor versions:\n\
            * Cluster operator olm should not be upgraded between minor versions: Whyolm: olm says no.\n\
            * Cluster operator dns should not be upgraded between minor versions: Whydns: dns says no."],
     );
     check(
-        Cluster { deletions: vec!["configmap \"a/b\"".into(), "namespace \"c\"".into()], ..quiet() },
+        Scene { deletions: vec!["configmap \"a/b\"".into(), "namespace \"c\"".into()], ..quiet() },
         &[
             "Upgradeable=False ResourceDeletesInProgress: Cluster minor level upgrades are not allowed while resource deletions are in progress; \
            resources=configmap \"a/b\",namespace \"c\"",
@@ -94,7 +94,7 @@ fn one_obstacle() {
     );
     // An update under way is the whole condition when it is all there is.
     check(
-        Cluster { cluster_version: Some(cluster("True", json!([]))), ..quiet() },
+        Scene { cluster_version: Some(cluster("True", json!([]))), ..quiet() },
         &["Upgradeable=False UpdateInProgress: An update is already in progress and the details are in the Progressing condition"],
     );
 }
@@ -103,7 +103,7 @@ fn one_obstacle() {
 #[test]
 fn admin_gates() {
     let check = |gates: &[(&str, &str)], acks: &[(&str, &str)], expected: &[&str]| {
-        assert_eq!(told(&Cluster { gates: config_map(gates), acks: config_map(acks), ..quiet() }), expected);
+        assert_eq!(told(&Scene { gates: config_map(gates), acks: config_map(acks), ..quiet() }), expected);
     };
     check(&[("ack-4.18-api", "Look at the APIs.")], &[("ack-4.18-api", "true")], &[]);
     check(&[("ack-4.18-api", "Look at the APIs.")], &[], &["Upgradeable=False AdminAckRequired: Look at the APIs."]);
@@ -128,29 +128,29 @@ fn admin_gates() {
         &[],
         &[&format!("Upgradeable=False MultipleReasons: Zz. {value} {name}")],
     );
-    let alone = |cluster: Cluster, expected: &str| assert_eq!(told(&cluster), [expected]);
+    let alone = |cluster: Scene, expected: &str| assert_eq!(told(&cluster), [expected]);
     alone(
-        Cluster { gates: ConfigMap::NotFound, ..quiet() },
+        Scene { gates: ConfigMap::NotFound, ..quiet() },
         "Upgradeable=False UnableToAccessAdminGatesConfigMap: admin-gates configmap not found.",
     );
     alone(
-        Cluster { acks: ConfigMap::Unreadable("no".into()), ..quiet() },
+        Scene { acks: ConfigMap::Unreadable("no".into()), ..quiet() },
         "Upgradeable=False UnableToAccessAdminAcksConfigMap: Unable to access configmap admin-acks, err=no.",
     );
     alone(
-        Cluster { cluster_version: None, ..quiet() },
+        Scene { cluster_version: None, ..quiet() },
         "Upgradeable=False UnableToGetClusterVersion: Unable to get ClusterVersion, err=gone.",
     );
     // Before there is a history, there is nothing to compare with.
     let new = cluster_version(json!({}), json!({}));
-    assert!(told(&Cluster { cluster_version: Some(new), gates: ConfigMap::NotFound, ..quiet() }).is_empty());
+    assert!(told(&Scene { cluster_version: Some(new), gates: ConfigMap::NotFound, ..quiet() }).is_empty());
 }
 
 /// CVO-UPG-02, CVO-UPG-03: several obstacles, each with a condition of its own.
 #[test]
 fn several_obstacles() {
     let overrides = json!([{"kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": true}]);
-    let all = Cluster {
+    let all = Scene {
         cluster_version: Some(cluster("True", overrides)),
         gates: config_map(&[("ack-4.18-a", "Look.")]),
         operators: vec![blocking("olm")],

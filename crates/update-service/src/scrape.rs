@@ -64,13 +64,12 @@ pub(crate) async fn repository(client: &Client, repository: &Reference, kept: &K
 async fn tagged(client: &Client, repository: &Reference, tag: &str, kept: &Kept, skipped: &AtomicUsize) -> Result<Option<Release>, Error> {
     let read = async {
         let resolved = client.resolve(&repository.tagged(tag)?).await?;
-        let known = match kept.get(&resolved.digest) {
-            Some(known) => known,
-            None => {
-                let known = examine(client, &resolved.reference, tag).await?;
-                kept.put(&resolved.digest, &known)?;
-                known
-            }
+        let known = if let Some(known) = kept.get(&resolved.digest) {
+            known
+        } else {
+            let known = examine(client, &resolved.reference, tag).await?;
+            kept.put(&resolved.digest, &known)?;
+            known
         };
         Ok::<_, Error>(release(known, &repository.name(), &resolved.digest))
     };
@@ -166,13 +165,12 @@ pub(crate) async fn layout(path: &Path, repository: Option<&str>, kept: &Kept) -
     let layout = Layout::open(path)?;
     let mut releases = Vec::new();
     for (name, descriptor) in layout.names()? {
-        let found = match kept.get(&descriptor.digest) {
-            Some(found) => found,
-            None => {
-                let found = known(&Origin::Layout, layout.store(), &descriptor, &name).await?;
-                kept.put(&descriptor.digest, &found)?;
-                found
-            }
+        let found = if let Some(found) = kept.get(&descriptor.digest) {
+            found
+        } else {
+            let found = known(&Origin::Layout, layout.store(), &descriptor, &name).await?;
+            kept.put(&descriptor.digest, &found)?;
+            found
         };
         let own = Reference::parse(&name).ok().map(|reference| reference.name());
         let Some(repository) = repository.map(str::to_owned).or(own) else {

@@ -1,6 +1,7 @@
 //! The service as clusters and administrators meet it: over HTTP, from images of a registry that runs in the test.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ async fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        write!(text, "{name}: {value}\r\n").unwrap();
     }
     stream.write_all(format!("{text}\r\n").as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
@@ -54,12 +55,9 @@ async fn get(address: SocketAddr, path: &str) -> Got {
     request(address, "GET", path, &[]).await
 }
 
-fn local() -> Option<SocketAddr> {
-    Some(([127, 0, 0, 1], 0).into())
-}
-
 fn addresses() -> Addresses {
-    Addresses { policy: local(), policy_status: local(), builder: local(), public: local(), builder_status: local() }
+    let local = Some(([127, 0, 0, 1], 0).into());
+    Addresses { policy: local, policy_status: local, builder: local, public: local, builder_status: local }
 }
 
 fn client() -> ClientConfig {

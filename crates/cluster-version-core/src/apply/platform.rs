@@ -82,19 +82,16 @@ pub(super) fn image_stream(merge: &mut Merge, live: &mut Map<String, Value>, wan
     set_plain(merge, live, "lookupPolicy", get(wanted, "lookupPolicy"));
     let mut tags = taken(live, "tags");
     for wanted in list(wanted, "tags") {
-        match tags.iter_mut().find(|tag| tag["name"] == wanted["name"]).and_then(Value::as_object_mut) {
-            Some(tag) => {
-                let policy = match &wanted["importPolicy"] {
-                    Value::Null => json!({}),
-                    given => given.clone(),
-                };
-                set_plain(merge, tag, "importPolicy", &with_defaults(policy, &[("importMode", json!("Legacy"))]));
-                set_plain(merge, tag, "from", &wanted["from"]);
-            }
-            None => {
-                merge.modified = true;
-                tags.push(wanted.clone());
-            }
+        if let Some(tag) = tags.iter_mut().find(|tag| tag["name"] == wanted["name"]).and_then(Value::as_object_mut) {
+            let policy = match &wanted["importPolicy"] {
+                Value::Null => json!({}),
+                given => given.clone(),
+            };
+            set_plain(merge, tag, "importPolicy", &with_defaults(policy, &[("importMode", json!("Legacy"))]));
+            set_plain(merge, tag, "from", &wanted["from"]);
+        } else {
+            merge.modified = true;
+            tags.push(wanted.clone());
         }
     }
     assign(live, "tags", &Value::Array(tags));

@@ -79,12 +79,11 @@ fn keyed(
     let mut items = taken(live, field);
     for wanted in wanted {
         let complete = complete(wanted.clone());
-        match items.iter_mut().find(|item| item[key] == wanted[key]) {
-            Some(item) => replace(merge, item, complete),
-            None => {
-                merge.modified = true;
-                items.push(complete);
-            }
+        if let Some(item) = items.iter_mut().find(|item| item[key] == wanted[key]) {
+            replace(merge, item, complete);
+        } else {
+            merge.modified = true;
+            items.push(complete);
         }
     }
     let count = items.len();
@@ -167,12 +166,11 @@ fn pod_security(merge: &mut Merge, live: &mut Map<String, Value>, wanted: &Map<S
         merge.set(live, wanted, "fsGroup");
         let mut settings = taken(live, "sysctls");
         for wanted in list(wanted, "sysctls") {
-            match settings.iter_mut().find(|setting| setting["name"] == wanted["name"]) {
-                Some(setting) => replace(merge, setting, wanted.clone()),
-                None => {
-                    merge.modified = true;
-                    settings.push(wanted.clone());
-                }
+            if let Some(setting) = settings.iter_mut().find(|setting| setting["name"] == wanted["name"]) {
+                replace(merge, setting, wanted.clone());
+            } else {
+                merge.modified = true;
+                settings.push(wanted.clone());
             }
         }
         assign(live, "sysctls", &Value::Array(settings));

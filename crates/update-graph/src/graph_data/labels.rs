@@ -25,7 +25,7 @@ pub(super) fn read(path: &str, bytes: &[u8]) -> Result<VersionLabels, GraphDataE
         let version =
             Version::parse(&text).map_err(|source| fail(GraphDataProblem::Version { field: "version", text: text.clone(), source }))?;
         let Value::Object(labels) = labels else { return Err(wrong(&text, "labels by name")) };
-        let of_version = all.entry(without_build(&version)).or_insert_with(BTreeMap::new);
+        let of_version = all.entry(without_build(&version)).or_default();
         for (key, value) in labels {
             let Value::String(value) = value else { return Err(wrong(&format!("{text}[{key}]"), "text")) };
             append(of_version, &key, &value);

@@ -64,12 +64,12 @@ pub(super) fn find(name: &str) -> Option<Function> {
     })
 }
 
-/// The type of an aggregation's parameter; `None` if there is no such aggregation.
-pub(super) fn aggregation(name: &str) -> Option<Option<Kind>> {
+/// The types of an aggregation's arguments.
+pub(super) fn aggregation(name: &str) -> Option<&'static [Kind]> {
     Some(match name {
-        "avg" | "count" | "group" | "max" | "min" | "stddev" | "stdvar" | "sum" => None,
-        "bottomk" | "limitk" | "limit_ratio" | "quantile" | "topk" => Some(Scalar),
-        "count_values" => Some(Text),
+        "avg" | "count" | "group" | "max" | "min" | "stddev" | "stdvar" | "sum" => &[Vector],
+        "bottomk" | "limitk" | "limit_ratio" | "quantile" | "topk" => &[Scalar, Vector],
+        "count_values" => &[Text, Vector],
         _ => return None,
     })
 }

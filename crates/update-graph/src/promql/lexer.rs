@@ -117,10 +117,9 @@ fn text(rest: &str, quote: char) -> Result<(What<'_>, usize), PromqlProblem> {
                         out.push(c);
                         continue;
                     }
-                    'x' => 2,
+                    'x' | '0'..='7' => 2,
                     'u' => 4,
                     'U' => 8,
-                    '0'..='7' => 2,
                     _ => return Err(PromqlProblem::Escape),
                 };
                 for _ in 0..digits {

@@ -221,8 +221,8 @@ impl<'a> Parser<'a> {
         let is_called = follows == Some(&What::Sign("("));
         let is_grouped = matches!(follows, Some(What::Word(word)) if matches!(word.to_ascii_lowercase().as_str(), "by" | "without"));
         let lower = word.to_ascii_lowercase();
-        if let Some(parameter) = aggregation(&lower).filter(|_| is_called || is_grouped) {
-            self.aggregation(&lower, parameter)?;
+        if let Some(kinds) = aggregation(&lower).filter(|_| is_called || is_grouped) {
+            self.aggregation(&lower, kinds)?;
             return Ok((Kind::Vector, Shape::Other));
         }
         if is_called {
@@ -319,20 +319,18 @@ impl<'a> Parser<'a> {
         Ok(function.result)
     }
 
-    fn aggregation(&mut self, name: &str, parameter: Option<Kind>) -> Result<(), Failed> {
+    fn aggregation(&mut self, name: &str, kinds: &[Kind]) -> Result<(), Failed> {
         let at = self.advance().at;
         let grouped = self.grouping()?;
         let arguments = self.arguments()?;
         if !grouped {
             self.grouping()?;
         }
-        let expected = 1 + usize::from(parameter.is_some());
-        if arguments.len() != expected {
-            let expected = expected.to_string();
+        if arguments.len() != kinds.len() {
+            let expected = kinds.len().to_string();
             return Err((at, PromqlProblem::Arguments { name: name.to_owned(), expected, found: arguments.len() }));
         }
-        let kinds = parameter.into_iter().chain([Kind::Vector]);
-        for (number, (expected, (at, kind))) in kinds.zip(arguments).enumerate() {
+        for (number, (&expected, (at, kind))) in kinds.iter().zip(arguments).enumerate() {
             Self::check(at, format!("argument {} of {name}", number + 1), expected, kind)?;
         }
         Ok(())

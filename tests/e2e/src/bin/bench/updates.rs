@@ -166,24 +166,23 @@ async fn ask(address: SocketAddr, channel: &str, known: bool) -> anyhow::Result<
         while left != Some(0) {
             let read = stream.read(&mut buffer[filled..]).await?;
             ensure!(read > 0, "the connection ended");
-            left = match left {
-                Some(left) => Some(usize::saturating_sub(left, read)),
-                None => {
-                    filled += read;
-                    let Some(end) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-                    let text = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
-                    let header = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).map(str::to_owned);
-                    if !text.starts_with("http/1.1 200") && !text.starts_with("http/1.1 304") {
-                        bail!("{text}");
-                    }
-                    if known {
-                        tag = header("etag:");
-                    }
-                    let length = header("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0_usize);
-                    Some(length.saturating_sub(filled - end - 4))
-                }
-            };
-            filled = if left.is_some() { 0 } else { filled };
+            if let Some(left) = &mut left {
+                *left = usize::saturating_sub(*left, read);
+                continue;
+            }
+            filled += read;
+            let Some(end) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+            let text = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
+            let header = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).map(str::to_owned);
+            if !text.starts_with("http/1.1 200") && !text.starts_with("http/1.1 304") {
+                bail!("{text}");
+            }
+            if known {
+                tag = header("etag:");
+            }
+            let length = header("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0_usize);
+            left = Some(length.saturating_sub(filled - end - 4));
+            filled = 0;
         }
         took.push(asked.elapsed());
     }
