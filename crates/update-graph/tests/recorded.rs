@@ -124,7 +124,7 @@ fn moving_to_several_architectures() {
         json!({"version": "4.11.9", "image": "r@sha256:a", "architecture": "Multi", "url": "https://e.example/1",
         "channels": ["fast-4.11", "stable-4.11"]})
     );
-    assert_eq!(found.updates, [found.current.clone()]);
+    assert_eq!(found.updates, std::slice::from_ref(&found.current));
     let moved = mainstay_update_graph::Query { current_architecture: "Multi".to_owned(), ..query };
     let found = mainstay_update_graph::retrieve(&moved, &version, "200 OK", body.as_bytes()).unwrap();
     assert_eq!(found.updates.iter().map(|update| update.version.as_str()).collect::<Vec<_>>(), ["4.11.10"]);
