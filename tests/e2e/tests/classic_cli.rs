@@ -70,7 +70,9 @@ fn installed_approved_removed() {
     assert_eq!(shown["installPlan"]["installs"], json!(["gadget.v1.1.0"]), "{shown:#}");
     let steps = shown["installPlan"]["steps"].as_array().unwrap();
     let change = |kind: &str| steps.iter().find(|step| step["kind"] == kind).map(|step| step["change"].clone());
-    assert_eq!((change("ClusterServiceVersion"), change("ServiceAccount")), (Some(json!("create")), Some(json!("update"))), "{shown:#}");
+    assert_eq!((change("ClusterServiceVersion"), change("ServiceAccount")), (Some(json!("create")), Some(json!("change"))), "{shown:#}");
+    let account = steps.iter().find(|step| step["kind"] == "ServiceAccount").unwrap();
+    assert_eq!(account["fields"].as_array().unwrap().len(), 1, "the former CSV stays an owner: {account:#}");
     cluster.mainstay(&["approve", "subscription/gadget", "-n", "lights"]).exits(2);
     let words: Vec<&str> = next.split(' ').skip(1).chain(["--yes"]).collect();
     cluster.mainstay(&words).ok();

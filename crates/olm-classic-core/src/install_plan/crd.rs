@@ -125,17 +125,21 @@ pub fn converts_by_webhook(crd: &Value) -> bool {
 
 /// Notes the CSV that a CRD is installed with, beside those on the live object that still exist.
 pub fn note_csv(crd: &mut Value, live: Option<&Value>, namespace: &str, csv: &str, exists: impl Fn(&str, &str) -> bool) {
-    let own = crd["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
-    let former = live.and_then(|live| live["metadata"]["annotations"].as_object()).cloned().unwrap_or_default();
-    let noted = own.iter().chain(&former).filter(|(key, _)| key.starts_with(ALONGSIDE)).filter_map(|(_, value)| value.as_str());
-    let mut all: BTreeSet<String> = noted
-        .filter(|noted| noted.split_once('/').is_some_and(|(of, name)| !name.contains('/') && exists(of, name)))
-        .map(str::to_owned)
-        .collect();
+    let kept = noted(crd, live).filter(|(of, name)| exists(of, name)).map(|(of, name)| format!("{of}/{name}"));
+    let mut all: BTreeSet<String> = kept.collect();
     all.insert(format!("{namespace}/{csv}"));
+    let own = crd["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     let mut annotations: serde_json::Map<String, Value> = own.into_iter().filter(|(key, _)| !key.starts_with(ALONGSIDE)).collect();
     annotations.extend(all.into_iter().map(|noted| (format!("{ALONGSIDE}{:x}", fnv64a(noted.as_bytes())), json!(noted))));
     crd["metadata"]["annotations"] = Value::Object(annotations);
+}
+
+/// Namespace and name of the CSVs that a CRD and its live object name as installed with it.
+pub fn noted<'a>(crd: &'a Value, live: Option<&'a Value>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let annotations = |object: &'a Value| object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let all = std::iter::once(crd).chain(live).flat_map(annotations);
+    let values = all.filter(|(key, _)| key.starts_with(ALONGSIDE)).filter_map(|(_, value)| value.as_str());
+    values.filter_map(|noted| noted.split_once('/')).filter(|(_, name)| !name.contains('/'))
 }
 
 /// Returns whether a CRD on the cluster can be used.

@@ -7,6 +7,7 @@ use mainstay_bundle::audit::{Asked, asked_by_role};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::preview::{Object, named, written};
 use mainstay_objects::{ObjectRef, Patch};
+use mainstay_olm_classic_core::install_plan::step;
 use serde_json::{Value, json};
 
 use super::install::Outcome;
@@ -82,9 +83,9 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
     let name = text(&plan, "/metadata/name");
     let (mut steps, mut notes, mut replaces, mut permissions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut manifests = Manifests::new(session, &namespace);
-    for step in plan["status"]["plan"].as_array().into_iter().flatten() {
-        let resource = &step["resource"];
-        let content = manifests.of(step).await;
+    for planned in plan["status"]["plan"].as_array().into_iter().flatten() {
+        let resource = &planned["resource"];
+        let content = manifests.of(planned).await;
         let target = place(resource, &namespace, content.as_ref());
         match content.as_ref().map(asked_by_role) {
             Some(Ok(asked)) => permissions.extend(asked),
@@ -107,11 +108,13 @@ pub async fn preview(session: &Session, plan: Value) -> Result<Preview, Failure>
             replaces.push(format!("{former} by {}", target.name));
         }
         let object = match (&content, &live) {
+            // An account keeps the owners that it has besides.
+            (Some(content), Some(live)) if target.kind == "ServiceAccount" => written(&target, &step::over(content, live), Some(live)),
             (Some(content), live) => written(&target, content, live.as_ref()),
             (None, None) => written(&target, &Value::Null, None),
             (None, Some(_)) => named(&target),
         };
-        steps.push(PlannedStep { csv: text(step, "/resolving"), object, is_reference: content.is_none(), exists: live.is_some() });
+        steps.push(PlannedStep { csv: text(planned, "/resolving"), object, is_reference: content.is_none(), exists: live.is_some() });
     }
     notes.extend(manifests.into_problems());
     let all = super::objects::list(session, SUBSCRIPTION, Some(&namespace)).await?;

@@ -1,5 +1,7 @@
 //! Steps that are CRDs: always written with OLM's own permissions, and only after the checks of OLM0-RES-28 and OLM0-RES-29.
 
+use std::collections::BTreeSet;
+
 use mainstay_apply::{EventKind, Reason, WriteError};
 use mainstay_objects::{Expect, ObjectRef};
 use mainstay_olm_classic_core::install_plan::crd::{self, CrdRefusal};
@@ -25,8 +27,8 @@ impl Execution<'_> {
                 None => "NotPresent",
             });
         }
-        let csvs = &self.parts.caches.csvs;
-        let exists = |namespace: &str, name: &str| csvs.get(&Key::new(namespace, name)).is_some();
+        let gone = self.gone(crd::noted(&wanted, live.as_ref())).await?;
+        let exists = |namespace: &str, name: &str| !gone.contains(&Key::new(namespace, name));
         crd::note_csv(&mut wanted, live.as_ref(), &self.namespace, step.resolving, exists);
         let Some(live) = live else {
             return match writer.create(&wanted).await {
@@ -43,6 +45,25 @@ impl Execution<'_> {
             Err(error) if error.is_conflict() => Ok("NotPresent"),
             Err(error) => Err(write_failed("updating", step, error)),
         }
+    }
+
+    /// The CSVs that do not exist. One that was created just now is not in the cache yet, and must not be forgotten.
+    async fn gone(&self, csvs: impl Iterator<Item = (&str, &str)>) -> Result<BTreeSet<Key>, StepFailure> {
+        let unseen: BTreeSet<Key> =
+            csvs.map(|(namespace, name)| Key::new(namespace, name)).filter(|key| self.parts.caches.csvs.get(key).is_none()).collect();
+        let mut gone = BTreeSet::new();
+        for key in unseen {
+            let place = ObjectRef {
+                api_version: "operators.coreos.com/v1alpha1".to_owned(),
+                kind: "ClusterServiceVersion".to_owned(),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+            };
+            if self.parts.writer.get(&place).await?.is_none() {
+                gone.insert(key);
+            }
+        }
+        Ok(gone)
     }
 
     async fn check(&self, step: &PlannedStep<'_>, live: &Value, wanted: &Value) -> Result<(), StepFailure> {
