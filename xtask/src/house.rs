@@ -41,6 +41,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             "package-server",
             "service-ca",
             "update-service",
+            "cluster-version",
         ]],
     ),
     ("operations", &[&["operations"]]),

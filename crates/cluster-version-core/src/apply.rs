@@ -18,7 +18,7 @@ mod value;
 mod workload;
 
 use mainstay_kinds::Gvk;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use value::Merge;
 
@@ -128,6 +128,32 @@ pub fn change(live: Option<&Value>, manifest: &Value) -> Result<Change, ApplyErr
     Ok(if merge.modified { Change::Update(object) } else { Change::None })
 }
 
+/// Whether a write leaves another object in the cluster. Upstream writes without that in two cases, in each pass: fields that the server fills in
+/// although the merge clears them, and generic kinds whose live object has a field that the manifest lacks.
+pub fn is_change(live: &Value, written: &Value) -> bool {
+    let rules = Rules::of(text(written, "apiVersion"), text(written, "kind"));
+    let gvk = Gvk::of(text(written, "apiVersion"), text(written, "kind"));
+    let mut stored = written.clone();
+    mainstay_kinds::default(&gvk, &mut stored);
+    typed(rules, &gvk, live) != typed(rules, &gvk, &stored)
+}
+
+/// The object as the client of its kind sends it: fields that Go's types always write are there, as definitions require some of them.
+pub fn sent(mut object: Value) -> Value {
+    let rules = Rules::of(text(&object, "apiVersion"), text(&object, "kind"));
+    let always = match rules {
+        Rules::ClusterOperator => json!({"spec": {}}),
+        Rules::SecurityContextConstraints => platform::always_sent(),
+        _ => return object,
+    };
+    if let (Value::Object(object), Value::Object(always)) = (&mut object, always) {
+        for (field, value) in always {
+            object.entry(field).or_insert(value);
+        }
+    }
+    object
+}
+
 fn merge_object(rules: Rules, merge: &mut Merge, live: &mut Map<String, Value>, wanted: &Map<String, Value>) -> Result<(), ApplyError> {
     metadata::merge(merge, value::part(live, "metadata"), value::get_map(wanted, "metadata"));
     match rules {
@@ -183,14 +209,14 @@ pub fn owned(manifest: &Value, cluster_version: &ClusterVersionRef<'_>) -> Value
         metadata.insert("ownerReferences".into(), others.into());
         return owned;
     }
-    let mut owner = serde_json::json!({
+    let mut owner = json!({
         "apiVersion": CONFIG_API_VERSION, "kind": "ClusterVersion", "name": cluster_version.name, "uid": cluster_version.uid,
     });
     // An object that is left alone has no controller.
     if metadata.get("annotations").is_none_or(|annotations| annotations[CREATE_ONLY] != "true") {
         owner["controller"] = true.into();
     }
-    metadata.insert("ownerReferences".into(), serde_json::json!([owner]));
+    metadata.insert("ownerReferences".into(), json!([owner]));
     owned
 }
 
@@ -211,7 +237,7 @@ pub fn precreated(manifest: &Value) -> (Value, Value) {
     if let Some(object) = object.as_object_mut() {
         object.remove("status");
     }
-    let status = if related.is_null() { serde_json::json!({}) } else { serde_json::json!({"relatedObjects": related}) };
+    let status = if related.is_null() { json!({}) } else { json!({"relatedObjects": related}) };
     (object, status)
 }
 

@@ -22,6 +22,7 @@ pub mod load;
 pub mod precondition;
 pub mod release;
 pub mod retrieval;
+pub mod stand_in;
 pub mod status;
 pub mod upgradeable;
 pub mod validation;

@@ -114,6 +114,12 @@ impl Capabilities {
         Ok(Self { known: KNOWN.iter().map(|&name| name.to_owned()).collect(), enabled, implicitly_enabled })
     }
 
+    /// Returns every known capability, enabled: a release that is loaded with them keeps the manifests of all.
+    pub fn all() -> Self {
+        let known: BTreeSet<String> = KNOWN.iter().map(|&name| name.to_owned()).collect();
+        Self { enabled: known.clone(), known, implicitly_enabled: BTreeSet::new() }
+    }
+
     /// Adds capabilities that must be on so that no managed object is orphaned.
     pub fn imply(&mut self, names: impl IntoIterator<Item = String>) {
         for name in names {

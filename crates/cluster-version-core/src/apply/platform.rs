@@ -40,6 +40,15 @@ fn set_plain(merge: &mut Merge, live: &mut Map<String, Value>, field: &str, want
     }
 }
 
+/// The fields of SecurityContextConstraints that are always sent, with their values where a manifest has none.
+pub(super) fn always_sent() -> Value {
+    json!({
+        "priority": null, "allowPrivilegedContainer": false, "defaultAddCapabilities": null, "requiredDropCapabilities": null,
+        "allowedCapabilities": null, "allowHostDirVolumePlugin": false, "volumes": null, "allowHostNetwork": false, "allowHostPorts": false,
+        "allowHostPID": false, "allowHostIPC": false, "readOnlyRootFilesystem": false,
+    })
+}
+
 pub(super) fn security_context_constraints(merge: &mut Merge, live: &mut Map<String, Value>, wanted: &Map<String, Value>) {
     const FIELDS: [&str; 24] = [
         "priority",

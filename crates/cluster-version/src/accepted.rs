@@ -1,0 +1,97 @@
+//! A release that was loaded, and may be applied.
+
+use std::collections::BTreeSet;
+
+use mainstay_api::config_v1::{Architecture, Release};
+use mainstay_cluster_version_core::wanted::Wanted;
+use mainstay_release::{Files, Load, LoadError, Manifest, Payload};
+use serde_json::Value;
+
+/// The cluster as releases are filtered for it when they are loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The profile of the cluster.
+    pub profile: String,
+    /// The identifier of the installation whose exclusions count.
+    pub exclude_identifier: String,
+    /// The feature set; empty for the default one.
+    pub feature_set: String,
+}
+
+/// A release that was loaded.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    /// The wish that it fulfils.
+    pub wanted: Wanted,
+    payload: Payload,
+    /// The capabilities that are enabled so that nothing is orphaned (CVO-CAP-05).
+    pub implied: BTreeSet<String>,
+}
+
+impl Accepted {
+    /// Loads a release from its files.
+    pub fn load(wanted: Wanted, files: &Files, circumstances: &Circumstances) -> Result<Self, LoadError> {
+        let Circumstances { profile, exclude_identifier, feature_set } = circumstances;
+        let known = mainstay_release::Capabilities::all();
+        let load =
+            Load { image: &wanted.image, profile, exclude_identifier, feature_set, known_capabilities: Some(&known), place: &wanted.image };
+        let payload = Payload::load(files, load)?;
+        Ok(Self { wanted, payload, implied: BTreeSet::new() })
+    }
+
+    /// The pullspec.
+    pub fn image(&self) -> &str {
+        &self.payload.image
+    }
+
+    /// The version that the release says of itself.
+    pub fn version(&self) -> &str {
+        &self.payload.metadata.version_text
+    }
+
+    /// The manifests, in the order in which they are loaded.
+    pub fn manifests(&self) -> &[Manifest] {
+        &self.payload.manifests
+    }
+
+    /// The fingerprint of the manifests.
+    pub fn version_hash(&self) -> &str {
+        &self.payload.version_hash
+    }
+
+    /// The release as a ClusterVersion shows it.
+    pub fn release(&self) -> Release {
+        let metadata = &self.payload.metadata;
+        Release {
+            architecture: (metadata.architecture == mainstay_release::Architecture::Multi).then_some(Architecture::Multi),
+            version: metadata.version_text.clone(),
+            image: self.payload.image.clone(),
+            url: metadata.url.clone().unwrap_or_default(),
+            channels: metadata.channels.clone(),
+        }
+    }
+
+    /// The architecture as events name it.
+    pub fn architecture(&self) -> &'static str {
+        match self.payload.metadata.architecture {
+            mainstay_release::Architecture::Multi => "Multi",
+            mainstay_release::Architecture::Single => go_architecture(),
+        }
+    }
+
+    /// The ClusterOperators that the release describes, with the versions that they must reach.
+    pub fn cluster_operators(&self) -> impl Iterator<Item = &Value> {
+        let operators = self.manifests().iter().filter(|manifest| manifest.id().kind == "ClusterOperator");
+        operators.filter(|manifest| manifest.id().group == "config.openshift.io").map(Manifest::object)
+    }
+}
+
+/// The processor that this program was built for, in Go's spelling.
+pub(crate) fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}

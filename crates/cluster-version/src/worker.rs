@@ -1,0 +1,216 @@
+//! The one worker that applies releases, pass after pass (CVO-SYNC-01 to CVO-SYNC-06).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mainstay_apply::{Reason, Writer};
+use mainstay_cluster_version_core::Mode;
+use mainstay_cluster_version_core::deletion::Deletions;
+use mainstay_cluster_version_core::error::{UpdateError, WaitingSince};
+use mainstay_cluster_version_core::stand_in::stand_ins;
+use mainstay_release::Manifest;
+use mainstay_runtime::Env;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use crate::pace::Pace;
+use crate::pass::{self, End, Job};
+use crate::task::{Hand, Settings};
+
+/// How far the worker is.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    /// The job that it works on.
+    pub job: Arc<Job>,
+    /// The way in which it is applied.
+    pub mode: Mode,
+    /// The manifests that are done in this pass.
+    pub done: usize,
+    /// The passes in a row that applied every manifest.
+    pub completed: usize,
+    /// The failure of the last pass.
+    pub failure: Option<UpdateError>,
+}
+
+/// The state that the worker shares with the operator.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub report: Mutex<Option<Report>>,
+    pub since: Mutex<WaitingSince>,
+    pub deletions: Mutex<Deletions>,
+    pub settings: Mutex<Settings>,
+    /// Ends a wait between two passes.
+    pub wake: Notify,
+}
+
+impl Shared {
+    pub fn report(&self) -> Option<Report> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The worker.
+pub(crate) struct Worker {
+    pub writer: Writer,
+    pub env: Env,
+    pub pace: Pace,
+    pub shared: Arc<Shared>,
+    pub metrics: Arc<Metrics>,
+    /// Operators are played: what they would make is made here.
+    pub plays: bool,
+    /// Hears of every change of the report.
+    pub reported: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The place of the worker in its work.
+struct Progress {
+    mode: Mode,
+    attempt: u32,
+    completed: usize,
+}
+
+impl Worker {
+    /// Works until `stop` is cancelled.
+    pub async fn run(&self, mut jobs: watch::Receiver<Option<Arc<Job>>>, stop: CancellationToken) {
+        let mut current: Option<Arc<Job>> = None;
+        let mut progress = Progress { mode: Mode::Initializing, attempt: 0, completed: 0 };
+        while !stop.is_cancelled() {
+            let next = jobs.borrow_and_update().clone();
+            let Some(job) = next else {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    changed = jobs.changed() => if changed.is_err() { return },
+                }
+                continue;
+            };
+            if current.as_ref().is_none_or(|current| !current.is_same_work(&job)) {
+                progress = Progress { mode: job.mode, attempt: 0, completed: 0 };
+                self.begin(&job, &progress);
+            }
+            current = Some(job.clone());
+            let pass_stop = stop.child_token();
+            let end = {
+                let pass = self.pass(&job, &progress, &pass_stop);
+                tokio::pin!(pass);
+                loop {
+                    tokio::select! {
+                        end = &mut pass => break end,
+                        // New work ends the pass.
+                        changed = jobs.changed() => {
+                            let is_new = jobs.borrow_and_update().as_ref().is_some_and(|new| !new.is_same_work(&job));
+                            if is_new || changed.is_err() {
+                                pass_stop.cancel();
+                                break pass.await;
+                            }
+                        }
+                    }
+                }
+            };
+            let wait = self.end(&mut progress, end);
+            if jobs.borrow().as_ref().is_some_and(|new| !new.is_same_work(&job)) {
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+                () = self.shared.wake.notified() => {}
+                () = self.new_work(&mut jobs, &job) => {}
+            }
+        }
+    }
+
+    async fn new_work(&self, jobs: &mut watch::Receiver<Option<Arc<Job>>>, job: &Job) {
+        while jobs.changed().await.is_ok() {
+            if jobs.borrow_and_update().as_ref().is_some_and(|new| !new.is_same_work(job)) {
+                // It is read again when the next pass begins.
+                jobs.mark_changed();
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    fn set(&self, report: impl FnOnce(&mut Option<Report>)) {
+        report(&mut self.shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+        (self.reported)();
+    }
+
+    fn begin(&self, job: &Arc<Job>, progress: &Progress) {
+        let (job, mode) = (job.clone(), progress.mode);
+        self.set(|report| *report = Some(Report { job, mode, done: 0, completed: 0, failure: None }));
+    }
+
+    async fn pass(&self, job: &Arc<Job>, progress: &Progress, stop: &CancellationToken) -> End {
+        if progress.attempt == 0 {
+            self.shared.since.lock().unwrap_or_else(PoisonError::into_inner).reset();
+        }
+        if self.plays && progress.attempt == 0 && progress.mode != Mode::Reconciling {
+            self.stand_in(job).await;
+        }
+        let settings = self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hand = Hand {
+            writer: &self.writer,
+            env: &self.env,
+            pace: &self.pace,
+            mode: progress.mode,
+            owner: (&job.owner.0, &job.owner.1),
+            settings: &settings,
+            since: &self.shared.since,
+            deletions: &self.shared.deletions,
+            stop,
+        };
+        let version = job.release.version();
+        // After a failure smaller numbers are not reported until it is passed (CVO-SYNC-06).
+        let counted = |done: usize| {
+            self.set(|report| {
+                if let Some(report) = report.as_mut().filter(|report| report.failure.is_none() || done >= report.done) {
+                    report.done = done;
+                    report.failure = None;
+                }
+            });
+        };
+        pass::run(hand, job, progress.attempt, counted, |_, _| self.metrics.payload_error(version)).await
+    }
+
+    /// Makes what the release takes for granted. What goes wrong shows in the manifests that need it.
+    async fn stand_in(&self, job: &Job) {
+        for object in stand_ins(job.release.manifests().iter().map(Manifest::object)) {
+            match self.writer.create(&object).await {
+                Ok(_) => {}
+                Err(error) if matches!(error.reason(), Some(Reason::AlreadyExists)) => {}
+                Err(error) => tracing::info!(%error, "no stand-in"),
+            }
+        }
+    }
+
+    /// Notes the end of a pass, and returns how long to wait for the next one.
+    fn end(&self, progress: &mut Progress, end: End) -> Duration {
+        match end {
+            End::Complete(failure) => {
+                progress.completed += 1;
+                progress.attempt = 0;
+                progress.mode = Mode::Reconciling;
+                let completed = progress.completed;
+                self.set(|report| {
+                    if let Some(report) = report {
+                        (report.mode, report.completed, report.failure, report.done) = (Mode::Reconciling, completed, failure, 0);
+                    }
+                });
+                self.pace.interval()
+            }
+            End::Failed(error) => {
+                tracing::info!(%error, attempt = progress.attempt, "pass failed");
+                progress.completed = 0;
+                progress.attempt += 1;
+                self.set(|report| {
+                    if let Some(report) = report {
+                        (report.completed, report.failure) = (0, Some(error));
+                    }
+                });
+                self.pace.after_failures(progress.attempt, self.env.fraction())
+            }
+            End::Stopped => Duration::ZERO,
+        }
+    }
+}
