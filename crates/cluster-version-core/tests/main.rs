@@ -4,6 +4,7 @@ mod apply;
 mod errors;
 mod health;
 mod history;
+mod plan;
 mod preconditions;
 mod recorded;
 mod retrieval;

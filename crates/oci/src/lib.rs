@@ -58,4 +58,4 @@ pub use retry::Retry;
 pub use settings::Settings;
 pub use signature::{Rejection, SignatureFiles};
 pub use store::{BlobStore, BlobWriter};
-pub use unpack::{Layer, Modes, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};
+pub use unpack::{Contents, Layer, Modes, UnpackLimits, UnpackOptions, Unpacked, read_contents, read_files, unpack};

@@ -75,6 +75,20 @@ impl BlobStore {
         Ok(bytes)
     }
 
+    /// Compares a blob with its digest: for stores that others wrote.
+    pub fn verify(&self, digest: &Digest) -> Result<(), Error> {
+        let path = self.path(digest);
+        let mut file = fs::File::open(&path).map_err(Error::io(&path))?;
+        let (mut hasher, mut buffer) = (Hasher::like(Some(digest)), vec![0; 128 << 10]);
+        loop {
+            let count = file.read(&mut buffer).map_err(Error::io(&path))?;
+            if count == 0 {
+                return check(&path.display().to_string(), digest, hasher.finish());
+            }
+            hasher.update(&buffer[..count]);
+        }
+    }
+
     /// Copies a blob to another store, comparing its digest.
     pub(crate) fn copy_to(&self, other: &Self, digest: &Digest) -> Result<(), Error> {
         if other.has(digest) {

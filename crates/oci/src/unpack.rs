@@ -133,30 +133,49 @@ pub fn unpack(layers: &[Layer], directory: &Path, options: &UnpackOptions) -> Re
     Ok(Unpacked { files, bytes: *bytes, written: *written, steps: steps.get() })
 }
 
+/// The content of layers in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Regular files by path; a link to a file counts as that file.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Paths of links that lead to no file that was kept.
+    pub broken_links: Vec<String>,
+    /// Paths of folders.
+    pub folders: Vec<String>,
+}
+
 /// Applies the layers in order in memory and gives the regular files by path. A link to a file counts as that file.
 pub fn read_files(layers: &[Layer], options: &UnpackOptions) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    read_contents(layers, options).map(|contents| contents.files)
+}
+
+/// Applies the layers in order in memory and gives all that is kept.
+pub fn read_contents(layers: &[Layer], options: &UnpackOptions) -> Result<Contents, Error> {
     let limits = UnpackLimits { total_bytes: options.limits.total_bytes.min(MEMORY), ..options.limits };
     let options = UnpackOptions { limits, ..options.clone() };
     let mut unpacking = Unpacking::new(Sink::memory(), &options);
     unpacking.apply_all(layers)?;
     let Unpacking { tree, sink, subject, budget, .. } = unpacking;
-    let mut files = BTreeMap::new();
+    let mut contents = Contents { folders: tree.folders(), ..Contents::default() };
     let mut total = budget.bytes;
     for link in tree.links() {
-        let Ok(found) = tree.resolve_node(link, &budget.steps) else { continue };
-        let Some(target) = found.there().filter(|target| matches!(tree.node(*target).kind, Kind::File { .. })) else { continue };
+        let found = tree.resolve_node(link, &budget.steps).ok().and_then(|found| found.there());
+        let Some(target) = found.filter(|target| matches!(tree.node(*target).kind, Kind::File { .. })) else {
+            contents.broken_links.push(tree.path(link));
+            continue;
+        };
         let bytes = sink.content(target);
         // Each link becomes a copy here, so many small links to one large file count in full.
         total += bytes.len() as u64;
         if total > limits.total_bytes {
             return Err(Error::Limit { subject, what: TOTAL, limit: limits.total_bytes });
         }
-        files.insert(tree.path(link), bytes.to_vec());
+        contents.files.insert(tree.path(link), bytes.to_vec());
     }
     for (node, bytes) in sink.into_files() {
-        files.insert(tree.path(node), bytes);
+        contents.files.insert(tree.path(node), bytes);
     }
-    Ok(files)
+    Ok(contents)
 }
 
 /// Layers on their way into a sink.

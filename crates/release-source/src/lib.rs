@@ -1,99 +1,84 @@
-//! Release payloads from where they lie (CVO-REL-08). The content is judged by `release`; this crate reads, within its limits.
+//! Release payloads from where they lie (CVO-REL-08): the content is judged by `release`; this crate reads, within limits.
+//!
+//! ```text
+//!   a reference of a registry ── oci::Client (mirrors, credentials, policy, platform) ──┐
+//!   an OCI layout, an archive of images ────────────────────────────────────────────────┴─ layers ─┐
+//!   a tar stream ──────────────────────────────────────────────────────────────────────────────────┴─ the two folders ── Release
+//!   a folder ──────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Only what lies in `manifests` and `release-manifests` is kept; nothing is unpacked to disk.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+mod error;
+mod folder;
+mod image;
+mod place;
+mod tar;
 
-use mainstay_release::{Files, FilesError, Folder};
+use std::time::Duration;
 
-/// The most bytes that are read of one file; more are refused by [`Files`].
-const MAX_FILE: u64 = (16 << 20) + 1;
-/// The most entries of one folder that are looked at.
-const MAX_ENTRIES: usize = 100_000;
+use mainstay_oci::Client;
+use mainstay_release::{Files, ReleaseImage};
 
-/// A payload that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A file or folder cannot be read.
-    #[error("{path}: {error}", path = .path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The operating system's reason.
-        error: std::io::Error,
-    },
-    /// A folder has more entries than are looked at.
-    #[error("{}: more than {MAX_ENTRIES} entries", .0.display())]
-    Entries(PathBuf),
-    /// It is larger than any payload.
-    #[error(transparent)]
-    Size(#[from] FilesError),
+pub use error::ReadError;
+pub use folder::folder;
+pub use image::image;
+pub use place::Place;
+pub use tar::tar;
+
+/// A payload, and the image that it came from.
+#[derive(Debug)]
+pub struct Release {
+    /// The files of both folders.
+    pub files: Files,
+    /// The image; none for a folder and a plain tar stream.
+    pub image: Option<ReleaseImage>,
 }
 
-/// Reads the folder of a payload, with `release-manifests` and perhaps `manifests` below it. A folder without either is taken for
-/// `release-manifests` itself, as `oc adm release extract --to` leaves it.
-pub fn folder(path: &Path) -> Result<Files, ReadError> {
-    let mut files = Files::default();
-    let mut found = false;
-    for folder in [Folder::Operator, Folder::Release] {
-        let below = path.join(folder.name());
-        if below.is_dir() {
-            found = true;
-            read(&below, folder, &mut files)?;
+/// The limits of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all layers of an image as they are in the registry.
+    pub image_bytes: u64,
+    /// Bytes of all layers uncompressed, those of other files too.
+    pub expanded_bytes: u64,
+    /// Entries of all layers.
+    pub entries: u64,
+    /// Bytes of one file of a payload.
+    pub file_bytes: u64,
+    /// Bytes of all files of a payload.
+    pub payload_bytes: u64,
+    /// Time until an image is pulled and read.
+    pub deadline: Duration,
+}
+
+impl Default for Limits {
+    /// Images of OpenShift have about 500 MB in 5 layers, 1.5 GB uncompressed with 40,000 entries, and payloads of 15 MB.
+    fn default() -> Self {
+        Self {
+            image_bytes: 4 << 30,
+            expanded_bytes: 16 << 30,
+            entries: 500_000,
+            file_bytes: 16 << 20,
+            payload_bytes: 256 << 20,
+            deadline: Duration::from_secs(600),
         }
     }
-    if !found {
-        read(path, Folder::Release, &mut files)?;
-    }
-    Ok(files)
 }
 
-fn read(path: &Path, folder: Folder, files: &mut Files) -> Result<(), ReadError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |error| ReadError::Io { path, error }
+/// Reads a payload from its place. `client` is asked for only if the place is an image of a registry.
+pub async fn read<E>(place: &Place, client: impl FnOnce() -> Result<Client, E>, limits: &Limits) -> Result<Release, ReadError>
+where
+    ReadError: From<E>,
+{
+    let local = match place {
+        Place::Image(text) => {
+            let client = client()?;
+            let reference = client.reference(text).map_err(|error| ReadError::image(text, error))?;
+            return image(&client, &reference, limits).await;
+        }
+        local => local.clone(),
     };
-    files.seen(folder);
-    for (number, entry) in std::fs::read_dir(path).map_err(io(path))?.enumerate() {
-        if number == MAX_ENTRIES {
-            return Err(ReadError::Entries(path.to_owned()));
-        }
-        let entry = entry.map_err(io(path))?;
-        let (file, name) = (entry.path(), entry.file_name());
-        // A name that is no text is none of a payload's.
-        let Some(name) = name.to_str().map(|name| format!("{}/{name}", folder.name())).filter(|name| Files::wants(name)) else { continue };
-        // Pipes and devices would hold the reader.
-        if !std::fs::metadata(&file).map_err(io(&file))?.is_file() {
-            continue;
-        }
-        let mut content = Vec::new();
-        File::open(&file).and_then(|opened| opened.take(MAX_FILE).read_to_end(&mut content)).map_err(io(&file))?;
-        files.add(&name, content)?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-
-    /// CVO-REL-08: both folders, one folder, and the files themselves.
-    #[test]
-    fn folders() {
-        let place = tempfile::tempdir().unwrap();
-        for name in
-            ["whole/manifests/a.yaml", "whole/release-manifests/b.yaml", "whole/release-manifests/more/c.yaml", "bare/release-metadata"]
-        {
-            let path = place.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, name).unwrap();
-        }
-        let whole = folder(&place.path().join("whole")).unwrap();
-        let names: Vec<_> = whole.ordered().map(|(folder, name, _)| (folder, name.to_owned())).collect();
-        assert_eq!(names, [(Folder::Operator, "a.yaml".to_owned()), (Folder::Release, "b.yaml".to_owned())]);
-        let bare = folder(&place.path().join("bare")).unwrap();
-        assert_eq!(bare.release("release-metadata"), Some(b"bare/release-metadata".as_slice()));
-        assert!(folder(&place.path().join("none")).unwrap_err().to_string().contains("none"));
-    }
+    let limits = *limits;
+    place::joined(tokio::task::spawn_blocking(move || local.read(&limits)).await)
 }

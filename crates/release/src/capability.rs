@@ -1,5 +1,6 @@
 //! Optional parts of a cluster (CVO-CAP-01 to CVO-CAP-06).
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -145,15 +146,15 @@ pub fn named(manifest: &Manifest) -> Vec<&str> {
 
 /// Returns the capabilities that must become implicitly enabled before an update (CVO-CAP-05), those of before among them: a manifest that is
 /// applied today moves behind one that is off.
-pub fn implied(update: &[Manifest], current: &[Manifest], capabilities: &Capabilities) -> BTreeSet<String> {
+pub fn implied(update: &[impl Borrow<Manifest>], current: &[impl Borrow<Manifest>], capabilities: &Capabilities) -> BTreeSet<String> {
     let mut implied = capabilities.implicitly_enabled.clone();
     let mut today = std::collections::BTreeMap::<_, Vec<&Manifest>>::new();
-    for manifest in current {
+    for manifest in current.iter().map(Borrow::borrow) {
         today.entry(manifest.id()).or_default().push(manifest);
     }
     // A manifest without annotations is never applied, and so orphans nothing.
     let off = |manifest: &Manifest| !manifest.has_annotations() || !capabilities.disabled(&named(manifest)).is_empty();
-    for manifest in update.iter().filter(|manifest| off(manifest)) {
+    for manifest in update.iter().map(Borrow::borrow).filter(|manifest| off(manifest)) {
         for before in today.get(manifest.id()).into_iter().flatten().filter(|before| !off(before)) {
             let (now, before) = (named(manifest), named(before));
             let new = now.iter().filter(|name| !before.contains(name) && !capabilities.enabled.contains(**name));

@@ -9,6 +9,8 @@
 //! ```
 //! Nodes without tasks join groups, so that n groups before m groups need n + m edges.
 
+use std::borrow::Borrow;
+
 use std::fmt;
 
 use crate::file_name::FileName;
@@ -132,9 +134,9 @@ impl Cut {
 
 impl TaskGraph {
     /// Returns the graph of some manifests.
-    pub fn new(manifests: &[Manifest], mode: Mode) -> Self {
-        let names: Vec<&str> = manifests.iter().map(Manifest::file).collect();
-        Self::of(&names, |task| manifests[task].is_barrier(), Some(mode.into()))
+    pub fn new(manifests: &[impl Borrow<Manifest>], mode: Mode) -> Self {
+        let names: Vec<&str> = manifests.iter().map(|manifest| manifest.borrow().file()).collect();
+        Self::of(&names, |task| manifests[task].borrow().is_barrier(), Some(mode.into()))
     }
 
     /// Returns the graph of tasks by the names of their files, split around those that are barriers.
@@ -155,6 +157,27 @@ impl TaskGraph {
     /// Returns the nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Returns the tasks of each node, with the step in which it begins at the earliest, counted from 1; in the order of steps and files.
+    pub fn groups(&self) -> Vec<(usize, Vec<usize>)> {
+        let mut steps = vec![None::<usize>; self.nodes.len()];
+        // Every pass finds a node, since no node waits for itself.
+        while let Some(at) =
+            (0..self.nodes.len()).find(|&at| steps[at].is_none() && self.nodes[at].before.iter().all(|&other| steps[other].is_some()))
+        {
+            let before = self.nodes[at].before.iter().filter_map(|&other| steps[other]).max().unwrap_or_default();
+            steps[at] = Some(before + usize::from(!self.nodes[at].tasks.is_empty()));
+        }
+        let mut groups: Vec<(usize, Vec<usize>)> = self
+            .nodes
+            .iter()
+            .zip(steps)
+            .filter(|(node, _)| !node.tasks.is_empty())
+            .map(|(node, step)| (step.unwrap_or_default(), node.tasks.clone()))
+            .collect();
+        groups.sort_by_key(|(step, tasks)| (*step, tasks.first().copied()));
+        groups
     }
 
     /// Gives each task for which `alone` holds a node of its own, between those before and those after it (CVO-GRAPH-04).

@@ -15,6 +15,7 @@ pub mod cases;
 mod file_name;
 mod files;
 mod graph;
+mod image;
 mod include;
 mod manifest;
 mod metadata;
@@ -25,6 +26,7 @@ pub use capability::{Baseline, Capabilities, KNOWN, UnknownBaseline, implied, na
 pub use file_name::{FileName, Level};
 pub use files::{Files, FilesError, Folder};
 pub use graph::{Cut, Mode, Node, Reconcile, Task, TaskGraph};
+pub use image::{Blob, ReleaseImage};
 pub use include::{Exclusion, FeatureSet, Filter, Gates, Override};
 pub use manifest::{Manifest, ManifestError, ManifestId, parse};
 pub use metadata::{Architecture, ImageReference, ImageReferences, Metadata, MetadataError};

@@ -3,12 +3,16 @@
 
 mod check;
 mod merge;
+mod plan;
+pub mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use mainstay_release::{Capabilities, FileName, Filter, Manifest, Mode, Payload, Reconcile, Task, TaskGraph, Values, cases as recorded};
+use mainstay_release::{
+    Capabilities, FileName, Files, Filter, Manifest, Mode, Payload, Reconcile, Task, TaskGraph, Values, cases as recorded,
+};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format, Table};
 use serde_json::{Value, json};
@@ -27,6 +31,8 @@ pub enum Commands {
     Include(Include),
     /// The order in which a payload is applied
     Order(Order),
+    /// What an update from one release to another would do, in which order, and what it would wait for
+    Plan(plan::Arguments),
     /// The object that applying a manifest leaves in the cluster
     Merge(merge::Merge),
     /// The faults of a ClusterVersion, and the reasons that keep it from an update
@@ -36,9 +42,9 @@ pub enum Commands {
 /// The payload, and the cluster it is for.
 #[derive(Debug, Args)]
 struct Place {
-    /// The folder of a payload: release-manifests/ and perhaps manifests/, or what `release extract` wrote
-    #[arg(required_unless_present = "cases", value_name = "DIR")]
-    payload: Option<PathBuf>,
+    /// A payload: an image, an OCI layout or archive, a tar file or - for a tar stream, or a folder
+    #[arg(required_unless_present = "cases", value_name = "RELEASE")]
+    payload: Option<String>,
     /// Answer many questions: a file of JSON lines, - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "payload", requires = "payloads")]
     cases: Option<PathBuf>,
@@ -134,22 +140,25 @@ pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Include(arguments) => include(&arguments),
         Commands::Order(arguments) => order(&arguments),
+        Commands::Plan(arguments) => plan::run(&arguments),
         Commands::Merge(arguments) => merge::run(&arguments),
         Commands::Check(arguments) => check::run(&arguments),
     }
 }
 
-/// Reads every manifest of a payload's folder.
-fn manifests(path: &Path, profile: &str) -> Result<Vec<Manifest>, Failure> {
-    let subject = format!("payload {}", path.display());
-    let files = mainstay_release_source::folder(path).map_err(|error| Failure::failed(&subject, &error))?;
+/// Reads every manifest of a payload.
+fn manifests(place: &str, profile: &str) -> Result<Vec<Manifest>, Failure> {
+    of_files(&source::read(place)?.files, place, profile)
+}
+
+fn of_files(files: &Files, place: &str, profile: &str) -> Result<Vec<Manifest>, Failure> {
     let values = Values { release_image: IMAGE, cluster_profile: profile };
-    Payload::all(&files, values, &path.display().to_string()).map_err(|error| Failure::failed(&subject, &error))
+    Payload::all(files, values, place).map_err(|error| Failure::failed(format!("payload {place}"), &error))
 }
 
 impl Place {
-    fn path(&self) -> Result<&Path, Failure> {
-        self.payload.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "release", "needs the folder of a payload"))
+    fn path(&self) -> Result<&str, Failure> {
+        self.payload.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "release", "needs a payload"))
     }
 }
 
@@ -191,7 +200,7 @@ impl<'a> Payloads<'a> {
             // The folder may hold the payloads, the folder of the archive, or be the only payload.
             let places = [self.root.join(version), self.root.join("payload").join(version), self.root.to_owned()];
             let place = places.iter().find(|place| place.is_dir()).unwrap_or(&places[0]);
-            self.read.insert(key.clone(), manifests(place, profile)?);
+            self.read.insert(key.clone(), manifests(&place.display().to_string(), profile)?);
         }
         Ok(self.read.get(&key).map_or(&[], Vec::as_slice))
     }
@@ -269,7 +278,7 @@ fn order(arguments: &Order) -> Result<(), Failure> {
     };
     let graph = TaskGraph::new(&included, mode);
     let tasks = Task::of(&included);
-    let groups = groups(&graph);
+    let groups = graph.groups();
     if arguments.output.is_table() {
         let mut table = Table::new(&["STEP", "RUNLEVEL", "COMPONENT", "MANIFESTS"]);
         for (step, members) in &groups {
@@ -288,25 +297,6 @@ fn order(arguments: &Order) -> Result<(), Failure> {
             "component": parts(&included, members, |name| name.component.to_owned()), "manifests": manifests})
     });
     output::value(&arguments.output, &told.collect())
-}
-
-/// The groups of a graph with the step in which each begins at the earliest, counted from 1.
-fn groups(graph: &TaskGraph) -> Vec<(usize, Vec<usize>)> {
-    let nodes = graph.nodes();
-    let mut steps = vec![None::<usize>; nodes.len()];
-    // Every pass finds a node, since no node waits for itself.
-    while let Some(at) = (0..nodes.len()).find(|&at| steps[at].is_none() && nodes[at].before.iter().all(|&other| steps[other].is_some())) {
-        let before = nodes[at].before.iter().filter_map(|&other| steps[other]).max().unwrap_or_default();
-        steps[at] = Some(before + usize::from(!nodes[at].tasks.is_empty()));
-    }
-    let mut groups: Vec<(usize, Vec<usize>)> = nodes
-        .iter()
-        .zip(steps)
-        .filter(|(node, _)| !node.tasks.is_empty())
-        .map(|(node, step)| (step.unwrap_or_default(), node.tasks.clone()))
-        .collect();
-    groups.sort_by_key(|(step, tasks)| (*step, tasks.first().copied()));
-    groups
 }
 
 /// A part of the names of a group's files, each once; none of names that have another form.

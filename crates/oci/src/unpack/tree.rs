@@ -93,6 +93,12 @@ impl Tree {
         self.nodes.iter().filter(|node| matches!(node.kind, Kind::File { .. })).count() as u64
     }
 
+    /// Returns the paths of all folders below the root.
+    pub(super) fn folders(&self) -> Vec<String> {
+        let folders = self.nodes.iter().enumerate().skip(1).filter(|(_, node)| matches!(node.kind, Kind::Directory(_)));
+        folders.map(|(index, _)| self.path(Id(index as u32))).collect()
+    }
+
     /// Returns all links.
     pub(super) fn links(&self) -> Vec<Id> {
         let links = self.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, Kind::Link(_)));

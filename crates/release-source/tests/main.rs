@@ -1,0 +1,3 @@
+//! Payloads from every place.
+
+mod places;
