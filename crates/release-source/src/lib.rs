@@ -1,4 +1,6 @@
-//! Release payloads from where they lie (CVO-REL-08). The content is judged by `release`; this crate reads, within its limits.
+//! Release payloads from where they lie (CVO-REL-08), and their signatures. The content is judged by `release`; this crate reads, within its limits.
+
+pub mod signature;
 
 use std::fs::File;
 use std::io::Read as _;
