@@ -1,4 +1,4 @@
-//! The HTTP client for each registry: trusted authorities, client certificate, and proxy.
+//! The HTTP client for each host: trusted authorities, client certificate, and proxy.
 //!
 //! `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` work as in Go's programs ([`mainstay_golang::http_proxy`]). A folder `HOST[:PORT]` below the
 //! configured ones adds authorities (`*.crt`) and client certificates (`*.cert` with `*.key`), as in the `certs.d` of container tools.
@@ -45,12 +45,38 @@ struct Kind {
     own: Option<String>,
 }
 
+/// Settings of all clients.
+pub(crate) struct HostSettings {
+    pub authorities: Vec<(String, Vec<u8>)>,
+    /// Folders with certificates by host.
+    pub folders: Vec<PathBuf>,
+    pub connect_timeout: Duration,
+    pub read_timeout: Duration,
+    pub proxies: Proxies,
+    pub user_agent: String,
+}
+
+impl HostSettings {
+    /// The settings for registries, with the proxies of the environment.
+    pub(crate) fn of_registries(config: &ClientConfig) -> Self {
+        Self {
+            authorities: config.authorities.clone(),
+            folders: config.certificates.clone(),
+            connect_timeout: config.connect_timeout,
+            read_timeout: config.read_timeout,
+            proxies: Proxies::from_environment(|name| std::env::var(name).ok()),
+            user_agent: concat!("mainstay/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
 pub(crate) struct Hosts {
     authorities: Vec<(String, Vec<u8>)>,
     folders: Vec<PathBuf>,
     connect_timeout: Duration,
     read_timeout: Duration,
     proxies: Arc<Proxies>,
+    user_agent: String,
     classes: Classes,
     clients: Mutex<HashMap<Kind, (reqwest::Client, Reach)>>,
 }
@@ -62,13 +88,14 @@ pub(crate) struct HostClient {
 }
 
 impl Hosts {
-    pub(crate) fn new(config: &ClientConfig) -> Result<Self, Error> {
+    pub(crate) fn new(settings: HostSettings) -> Result<Self, Error> {
         let hosts = Self {
-            authorities: config.authorities.clone(),
-            folders: config.certificates.clone(),
-            connect_timeout: config.connect_timeout,
-            read_timeout: config.read_timeout,
-            proxies: Arc::new(Proxies::from_environment(|name| std::env::var(name).ok())),
+            authorities: settings.authorities,
+            folders: settings.folders,
+            connect_timeout: settings.connect_timeout,
+            read_timeout: settings.read_timeout,
+            proxies: Arc::new(settings.proxies),
+            user_agent: settings.user_agent,
             classes: Classes::default(),
             clients: Mutex::default(),
         };
@@ -141,7 +168,7 @@ impl Hosts {
         let reach = Reach::new(class, Arc::new(names));
         let builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
-            .user_agent(concat!("mainstay/", env!("CARGO_PKG_VERSION")))
+            .user_agent(&self.user_agent)
             .connect_timeout(self.connect_timeout)
             .read_timeout(self.read_timeout)
             .dns_resolver(reach.clone())
@@ -202,7 +229,7 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Error> {
 /// that it finds would pass for success.
 fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     if matches!(attempt.status().as_u16(), 301..=303) {
-        return attempt.error("the registry redirects what is written to it");
+        return attempt.error("the server redirects what is written to it");
     }
     redirect(attempt, class)
 }
@@ -211,13 +238,13 @@ fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> re
 fn redirect(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     if was_secure && attempt.url().scheme() != "https" {
-        return attempt.error("the registry redirects from HTTPS to HTTP");
+        return attempt.error("the server redirects from HTTPS to HTTP");
     }
     if let Err(problem) = addresses::check(attempt.url(), class) {
         return attempt.error(problem);
     }
     if attempt.previous().len() > 10 {
-        return attempt.error("the registry redirects more than 10 times");
+        return attempt.error("the server redirects more than 10 times");
     }
     attempt.follow()
 }
@@ -239,7 +266,7 @@ mod tests {
         ] {
             let of = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
             let proxies = Arc::new(Proxies::from_environment(of));
-            let hosts = Hosts { proxies, ..Hosts::new(&ClientConfig::default()).unwrap() };
+            let hosts = Hosts { proxies, ..Hosts::new(HostSettings::of_registries(&ClientConfig::default())).unwrap() };
             let url = reqwest::Url::parse("https://registry.example:5000").unwrap();
             assert_eq!((hosts.is_proxied(&url, false), hosts.is_proxied(&url, true)), (secure, insecure), "{environment:?}");
         }

@@ -9,7 +9,7 @@
 //!   files + labels ── ImageBuilder ── BlobStore ── Client::push / Layout
 //! ```
 //!
-//! [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
+//! [`Outbound`] makes requests to servers that are no registries. [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
 
 mod addresses;
 mod archive;
@@ -26,6 +26,7 @@ mod hosts;
 mod layout;
 mod manifest;
 pub mod mirror;
+mod outbound;
 mod pace;
 pub mod private;
 mod reference;
@@ -51,11 +52,12 @@ pub use digest::{Digest, InvalidDigest};
 pub use error::{CertificateProblem, Error, ErrorKind};
 pub use layout::Layout;
 pub use manifest::{Descriptor, Document, ImageConfig, Index, Manifest, Platform, RunConfig, media_type, parse as parse_manifest};
+pub use outbound::{Answer, Outbound, OutboundConfig, OutboundError};
 pub use pace::Pace;
 pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;
 pub use settings::Settings;
-pub use signature::{Rejection, SignatureFiles};
+pub use signature::{KeyExpiry, Keyring, Rejection, SignatureFiles};
 pub use store::{BlobStore, BlobWriter};
 pub use unpack::{Contents, Layer, Modes, UnpackLimits, UnpackOptions, Unpacked, read_contents, read_files, unpack};

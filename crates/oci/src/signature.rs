@@ -27,6 +27,7 @@ mod stored;
 mod strict;
 
 pub use files::SignatureFiles;
+pub use openpgp::{KeyExpiry, Keyring};
 
 pub(crate) use evaluate::{Candidate, check, conditions};
 pub(crate) use files::read_if_there;

@@ -15,14 +15,14 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Body, Response, Url};
 
-pub(crate) use answer::chain;
-use answer::{Failed, Unread, Words, body, status_error};
+use answer::{Failed, Words, status_error};
+pub(crate) use answer::{Unread, body, chain};
 
 use crate::addresses;
 use crate::auth::{Credential, Credentials};
 use crate::client::ClientConfig;
 use crate::error::{Error, ErrorKind};
-use crate::hosts::{HostClient, Hosts, Purpose};
+use crate::hosts::{HostClient, HostSettings, Hosts, Purpose};
 use crate::pace::{Pace, Slow};
 
 /// The largest list of tags or similar answer, in bytes.
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
 impl Transport {
     pub(crate) fn new(config: &ClientConfig) -> Result<Self, Error> {
         Ok(Self {
-            hosts: Hosts::new(config)?,
+            hosts: Hosts::new(HostSettings::of_registries(config))?,
             pace: config.pace,
             credentials: config.credentials.clone(),
             known: Mutex::default(),

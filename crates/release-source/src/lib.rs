@@ -1,4 +1,4 @@
-//! Release payloads from where they lie (CVO-REL-08): the content is judged by `release`; this crate reads, within limits.
+//! Release payloads from where they lie (CVO-REL-08), and their signatures: the content is judged by `release`; this crate reads, within limits.
 //!
 //! ```text
 //!   a reference of a registry ── oci::Client (mirrors, credentials, policy, platform) ──┐
@@ -13,6 +13,7 @@ mod error;
 mod folder;
 mod image;
 mod place;
+pub mod signature;
 mod tar;
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
-//! Payloads from every place.
+//! Payloads from every place, and their signatures.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod places;
+mod signatures;

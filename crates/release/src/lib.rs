@@ -5,6 +5,7 @@
 //!                                                              └─ Manifest ─── include: Filter ──> included, or an Exclusion
 //!   included manifests ── tasks ── TaskGraph::new(mode)   runlevels in sequence, components in parallel, Jobs as barriers
 //!   ClusterVersion's spec.capabilities ── Capabilities    known, enabled, implicitly enabled
+//!   an image's digest ── signature: Verification ──> verified, or why not
 //! ```
 //!
 //! One filter serves the Cluster Version Operator, `release extract --included` and rehearsals (CVO-INC-06). Everything is a pure function;
@@ -20,6 +21,7 @@ mod include;
 mod manifest;
 mod metadata;
 mod payload;
+pub mod signature;
 mod template;
 
 pub use capability::{Baseline, Capabilities, KNOWN, UnknownBaseline, implied, named as named_capabilities};

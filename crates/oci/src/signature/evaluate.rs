@@ -2,7 +2,7 @@
 
 use super::Rejection;
 use super::identity::SignedIdentity;
-use super::openpgp::Keyring;
+use super::openpgp::{KeyExpiry, Keyring};
 use super::payload::{Form, Payload};
 use super::requirement::{Material, Requirement, SignedBy, SigstoreSigned, Trust};
 use super::sigstore::Trusted;
@@ -87,7 +87,7 @@ fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Sig
         return Err(Rejection("No public keys imported".to_owned()));
     }
     one_of(simple.into_iter().map(|message| {
-        let content = keyring.open(message, now)?;
+        let content = keyring.open(message, now, KeyExpiry::Now)?;
         accept(&Payload::parse(Form::Simple, &content)?, &requirement.identity, image)
     }))
 }

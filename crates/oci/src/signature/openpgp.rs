@@ -1,7 +1,9 @@
-//! `signedBy`: signed OpenPGP messages, and the keys that may have signed them.
+//! Signed OpenPGP messages, and the keys that may have signed them.
 //!
 //! A key counts while gpg calls it valid for signing: bound by a signature of its own primary key, meant for signing, neither revoked nor
-//! expired. The owner of a key does not matter here: the policy names the key.
+//! expired. The owner of a key does not matter here: whoever asks names the keys.
+
+mod packets;
 
 use std::io::Read as _;
 
@@ -18,13 +20,22 @@ const ARMOR: &[u8] = b"-----BEGIN PGP PUBLIC KEY BLOCK-----";
 /// Clock difference, in seconds, up to which a signature does not count as one of the future.
 const CLOCK_SKEW: u64 = 300;
 
-/// Public keys.
+/// The time at which a key must not have expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyExpiry {
+    /// Now, as for images.
+    Now,
+    /// When it signed: a release stays what it is, and a cluster may be updated with the keys of an old one.
+    WhenSigned,
+}
+
+/// OpenPGP public keys.
 #[derive(Debug, Default)]
-pub(super) struct Keyring(Vec<SignedPublicKey>);
+pub struct Keyring(Vec<SignedPublicKey>);
 
 impl Keyring {
     /// Adds the keys of a file, armoured or binary. Other content, and keys of unknown kinds, are passed over, as in gpg.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
         let blocks: Vec<&[u8]> = match armored_blocks(bytes) {
             blocks if blocks.is_empty() => vec![bytes],
             blocks => blocks,
@@ -71,22 +82,26 @@ impl Keyring {
     }
 
     /// Returns true if there is no key.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the content that one of the keys signed. `now` is in seconds since 1970.
-    pub(super) fn open(&self, message: &[u8], now: u64) -> Result<Vec<u8>, Rejection> {
+    pub fn open(&self, message: &[u8], now: u64, expiry: KeyExpiry) -> Result<Vec<u8>, Rejection> {
         let (content, signature) = take_apart(message).map_err(invalid)?;
+        let used = match expiry {
+            KeyExpiry::Now => now,
+            KeyExpiry::WhenSigned => signature.created().map_or(now, seconds),
+        };
         for key in &self.0 {
             if signature.verify(&key.primary_key, content.as_slice()).is_ok() {
-                check_primary(key, now).and_then(|own| check_usage(&key.primary_key, own)).map_err(invalid)?;
+                check_primary(key, used).and_then(|own| check_usage(&key.primary_key, own)).map_err(invalid)?;
                 check_made(&signature, key.primary_key.created_at(), now).map_err(invalid)?;
                 return Ok(content);
             }
             for subkey in &key.public_subkeys {
                 if signature.verify(&subkey.key, content.as_slice()).is_ok() {
-                    check_primary(key, now).and_then(|_| check_subkey(key, subkey, now)).map_err(invalid)?;
+                    check_primary(key, used).and_then(|_| check_subkey(key, subkey, used)).map_err(invalid)?;
                     check_made(&signature, subkey.key.created_at(), now).map_err(invalid)?;
                     return Ok(content);
                 }
@@ -94,7 +109,7 @@ impl Keyring {
         }
         let issuers: Vec<String> = signature.issuer_key_id().iter().map(|id| id.to_string().to_uppercase()).collect();
         let by = if issuers.is_empty() { "an unnamed key".to_owned() } else { format!("key {}", issuers.join(", ")) };
-        Err(invalid(format!("it is not a good signature of any of the policy's keys; it says that {by} made it")))
+        Err(invalid(format!("it is not a good signature of any of the accepted keys; it says that {by} made it")))
     }
 }
 
@@ -112,7 +127,8 @@ fn armored_blocks(bytes: &[u8]) -> Vec<&[u8]> {
 /// Returns the content of a message with exactly one signature over it, and the signature.
 fn take_apart(bytes: &[u8]) -> Result<(Vec<u8>, Signature), Rejection> {
     let text = |error: pgp::errors::Error| Rejection(error.to_string());
-    let mut message = Message::from_bytes(bytes).map_err(text)?;
+    let joined = packets::join_parts(bytes);
+    let mut message = Message::from_bytes(joined.as_ref()).map_err(text)?;
     if message.is_compressed() {
         message = message.decompress().map_err(text)?;
     }

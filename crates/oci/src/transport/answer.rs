@@ -140,14 +140,14 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The reason for which a body was not read to its end.
-pub(super) enum Unread {
+pub(crate) enum Unread {
     Long,
     Slow(Slow),
     Broken(reqwest::Error),
 }
 
 /// Reads a body of at most `limit` bytes, at that pace.
-pub(super) async fn body(mut response: Response, limit: usize, pace: Pace) -> Result<Vec<u8>, Unread> {
+pub(crate) async fn body(mut response: Response, limit: usize, pace: Pace) -> Result<Vec<u8>, Unread> {
     let mut meter = Meter::new(pace, limit as u64);
     let mut bytes = Vec::new();
     while let Some(chunk) = meter.wait(response.chunk()).await.map_err(Unread::Slow)?.map_err(Unread::Broken)? {

@@ -52,20 +52,20 @@ fn good_messages_are_opened() {
         signed(&ours.primary_key, HashAlgorithm::Sha256, Some(CompressionAlgorithm::ZIP)),
         signed(subkey, HashAlgorithm::Sha256, Some(CompressionAlgorithm::ZLIB)),
     ] {
-        assert_eq!(both.open(&message, now()).unwrap(), b"what is signed");
+        assert_eq!(both.open(&message, now(), KeyExpiry::Now).unwrap(), b"what is signed");
         let mut binary = Keyring::default();
         binary.add(&public.to_bytes().unwrap()).unwrap();
-        assert_eq!(binary.open(&message, now()).unwrap(), b"what is signed");
-        let error = ring(&[&foreign]).open(&message, now()).unwrap_err();
-        assert!(error.to_string().starts_with("Invalid GPG signature: it is not a good signature of any of the policy's keys"), "{error}");
+        assert_eq!(binary.open(&message, now(), KeyExpiry::Now).unwrap(), b"what is signed");
+        let error = ring(&[&foreign]).open(&message, now(), KeyExpiry::Now).unwrap_err();
+        assert!(error.to_string().starts_with("Invalid GPG signature: it is not a good signature of any of the accepted keys"), "{error}");
     }
     let mut changed = signed(subkey, HashAlgorithm::Sha256, None);
     let at = changed.windows(4).position(|window| window == b"what").unwrap();
     changed[at..at + 4].copy_from_slice(b"this");
-    assert!(both.open(&changed, now()).unwrap_err().to_string().contains("it is not a good signature"));
-    assert!(both.open(b"no message", now()).is_err());
+    assert!(both.open(&changed, now(), KeyExpiry::Now).unwrap_err().to_string().contains("it is not a good signature"));
+    assert!(both.open(b"no message", now(), KeyExpiry::Now).is_err());
     let unsigned = MessageBuilder::from_bytes("", b"what is signed".as_slice()).to_vec(OsRng).unwrap();
-    assert!(both.open(&unsigned, now()).unwrap_err().to_string().contains("it is no signed OpenPGP message"));
+    assert!(both.open(&unsigned, now(), KeyExpiry::Now).unwrap_err().to_string().contains("it is no signed OpenPGP message"));
     let mut empty = Keyring::default();
     empty.add(b"no key").unwrap();
     assert!(empty.is_empty());
@@ -74,7 +74,7 @@ fn good_messages_are_opened() {
 /// OLM1-GEN-12: keys that are not for signing, or say so no more, do not count.
 #[test]
 fn keys_that_do_not_count() {
-    let error = |public: &SignedPublicKey, message: &[u8]| ring(&[public]).open(message, now()).unwrap_err();
+    let error = |public: &SignedPublicKey, message: &[u8]| ring(&[public]).open(message, now(), KeyExpiry::Now).unwrap_err();
     let certifies = key(false, true);
     let message = signed(&certifies.primary_key, HashAlgorithm::Sha256, None);
     assert!(error(&certifies.to_public_key(), &message).to_string().contains("is not meant for signing"));
@@ -120,12 +120,29 @@ fn keys_that_do_not_count() {
         .sign_certification(&honest.primary_key, &honest.primary_key.public_key(), &Password::empty(), Tag::UserId, &user.id)
         .unwrap();
     user.signatures.push(renewal);
-    assert!(ring(&[&short]).open(&message, now()).is_ok());
-    let over = ring(&[&short]).open(&message, now() + 2 * 86_400).unwrap_err();
+    assert!(ring(&[&short]).open(&message, now(), KeyExpiry::Now).is_ok());
+    let over = ring(&[&short]).open(&message, now() + 2 * 86_400, KeyExpiry::Now).unwrap_err();
     assert!(over.to_string().contains("has expired"), "{over}");
+    assert!(ring(&[&short]).open(&message, now() + 2 * 86_400, KeyExpiry::WhenSigned).is_ok());
 
-    let early = ring(&[&honest.to_public_key()]).open(&message, now() - 3600).unwrap_err();
+    let early = ring(&[&honest.to_public_key()]).open(&message, now() - 3600, KeyExpiry::WhenSigned).unwrap_err();
     assert!(early.to_string().contains("it was made in the future"), "{early}");
+}
+
+/// CVO-SIG-04: messages whose content comes in parts, the first of them shorter than the standard allows, as Go's library wrote them.
+#[test]
+fn content_in_parts() {
+    let ours = key(true, true);
+    let whole = signed(&ours.primary_key, HashAlgorithm::Sha256, None);
+    // Three packets, each with one byte of length: what signs, the content, the signature.
+    let first = 2 + usize::from(whole[1]);
+    let (head, rest) = whole.split_at(first);
+    let (content, signature) = rest.split_at(2 + usize::from(rest[1]));
+    let body = &content[2..];
+    let last = u8::try_from(body.len() - 3).unwrap();
+    let parts = [head, &[content[0], 0xE1], &body[..2], &[0xE0], &body[2..3], &[last], &body[3..], signature].concat();
+    assert_ne!(parts, whole);
+    assert_eq!(ring(&[&ours.to_public_key()]).open(&parts, now(), KeyExpiry::Now).unwrap(), b"what is signed");
 }
 
 /// OLM1-GEN-12: several copies of a key are one key, whichever file comes first.
@@ -147,8 +164,11 @@ fn copies_of_a_key_are_one() {
     };
     let (old, renewed) = (ending(1, 86_400), ending(2, 30 * 86_400));
     let later = now() + 2 * 86_400;
-    assert!(ring(&[&old]).open(&message, later).unwrap_err().to_string().contains("has expired"));
-    assert!(ring(&[&old, &renewed]).open(&message, later).is_ok() && ring(&[&renewed, &old]).open(&message, later).is_ok());
+    assert!(ring(&[&old]).open(&message, later, KeyExpiry::Now).unwrap_err().to_string().contains("has expired"));
+    assert!(
+        ring(&[&old, &renewed]).open(&message, later, KeyExpiry::Now).is_ok()
+            && ring(&[&renewed, &old]).open(&message, later, KeyExpiry::Now).is_ok()
+    );
 
     let mut revoked = ours.to_public_key();
     let mut config = SignatureConfig::from_key(OsRng, &ours.primary_key, SignatureType::KeyRevocation).unwrap();
@@ -156,6 +176,6 @@ fn copies_of_a_key_are_one() {
     let revocation = config.sign_key(&ours.primary_key, &Password::empty(), &ours.primary_key.public_key()).unwrap();
     revoked.details.revocation_signatures.push(revocation);
     for keys in [[&renewed, &revoked], [&revoked, &renewed]] {
-        assert!(ring(&keys).open(&message, now()).unwrap_err().to_string().contains("is revoked"));
+        assert!(ring(&keys).open(&message, now(), KeyExpiry::Now).unwrap_err().to_string().contains("is revoked"));
     }
 }
