@@ -34,6 +34,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         "loops",
         &[&[
             "cloud-credential",
+            "cluster-operators",
             "marketplace",
             "network-extras",
             "olm-classic",
