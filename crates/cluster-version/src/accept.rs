@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use mainstay_api::config_v1::ClusterVersion;
 use mainstay_cluster_version_core::error::PayloadProblem;
 use mainstay_cluster_version_core::load::{Load, Step};
 use mainstay_cluster_version_core::precondition::{Found, unmet, verdict};
 use mainstay_cluster_version_core::wanted::Wanted;
+use mainstay_oci::OutboundConfig;
+use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Capabilities, Files, LoadError, implied};
+use mainstay_release_source::signature::CustomStore;
 
 use crate::accepted::{Accepted, Circumstances};
-use crate::source::{Genuine, Releases};
+use crate::source::{Genuine, Proof, Releases};
 
 /// The time for one attempt to retrieve a release; half of it for its verification (CVO-RET-05).
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -24,6 +28,16 @@ pub(crate) struct Facts<'a> {
     pub running: Option<&'a Accepted>,
     pub cluster_version: &'a ClusterVersion,
     pub capabilities: &'a Capabilities,
+    pub signatures: &'a Signatures,
+    pub now: Timestamp,
+}
+
+/// The places where signatures are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Signatures {
+    pub config_maps: Vec<SignatureConfigMap>,
+    pub stores: Option<Vec<CustomStore>>,
+    pub outbound: OutboundConfig,
 }
 
 /// Loads a release. `step` hears of every step; the last one says why nothing came of it.
@@ -36,7 +50,16 @@ pub(crate) async fn accept(wanted: Wanted, facts: &Facts<'_>, step: impl Fn(&Loa
     to(&mut load, Step::Retrieving);
     if let Some(running) = facts.running {
         match verify(&wanted, running, facts).await {
-            Ok(()) => load.verified = true,
+            Ok(Proof::Signed) => load.verified = true,
+            Ok(Proof::Given) => {
+                let Wanted { version, image, .. } = &wanted;
+                let quote = mainstay_golang::quote;
+                load.accept(&format!(
+                    "Target release version={} image={} has no signature: it was given to this program by name",
+                    quote(version),
+                    quote(image)
+                ));
+            }
             Err(problem) if wanted.force => {
                 let Wanted { version, image, .. } = &wanted;
                 let quote = mainstay_golang::quote;
@@ -100,11 +123,19 @@ pub(crate) async fn accept(wanted: Wanted, facts: &Facts<'_>, step: impl Fn(&Loa
     (load, Some(Arc::new(accepted)))
 }
 
-async fn verify(wanted: &Wanted, running: &Accepted, facts: &Facts<'_>) -> Result<(), PayloadProblem> {
-    let stores = facts.cluster_version.spec.signature_stores.as_deref();
-    let question = Genuine { image: &wanted.image, running: running.manifests(), stores };
+async fn verify(wanted: &Wanted, running: &Accepted, facts: &Facts<'_>) -> Result<Proof, PayloadProblem> {
+    let Signatures { config_maps, stores, outbound } = facts.signatures;
+    let question = Genuine {
+        image: &wanted.image,
+        by: running.image(),
+        running: running.manifests(),
+        config_maps,
+        stores: stores.as_deref(),
+        outbound,
+        now: facts.now,
+    };
     let cause = match tokio::time::timeout(DEADLINE / 2, facts.releases.verify(question)).await {
-        Ok(Ok(())) => return Ok(()),
+        Ok(Ok(proof)) => return Ok(proof),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "context deadline exceeded".to_owned(),
     };

@@ -14,6 +14,7 @@ mod accept;
 mod accepted;
 mod error;
 mod graph_run;
+mod images;
 mod metrics;
 mod operator;
 mod pace;
@@ -24,9 +25,10 @@ mod updates;
 mod worker;
 
 pub use error::{Error, RetrieveError};
+pub use images::{Clients, Images};
 pub use operator::{Config, run};
 pub use pace::Pace;
-pub use source::{Genuine, Releases};
+pub use source::{Genuine, Proof, Releases};
 pub use updates::{Proxy, UpdateService};
 
 /// The namespace of the operator.

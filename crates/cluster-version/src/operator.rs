@@ -18,14 +18,18 @@ use mainstay_cluster_version_core::status::{self, Facts, Work, Write};
 use mainstay_cluster_version_core::upgradeable::{self, ConfigMap, Operators};
 use mainstay_cluster_version_core::validation::{validate, without_invalid};
 use mainstay_cluster_version_core::wanted::{self, Wanted};
-use mainstay_objects::{ObjectRef, Patch};
+use mainstay_golang::http_proxy::Proxies;
+use mainstay_objects::{Expect, ObjectRef, Patch};
+use mainstay_oci::OutboundConfig;
+use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Capabilities, Override};
+use mainstay_release_source::signature::{CustomStore, StoreAuthority};
 use mainstay_runtime::{Cache, Cluster, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept;
+use crate::accept::{self, Signatures};
 use crate::accepted::{Accepted, Circumstances};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
@@ -44,6 +48,8 @@ const MANAGED: &str = "openshift-config-managed";
 const SETTINGS: &str = "openshift-config";
 /// The ConfigMap with certificates that are trusted besides.
 const TRUSTED: &str = "trusted-ca-bundle";
+/// The name of the operator in its requests.
+const AGENT: &str = concat!("ClusterVersionOperator/", env!("CARGO_PKG_VERSION"));
 /// Keys that are worked on at once.
 const WORKERS: usize = 3;
 /// The failures in a row after which the status says that it cannot be kept (CVO-COND-08).
@@ -171,6 +177,7 @@ struct Operator {
     gates: Cache,
     acks: Cache,
     trusted: Cache,
+    signed: Cache,
     state: Mutex<State>,
     /// Ends this turn of the operator.
     stop: CancellationToken,
@@ -235,6 +242,11 @@ impl Operator {
             gates: config_map(MANAGED, upgradeable::ADMIN_GATES),
             acks: config_map(SETTINGS, upgradeable::ADMIN_ACKS),
             trusted: config_map(MANAGED, TRUSTED),
+            signed: {
+                let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "ConfigMap"), "configmaps");
+                let (namespace, labels) = (Some(MANAGED.to_owned()), Some(SignatureConfigMap::LABEL.to_owned()));
+                Cache::start(client, &resource, &Scope { namespace, labels, ..Scope::default() }, stop).shown(env.metrics())
+            },
             recorder: Recorder::new(writer.clone(), env.clone(), "openshift-cluster-version", "mainstay"),
             metrics: Arc::default(),
             queue: queue.clone(),
@@ -450,7 +462,10 @@ impl Operator {
         let Config { profile, exclude_identifier, releases, .. } = &self.config;
         let circumstances =
             Circumstances { profile: profile.clone(), exclude_identifier: exclude_identifier.clone(), feature_set: feature_set.clone() };
+        let signatures = self.signatures(cluster_version).await;
         let facts = accept::Facts {
+            signatures: &signatures,
+            now: self.env.now(),
             releases: releases.as_ref(),
             circumstances: &circumstances,
             running: running.as_deref(),
@@ -467,6 +482,11 @@ impl Operator {
             }
         };
         let (load, accepted) = accept::accept(target, &facts, stepped).await;
+        if load.verified
+            && let Err(error) = self.keep_signatures().await
+        {
+            tracing::warn!(%error, "the signatures of the release are not kept in the cluster");
+        }
         {
             let mut state = self.state();
             match accepted {
@@ -488,6 +508,61 @@ impl Operator {
         for part in [Part::Sync, Part::Upgradeable, Part::Updates] {
             self.queue.add(part);
         }
+    }
+
+    /// The places of signatures, as the cluster has them (CVO-SIG-06, CVO-SIG-07).
+    async fn signatures(&self, cluster_version: &ClusterVersion) -> Signatures {
+        let objects = self.signed.all();
+        let read = objects.iter().filter_map(|object| serde_json::to_value(&**object).ok());
+        let config_maps = read.filter_map(|object| SignatureConfigMap::of(&object)).collect();
+        let mut stores = None;
+        for store in cluster_version.spec.signature_stores.iter().flatten() {
+            let authority = match &store.ca {
+                None => StoreAuthority::Default,
+                Some(ca) => self.authority(&ca.name).await,
+            };
+            stores.get_or_insert_with(Vec::new).push(CustomStore { url: store.url.clone(), authority });
+        }
+        if cluster_version.spec.signature_stores.as_ref().is_some_and(Vec::is_empty) {
+            stores = Some(Vec::new());
+        }
+        let Proxy { http_proxy, https_proxy, no_proxy, trusted } = self.proxy();
+        let mut outbound = OutboundConfig { user_agent: AGENT.to_owned(), ..OutboundConfig::default() };
+        if !trusted.is_empty() {
+            outbound.authorities.push((format!("configmap {MANAGED}/{TRUSTED}"), trusted.into_bytes()));
+        }
+        if [&http_proxy, &https_proxy].iter().any(|proxy| !proxy.is_empty()) {
+            outbound.proxies = Proxies::from_environment(|name| match name {
+                "HTTP_PROXY" => Some(http_proxy.clone()),
+                "HTTPS_PROXY" => Some(https_proxy.clone()),
+                "NO_PROXY" => Some(no_proxy.clone()),
+                _ => None,
+            });
+        }
+        Signatures { config_maps, stores, outbound }
+    }
+
+    async fn authority(&self, name: &str) -> StoreAuthority {
+        let place = ObjectRef { api_version: "v1".into(), kind: "ConfigMap".into(), namespace: SETTINGS.into(), name: name.to_owned() };
+        match self.writer.get(&place).await {
+            Ok(Some(map)) if map["data"]["ca.crt"].is_string() => {
+                let pem = map["data"]["ca.crt"].as_str().unwrap_or_default().as_bytes().to_vec();
+                StoreAuthority::ConfigMap { name: name.to_owned(), pem }
+            }
+            Ok(_) => StoreAuthority::Missing(name.to_owned()),
+            Err(error) => {
+                tracing::warn!(%error, name, "the authority of a store of signatures cannot be read");
+                StoreAuthority::Missing(name.to_owned())
+            }
+        }
+    }
+
+    /// Keeps the signatures of what was verified in the cluster (CVO-SIG-08).
+    async fn keep_signatures(&self) -> Result<(), Error> {
+        if let Some(map) = self.config.releases.verified() {
+            self.writer.apply(&map, true, &Expect::default()).await?;
+        }
+        Ok(())
     }
 
     fn event(&self, subject: &Value, event: &mainstay_cluster_version_core::load::Event) {

@@ -1,7 +1,12 @@
 //! Where releases come from, and what speaks for them.
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
+use mainstay_oci::OutboundConfig;
+use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Files, Manifest};
+use mainstay_release_source::signature::CustomStore;
+use serde_json::Value;
 
 use crate::RetrieveError;
 
@@ -11,7 +16,19 @@ pub trait Releases: Send + Sync {
     fn files<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<Files, RetrieveError>>;
 
     /// Checks that the image is genuine, by the keys that the running release holds (CVO-SIG-01).
-    fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<(), RetrieveError>>;
+    fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<Proof, RetrieveError>>;
+
+    /// The ConfigMap with the signatures of what was verified, for later starts without a network (CVO-SIG-08).
+    fn verified(&self) -> Option<Value>;
+}
+
+/// What speaks for a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Signatures satisfy every keyring.
+    Signed,
+    /// Whoever runs this program named the release when it was started; nobody signed it.
+    Given,
 }
 
 /// The question whether an image is genuine.
@@ -19,8 +36,16 @@ pub trait Releases: Send + Sync {
 pub struct Genuine<'a> {
     /// The pullspec.
     pub image: &'a str,
+    /// The pullspec of the running release.
+    pub by: &'a str,
     /// The manifests of the running release.
     pub running: &'a [Manifest],
+    /// The signatures in ConfigMaps of the cluster.
+    pub config_maps: &'a [SignatureConfigMap],
     /// `spec.signatureStores` of the ClusterVersion, if it is set.
-    pub stores: Option<&'a [mainstay_api::config_v1::SignatureStore]>,
+    pub stores: Option<&'a [CustomStore]>,
+    /// Proxies and authorities of requests.
+    pub outbound: &'a OutboundConfig,
+    /// The time.
+    pub now: Timestamp,
 }

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
 use mainstay_apply::Writer;
-use mainstay_cluster_version::{Config, Genuine, NAMESPACE, Pace, Proxy, Releases, RetrieveError, UpdateService};
+use mainstay_cluster_version::{Config, Genuine, NAMESPACE, Pace, Proof, Proxy, Releases, RetrieveError, UpdateService};
 use mainstay_objects::{Expect, ObjectRef};
 use mainstay_rbac::UserInfo;
 use mainstay_release::Files;
@@ -39,10 +39,14 @@ impl Releases for Stock {
         async move { self.files.lock().unwrap().get(image).cloned().ok_or_else(|| RetrieveError::new(Refused("manifest unknown"))) }.boxed()
     }
 
-    fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<(), RetrieveError>> {
+    fn verified(&self) -> Option<Value> {
+        None
+    }
+
+    fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<Proof, RetrieveError>> {
         async move {
             let genuine = self.genuine.lock().unwrap().iter().any(|image| image == question.image);
-            if genuine { Ok(()) } else { Err(RetrieveError::new(Refused("no signature"))) }
+            if genuine { Ok(Proof::Signed) } else { Err(RetrieveError::new(Refused("no signature"))) }
         }
         .boxed()
     }

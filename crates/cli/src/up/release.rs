@@ -1,0 +1,295 @@
+//! Releases of the embedded cluster (CVO-SIM-01): `mainstay up --release`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::Extensions;
+use mainstay_apiserver::TrustedIdentity;
+use mainstay_apply::Writer;
+use mainstay_cluster_operators::player;
+use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
+use mainstay_objects::{ObjectRef, Until};
+use mainstay_rbac::UserInfo;
+use mainstay_release::{Architecture, Files, Metadata};
+use mainstay_release_source::{Limits, Place, ReadError};
+use mainstay_runtime::Env;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images;
+use mainstay_update_client::{Metrics, MetricsConfig};
+use mainstay_update_graph::{Release, ReleaseMetadata};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::components::{ESTABLISHED, apply};
+use super::{Apis, Options};
+
+/// The repository of releases that were given as files.
+const REPOSITORY: &str = "mainstay.local/release";
+/// The profile of the cluster.
+const PROFILE: &str = "self-managed-high-availability";
+/// The annotation of manifests that belong to a release, which then owns the definition.
+const OF_RELEASE: &str = "include.release.openshift.io/self-managed-high-availability";
+/// ClusterOperators that other components of this program report.
+const REPORTED: [&str; 6] =
+    ["olm", "operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver", "marketplace", "network"];
+/// The largest script, in bytes.
+const LARGEST_SCRIPT: u64 = 1 << 20;
+
+fn operator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new(
+        &format!("system:serviceaccount:{NAMESPACE}:default"),
+        &["system:masters", "system:serviceaccounts", "system:authenticated"],
+    ))));
+}
+
+fn status_player(extensions: &mut Extensions) {
+    let account = UserInfo::service_account(mainstay_cluster_operators::NAMESPACE, mainstay_cluster_operators::ACCOUNT);
+    extensions.insert(TrustedIdentity(Arc::new(account)));
+}
+
+/// Flags of releases.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Releases")]
+pub struct Arguments {
+    /// Install this release, and keep the cluster at it: a payload's folder, an OCI layout, an archive, or an image. Repeated: releases that the
+    /// cluster can be updated to
+    #[arg(long, value_name = "DIR|IMAGE")]
+    pub release: Vec<String>,
+    /// The channel of updates [default: stable-X.Y of the first release if there are several]
+    #[arg(long, value_name = "CHANNEL", requires = "release")]
+    pub channel: Option<String>,
+    /// The update service [default: the releases that were given, if there are several]
+    #[arg(long, value_name = "URL", requires = "release")]
+    pub update_service: Option<String>,
+    /// A server of metrics for risks of updates, as Prometheus serves them
+    #[arg(long, value_name = "URL", requires = "release")]
+    pub metrics_url: Option<String>,
+    /// Let waits and intervals of an update pass faster by this factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "release")]
+    pub accelerate: f64,
+    /// How the played cluster operators behave: durations and failures by name (YAML)
+    #[arg(long, value_name = "FILE", requires = "release")]
+    pub script: Option<PathBuf>,
+}
+
+/// A release that was given.
+struct Given {
+    image: String,
+    place: Place,
+    metadata: ReleaseMetadata,
+}
+
+impl Arguments {
+    /// Returns true if the cluster has a release.
+    pub fn any(&self) -> bool {
+        !self.release.is_empty()
+    }
+
+    /// The script of the player.
+    pub fn script(&self) -> Result<player::Script, Failure> {
+        let Some(path) = &self.script else { return Ok(player::Script::default().accelerated(self.accelerate)) };
+        let subject = format!("--script {}", path.display());
+        let text = read(path).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
+        let script = player::Script::parse(&text).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
+        Ok(script.accelerated(self.accelerate))
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST_SCRIPT + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Reads the releases that were given.
+async fn given(arguments: &Arguments) -> Result<Vec<Given>, Failure> {
+    let mut all: Vec<Given> = Vec::new();
+    for text in &arguments.release {
+        let subject = format!("--release {text}");
+        let place = Place::parse(text).map_err(|error| Failure::failed(&subject, &error))?;
+        let client = || images::client().map_err(|failure| ReadError::Client(failure.to_line()));
+        let release = mainstay_release_source::read(&place, client, &Limits::default()).await;
+        let release = release.map_err(|error| Failure::failed(&subject, &error))?;
+        let digest = release.image.as_ref().map_or_else(|| fingerprint(&release.files), |image| image.listed.clone());
+        let image = match &place {
+            Place::Image(text) => format!("{}@{digest}", repository(text)),
+            _ => format!("{REPOSITORY}@{digest}"),
+        };
+        let content = release.files.release("release-metadata").unwrap_or_default();
+        let metadata = ReleaseMetadata::parse(content).map_err(|error| Failure::failed(&subject, &error))?;
+        if let Some(other) = all.iter().find(|other| other.metadata.version == metadata.version) {
+            let message = format!("has version {}, as {} does", metadata.version, other.image);
+            return Err(Failure::new(Exit::Usage, subject, message));
+        }
+        all.push(Given { image, place, metadata });
+    }
+    Ok(all)
+}
+
+/// The digest of a payload that is no image.
+fn fingerprint(files: &Files) -> String {
+    let mut hash = Sha256::new();
+    for (folder, name, content) in files.ordered() {
+        hash.update(folder.name());
+        hash.update([0]);
+        hash.update(name);
+        hash.update([0]);
+        hash.update(Sha256::digest(content));
+    }
+    format!("sha256:{:x}", hash.finalize())
+}
+
+/// The name of an image without tag and digest.
+fn repository(text: &str) -> &str {
+    let text = text.split_once('@').map_or(text, |(name, _)| name);
+    match text.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => text,
+    }
+}
+
+/// Makes the kinds and the ClusterVersion, and starts the operator and the player.
+pub async fn start(
+    apis: &Apis,
+    options: &Options,
+    env: &Env,
+    writer: &Writer,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+    tell: &mut impl FnMut(&str, &str, Duration),
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let arguments = &options.release;
+    let script = arguments.script()?;
+    let given = given(arguments).await?;
+    let Some(first) = given.first() else { return Ok(()) };
+    definitions(writer).await?;
+    apply(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
+    let (image, is_new) = cluster_version(writer, arguments, &given, first).await?;
+
+    let (expected, followed) = watch::channel(Arc::from(Vec::new()));
+    let architecture = |metadata: &ReleaseMetadata| if metadata.is_multi() { "multi" } else { images::go_architecture() };
+    let known = given.iter().filter_map(|one| Release::of_image(one.image.clone(), "", architecture(&one.metadata), one.metadata.clone()));
+    let several = given.len() > 1;
+    let metrics = MetricsConfig { url: arguments.metrics_url.clone(), ..MetricsConfig::default() };
+    let agent = mainstay_update_client::user_agent(&first.metadata.version.to_string());
+    let clients = Arc::new(|| images::client().map_err(|failure| ReadError::Client(failure.to_line())));
+    let places: BTreeMap<String, Place> = given.iter().map(|one| (one.image.clone(), one.place.clone())).collect();
+    let local = places.into_iter().filter(|(_, place)| !matches!(place, Place::Image(_))).collect();
+    let config = Config {
+        image,
+        releases: Arc::new(Images::new(clients, local)),
+        updates: Arc::new(Services::new(if several { known.collect() } else { Vec::new() }, Metrics::new(metrics), agent)),
+        update_service: None,
+        is_automatic: false,
+        profile: PROFILE.to_owned(),
+        exclude_identifier: String::new(),
+        always_enabled: Vec::new(),
+        is_hosted: false,
+        plays: true,
+        pace: Pace::new(env.fraction()).accelerated(arguments.accelerate),
+        expected,
+    };
+    let (of, around, until) = (apis.in_process(operator), env.clone(), stop.clone());
+    tasks.spawn(async move {
+        if let Err(error) = mainstay_cluster_version::run(of, around, config, until).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "the Cluster Version Operator ended");
+        }
+    });
+    for object in mainstay_cluster_operators::manifests() {
+        apply(writer, &object).await?;
+    }
+    let play = player::Config { script, reported: REPORTED.iter().map(|&name| name.to_owned()).collect() };
+    let (of, around, until) = (apis.in_process(status_player), env.clone(), stop.clone());
+    tasks.spawn(async move {
+        if let Err(error) = player::run(of, around, play, followed, until).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "the status player ended");
+        }
+    });
+    let doing = if is_new { format!("installs {}", first.metadata.version) } else { "goes on".to_owned() };
+    tell("cluster-version", &format!("{doing}; its operators are played"), begun.elapsed());
+    Ok(())
+}
+
+/// The ClusterVersion, made if there is none; and the pullspec of the operator's own release: the one that the cluster is at, since the operator
+/// replaces itself (CVO-GRAPH-09).
+async fn cluster_version(writer: &Writer, arguments: &Arguments, given: &[Given], first: &Given) -> Result<(String, bool), Failure> {
+    let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("clusterversion version", error);
+    let version = &first.metadata.version;
+    let channel = arguments.channel.clone().or_else(|| (given.len() > 1).then(|| format!("stable-{}.{}", version.major(), version.minor())));
+    let mut object = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+        "spec": {"clusterID": uuid(), "channel": channel.unwrap_or_default()},
+    });
+    if let Some(service) = &arguments.update_service {
+        object["spec"]["upstream"] = json!(service);
+    }
+    let place = ObjectRef::of(&object).map_err(|error| failed(&error))?;
+    let live = writer.get(&place).await.map_err(|error| failed(&error))?;
+    let Some(live) = live else {
+        writer.create(&object).await.map_err(|error| failed(&error))?;
+        return Ok((first.image.clone(), true));
+    };
+    let at = live["status"]["desired"]["image"].as_str().filter(|image| !image.is_empty());
+    Ok((at.unwrap_or(&first.image).to_owned(), at.is_none()))
+}
+
+/// A random UUID of version 4.
+fn uuid() -> String {
+    let mut bytes: [u8; 16] = rand::random();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// The definitions of a cluster's own kinds, unless a release brought its own.
+async fn definitions(writer: &Writer) -> Result<(), Failure> {
+    let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("manifests of releases", error);
+    let mut places = Vec::new();
+    for manifest in mainstay_api::release_manifests().map_err(|error| failed(&error))? {
+        let place = ObjectRef::of(&manifest.definition).map_err(|error| failed(&error))?;
+        let live = writer.get(&place).await.map_err(|error| failed(&error))?;
+        if live.is_none_or(|live: Value| live["metadata"]["annotations"].get(OF_RELEASE).is_none()) {
+            apply(writer, &manifest.definition).await?;
+        }
+        places.push(place);
+    }
+    for place in places {
+        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CVO-SIM-01: the repository of a pullspec, whatever it ends with.
+    #[test]
+    fn repositories() {
+        for (text, expected) in [
+            ("registry.example/release:4.19.1", "registry.example/release"),
+            ("registry.example:5000/release", "registry.example:5000/release"),
+            ("registry.example:5000/a/b:x@sha256:00", "registry.example:5000/a/b"),
+        ] {
+            assert_eq!(repository(text), expected);
+        }
+    }
+
+    /// CVO-API-03: cluster IDs are UUIDs of version 4.
+    #[test]
+    fn cluster_ids() {
+        let id = uuid();
+        let parts: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!((parts, &id[14..15]), (vec![8, 4, 4, 4, 12], "4"));
+        assert!("89ab".contains(&id[19..20]), "{id}");
+    }
+}
