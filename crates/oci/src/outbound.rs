@@ -69,6 +69,14 @@ pub struct Answer {
 /// A request without an answer that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutboundError {
+    /// The URL cannot be asked.
+    #[error("{problem}: {}", quote(.url))]
+    NoRequest {
+        /// The URL.
+        url: String,
+        /// The reason.
+        problem: String,
+    },
     /// No answer came.
     #[error("Get {}: {problem}", quote(.url))]
     NoAnswer {
@@ -105,14 +113,15 @@ impl Outbound {
     /// Sends a `GET` and waits for the head of the answer, whatever its status is.
     pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<Answer, OutboundError> {
         let end = Instant::now() + self.deadline;
-        let mut parsed = Url::parse(url).map_err(|error| no_answer(url, &error))?;
+        let no_request = |problem: String| OutboundError::NoRequest { url: url.to_owned(), problem };
+        let mut parsed = Url::parse(url).map_err(|error| no_request(error.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(no_answer(url, &format_args!("unsupported protocol scheme {}", quote(parsed.scheme()))));
         }
         let sent = parsed.clone();
         // A password is not for messages; a URL of these schemes has a host, so this cannot fail.
         if parsed.password().is_some() && parsed.set_password(Some("xxxxx")).is_err() {
-            return Err(no_answer("", &"the URL has no host"));
+            return Err(OutboundError::NoRequest { url: String::new(), problem: "no Host in request URL".to_owned() });
         }
         let shown = parsed.as_str();
         let authority = sent.host_str().map(|host| sent.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")));

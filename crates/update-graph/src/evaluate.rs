@@ -90,6 +90,16 @@ pub fn evaluate(updates: &mut Updates, mut ask: impl FnMut(&MatchingRule) -> Res
     sort_by_version(conditional, |update| &update.release.version);
 }
 
+/// Writes the cluster's ID into queries that leave it out, for a control plane whose metrics are stored with those of others (CVO-RISK-09).
+pub fn name_cluster(updates: &mut [ConditionalUpdate], cluster_id: &str) {
+    let named = format!("_id=\"{cluster_id}\"");
+    for rule in updates.iter_mut().flat_map(|update| &mut update.risks).flat_map(|risk| &mut risk.matching_rules) {
+        if let Some(query) = rule.promql.as_mut().filter(|_| rule.kind == "PromQL") {
+            query.promql = query.promql.replace("_id=\"\"", &named);
+        }
+    }
+}
+
 /// The condition `Recommended` of an update with these risks.
 fn recommend(risks: &[Risk], ask: &mut impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>) -> Recommended {
     let mut status = Status::True;
@@ -148,6 +158,18 @@ mod tests {
             Some("1") => Ok(true),
             _ => Err(EvaluationError("no answer".to_owned())),
         }
+    }
+
+    /// CVO-RISK-09: every query gets the ID, as often as it leaves it out; one that names a cluster stays.
+    #[test]
+    fn queries_name_the_cluster() {
+        let queries = ["a{_id=\"\"} or b{_id=\"\",x=\"\"}", "a{_id=\"other\"}", "up"];
+        let risks = queries.iter().map(|query| risk("A", query)).collect();
+        let mut updates = [ConditionalUpdate { risks, ..ConditionalUpdate::default() }];
+        name_cluster(&mut updates, "c1");
+        let found: Vec<&str> =
+            updates[0].risks.iter().filter_map(|risk| Some(risk.matching_rules[0].promql.as_ref()?.promql.as_str())).collect();
+        assert_eq!(found, ["a{_id=\"c1\"} or b{_id=\"c1\",x=\"\"}", "a{_id=\"other\"}", "up"]);
     }
 
     /// CVO-RISK-06: status, reason and message for every mixture of risks.

@@ -1,6 +1,8 @@
 //! Checks that a query of metrics can be parsed, and that it gives what a rule needs (CVO-GD-06, CVO-RISK-03).
 //!
-//! Prometheus' grammar with its types: scalar, instant vector, range vector, text. Nothing is evaluated.
+//! Prometheus' grammar with its types: scalar, instant vector, range vector, text. Nothing is evaluated. The parser is our own: the errors of the
+//! crate `promql-parser` are texts without a line and a column, it has no limit of depth, and it brings two dozen crates that generate its tables.
+//! A test of `update-client` compares both verdicts of this one with a real Prometheus.
 
 mod functions;
 mod lexer;
@@ -81,6 +83,9 @@ pub enum PromqlProblem {
     /// A set operation on something else than vectors.
     #[error("set operator {0} is not allowed between scalars")]
     SetOfScalars(String),
+    /// A pattern that is none.
+    #[error("{0:?} is no regular expression")]
+    Pattern(String),
     /// A selector that selects everything.
     #[error("a selector must contain at least one matcher that does not match the empty text")]
     SelectsAll,
@@ -167,6 +172,7 @@ mod tests {
             ("up $ 1", "line 1, column 4: unexpected character '$'"),
             ("{}", "line 1, column 1: a selector must contain at least one matcher that does not match the empty text"),
             ("{a=\"\",b=~\".*\"}", "line 1, column 1: a selector must contain at least one matcher that does not match the empty text"),
+            ("up{a=~\"(\"}", "line 1, column 7: \"(\" is no regular expression"),
             ("up + bool 1", "line 1, column 6: expected an expression, found bool"),
             ("5x", "line 1, column 1: \"5x\" is neither a number nor a duration"),
             ("\"a\" + up", "line 1, column 1: the left side has to be a scalar or an instant vector, found a text"),

@@ -1,5 +1,7 @@
 //! The grammar, with the types of its parts.
 
+use regex::{Regex, RegexBuilder};
+
 use super::PromqlProblem;
 use super::functions::{aggregation, find};
 use super::lexer::{Token, What};
@@ -262,13 +264,9 @@ impl<'a> Parser<'a> {
                 _ => return Err(self.expected("=, !=, =~ or !~")),
             };
             let What::Text(value) = &self.peek().what else { return Err(self.expected("a text in quotes")) };
-            self.advance();
-            selects |= match operator {
-                "=" => !value.is_empty(),
-                "!=" => value.is_empty(),
-                "=~" => !regex::Regex::new(&format!("^(?:{value})$")).is_ok_and(|pattern| pattern.is_match("")),
-                _ => regex::Regex::new(&format!("^(?:{value})$")).is_ok_and(|pattern| pattern.is_match("")),
-            };
+            let at = self.advance().at;
+            let matches_empty = if operator.ends_with('~') { pattern(value, at)?.is_match("") } else { value.is_empty() };
+            selects |= matches_empty == operator.starts_with('!');
             if !self.takes_sign(",") {
                 if !self.takes_sign("}") {
                     return Err(self.expected(", or }"));
@@ -388,6 +386,13 @@ impl<'a> Parser<'a> {
     }
 }
 
+fn pattern(text: &str, at: usize) -> Result<Regex, Failed> {
+    let built = RegexBuilder::new(&format!("^(?:{text})$")).size_limit(MAX_PATTERN).build();
+    built.map_err(|_| (at, PromqlProblem::Pattern(text.to_owned())))
+}
+
+/// The most memory of a pattern, in bytes.
+const MAX_PATTERN: usize = 1 << 20;
 /// How tightly operators bind.
 const SET: u8 = 2;
 const COMPARISON: u8 = 3;
