@@ -17,6 +17,7 @@ pub mod platform;
 mod pod_images;
 pub mod processes;
 mod registries;
+pub mod release;
 pub mod simulation;
 pub mod storage;
 
@@ -71,6 +72,8 @@ pub struct Options {
     pub classic: classic::Arguments,
     /// The platform and its networks.
     pub platform: platform::Arguments,
+    /// Releases.
+    pub release: release::Arguments,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
 }

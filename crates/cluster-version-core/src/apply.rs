@@ -233,7 +233,11 @@ pub struct ClusterVersionRef<'a> {
 /// (CVO-APPLY-10).
 pub fn precreated(manifest: &Value) -> (Value, Value) {
     let mut object = manifest.clone();
-    let related = object["status"]["relatedObjects"].take();
+    let mut related = object["status"]["relatedObjects"].take();
+    // Manifests name all objects of a resource by none; Go's type always writes a name.
+    for one in related.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        one.entry("name").or_insert_with(|| "".into());
+    }
     if let Some(object) = object.as_object_mut() {
         object.remove("status");
     }

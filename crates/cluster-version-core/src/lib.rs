@@ -19,6 +19,7 @@ pub mod health;
 pub mod history;
 pub mod inject;
 pub mod load;
+pub mod metrics;
 pub mod plan;
 pub mod precondition;
 pub mod release;

@@ -49,6 +49,11 @@ impl Accepted {
         &self.payload.metadata.version_text
     }
 
+    /// The time at which the release was made.
+    pub fn created(&self) -> Option<jiff::Timestamp> {
+        self.payload.references.created.as_ref()?.parse().ok()
+    }
+
     /// The manifests, in the order in which they are loaded.
     pub fn manifests(&self) -> &[Manifest] {
         &self.payload.manifests
@@ -87,7 +92,7 @@ impl Accepted {
 }
 
 /// The processor that this program was built for, in Go's spelling.
-pub(crate) fn go_architecture() -> &'static str {
+pub fn go_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

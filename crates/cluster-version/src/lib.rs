@@ -19,15 +19,18 @@ mod metrics;
 mod operator;
 mod pace;
 mod pass;
+mod services;
 mod source;
 mod task;
 mod updates;
 mod worker;
 
+pub use accepted::go_architecture;
 pub use error::{Error, RetrieveError};
 pub use images::{Clients, Images};
 pub use operator::{Config, run};
 pub use pace::Pace;
+pub use services::Services;
 pub use source::{Genuine, Proof, Releases};
 pub use updates::{Proxy, UpdateService};
 

@@ -12,26 +12,26 @@ use mainstay_apply::{EventKind, Recorder, Writer};
 use mainstay_cluster_version_core::Mode;
 use mainstay_cluster_version_core::error::UpdateError;
 use mainstay_cluster_version_core::load::{EventType, Load, Step};
+use mainstay_cluster_version_core::metrics::{self, Sample};
 use mainstay_cluster_version_core::release::Known;
 use mainstay_cluster_version_core::retrieval::{self, Decision};
 use mainstay_cluster_version_core::status::{self, Facts, Work, Write};
 use mainstay_cluster_version_core::upgradeable::{self, ConfigMap, Operators};
 use mainstay_cluster_version_core::validation::{validate, without_invalid};
 use mainstay_cluster_version_core::wanted::{self, Wanted};
-use mainstay_golang::http_proxy::Proxies;
 use mainstay_objects::{Expect, ObjectRef, Patch};
-use mainstay_oci::OutboundConfig;
 use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Capabilities, Override};
 use mainstay_release_source::signature::{CustomStore, StoreAuthority};
 use mainstay_runtime::{Cache, Cluster, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
+use mainstay_update_client::LIMITS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::{self, Signatures};
 use crate::accepted::{Accepted, Circumstances};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Page, Samples};
 use crate::pace::Pace;
 use crate::pass::Job;
 use crate::source::Releases;
@@ -48,6 +48,8 @@ const MANAGED: &str = "openshift-config-managed";
 const SETTINGS: &str = "openshift-config";
 /// The ConfigMap with certificates that are trusted besides.
 const TRUSTED: &str = "trusted-ca-bundle";
+/// The ConfigMaps that an installer leaves.
+const INSTALLERS: [&str; 2] = ["openshift-install", "openshift-install-manifests"];
 /// The name of the operator in its requests.
 const AGENT: &str = concat!("ClusterVersionOperator/", env!("CARGO_PKG_VERSION"));
 /// Keys that are worked on at once.
@@ -110,6 +112,7 @@ async fn run_once(client: &Client, env: Env, config: Config, stop: &Cancellation
     let queue: Queue<Part> = Queue::default();
     let (jobs, received) = watch::channel(None);
     let operator = Arc::new(Operator::start(client, env.clone(), config, &queue, jobs, stop));
+    env.metrics().register(|registry| registry.register_collector(Box::new(Page(Arc::downgrade(&operator)))));
     let worker = Worker {
         writer: operator.writer.clone(),
         env: env.clone(),
@@ -175,7 +178,7 @@ struct Operator {
     proxies: Optional,
     infrastructures: Optional,
     gates: Cache,
-    acks: Cache,
+    config_maps: Cache,
     trusted: Cache,
     signed: Cache,
     state: Mutex<State>,
@@ -223,14 +226,15 @@ impl Operator {
             let woken = queue.clone();
             Optional::start(client, resource, stop, move || parts.iter().for_each(|part| woken.add(*part))).shown(env.metrics())
         };
-        let config_map = |namespace: &str, name: &str| {
+        let config_maps = |namespace: &str, scope: Scope| {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "ConfigMap"), "configmaps");
-            let (namespace, fields) = (Some(namespace.to_owned()), Some(format!("metadata.name={name}")));
-            let cache = Cache::start(client, &resource, &Scope { namespace, fields, ..Scope::default() }, stop).shown(env.metrics());
+            let scope = Scope { namespace: Some(namespace.to_owned()), ..scope };
+            let cache = Cache::start(client, &resource, &scope, stop).shown(env.metrics());
             let woken = queue.clone();
             cache.on_change(move |_| woken.add(Part::Upgradeable));
             cache
         };
+        let named = |name: &str| Scope { fields: Some(format!("metadata.name={name}")), ..Scope::default() };
         let writer = Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT);
         let shared = Arc::new(Shared::default());
         Self {
@@ -239,14 +243,10 @@ impl Operator {
             feature_gates: optional("FeatureGate", "featuregates", &[Part::Sync]),
             proxies: optional("Proxy", "proxies", &[Part::Sync]),
             infrastructures: optional("Infrastructure", "infrastructures", &[Part::Sync]),
-            gates: config_map(MANAGED, upgradeable::ADMIN_GATES),
-            acks: config_map(SETTINGS, upgradeable::ADMIN_ACKS),
-            trusted: config_map(MANAGED, TRUSTED),
-            signed: {
-                let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "ConfigMap"), "configmaps");
-                let (namespace, labels) = (Some(MANAGED.to_owned()), Some(SignatureConfigMap::LABEL.to_owned()));
-                Cache::start(client, &resource, &Scope { namespace, labels, ..Scope::default() }, stop).shown(env.metrics())
-            },
+            gates: config_maps(MANAGED, named(upgradeable::ADMIN_GATES)),
+            trusted: config_maps(MANAGED, named(TRUSTED)),
+            config_maps: config_maps(SETTINGS, Scope::default()),
+            signed: config_maps(MANAGED, Scope { labels: Some(SignatureConfigMap::LABEL.to_owned()), ..Scope::default() }),
             recorder: Recorder::new(writer.clone(), env.clone(), "openshift-cluster-version", "mainstay"),
             metrics: Arc::default(),
             queue: queue.clone(),
@@ -258,6 +258,17 @@ impl Operator {
             shared,
             jobs,
         }
+    }
+
+    /// Counts the transitions of conditions as they are seen.
+    fn note_conditions(&self) -> Result<(), Error> {
+        for operator in self.cluster_operators()?.iter().flatten() {
+            self.metrics.seen(operator.metadata.name.as_deref().unwrap_or_default(), &operator.status.conditions);
+        }
+        if let Some((_, cluster_version)) = self.cluster_version()? {
+            self.metrics.seen(NAME, &cluster_version.status.conditions);
+        }
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -526,19 +537,7 @@ impl Operator {
         if cluster_version.spec.signature_stores.as_ref().is_some_and(Vec::is_empty) {
             stores = Some(Vec::new());
         }
-        let Proxy { http_proxy, https_proxy, no_proxy, trusted } = self.proxy();
-        let mut outbound = OutboundConfig { user_agent: AGENT.to_owned(), ..OutboundConfig::default() };
-        if !trusted.is_empty() {
-            outbound.authorities.push((format!("configmap {MANAGED}/{TRUSTED}"), trusted.into_bytes()));
-        }
-        if [&http_proxy, &https_proxy].iter().any(|proxy| !proxy.is_empty()) {
-            outbound.proxies = Proxies::from_environment(|name| match name {
-                "HTTP_PROXY" => Some(http_proxy.clone()),
-                "HTTPS_PROXY" => Some(https_proxy.clone()),
-                "NO_PROXY" => Some(no_proxy.clone()),
-                _ => None,
-            });
-        }
+        let outbound = self.proxy().of_requests().outbound(AGENT, LIMITS);
         Signatures { config_maps, stores, outbound }
     }
 
@@ -674,10 +673,11 @@ impl Operator {
 
     /// Evaluates Upgradeable, not too often (CVO-UPG-01).
     fn evaluate_upgradeable(&self) -> Result<Outcome, Error> {
-        if !(self.operators.is_known() && self.gates.is_ready() && self.acks.is_ready() && self.versions.is_known()) {
+        if !(self.operators.is_known() && self.gates.is_ready() && self.config_maps.is_ready() && self.versions.is_known()) {
             return Ok(Outcome::After(Duration::from_millis(100)));
         }
         let Some((_, cluster_version)) = self.cluster_version()? else { return Ok(Outcome::Done) };
+        self.note_conditions()?;
         let now = self.env.now();
         let interval = self.config.pace.shortened(upgradeable::interval(&cluster_version.status.conditions, now));
         let evaluated = self.state().evaluated;
@@ -689,7 +689,7 @@ impl Operator {
         let facts = upgradeable::Facts {
             cluster_version: upgradeable::Found::ClusterVersion(&cluster_version),
             gates: &config_map(&self.gates, MANAGED, upgradeable::ADMIN_GATES),
-            acks: &config_map(&self.acks, SETTINGS, upgradeable::ADMIN_ACKS),
+            acks: &config_map(&self.config_maps, SETTINGS, upgradeable::ADMIN_ACKS),
             operators: operators.as_deref().map_or(Operators::NotServed, Operators::List),
             deletions: &deletions,
         };
@@ -798,6 +798,35 @@ impl Operator {
             self.writer.update_status(&now, &wanted).await?;
         }
         Ok(())
+    }
+}
+
+impl Samples for Operator {
+    fn samples(&self) -> Vec<Sample> {
+        let cluster_version = self.cluster_version().ok().flatten().map(|(_, read)| read);
+        let operators = self.cluster_operators().ok().flatten().unwrap_or_default();
+        let running = self.state().running.clone();
+        let release = running.as_ref().map(|running| running.release());
+        let report = self.shared.report();
+        let total = running.as_ref().map_or(0, |running| running.manifests().len());
+        let done = report.map_or(0, |report| if report.mode == Mode::Reconciling { total } else { report.done });
+        let counts = self.metrics.counts();
+        let installer = |name: &str| match config_map(&self.config_maps, SETTINGS, name) {
+            ConfigMap::Data(data) => Some(data),
+            _ => None,
+        };
+        let (binary, manifests) = (installer(INSTALLERS[0]), installer(INSTALLERS[1]));
+        metrics::samples(&metrics::Facts {
+            cluster_version: cluster_version.as_ref(),
+            current: release.as_ref().map(|release| (release, running.as_ref().and_then(|running| running.created()))),
+            update_service: self.config.update_service.as_deref(),
+            operators: &operators,
+            manifests: (done, total),
+            transitions: &counts.transitions,
+            payload_errors: &counts.payload_errors,
+            retrieved: counts.retrieved,
+            installers: [binary.as_ref(), manifests.as_ref()],
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use mainstay_update_client::{ClusterProxy, LIMITS, Metrics};
 use mainstay_update_graph::graph_data::Channel;
 use mainstay_update_graph::{
-    BuildError, EvaluationError, GraphData, GraphLimits, MatchingRule, Parameters, Query, Release, RetrievalError, Retrieved, answer, build,
-    retrieve,
+    BuildError, EvaluationError, GraphData, GraphLimits, MatchingRule, Parameters, Query, Release, RetrievalError, Retrieved, answer,
+    build, retrieve,
 };
 
 use crate::updates::{Proxy, UpdateService};

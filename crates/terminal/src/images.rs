@@ -20,6 +20,11 @@ pub fn client() -> Result<Client, Failure> {
     Client::new(config()?).map_err(|error| failure("registry client", &error))
 }
 
+/// Creates a client with the user's credentials and mirrors, without a cache.
+pub fn plain_client() -> Result<Client, Error> {
+    Client::new(settings().load()?)
+}
+
 /// Returns the user's credentials, mirrors, certificate authorities and cache.
 pub fn config() -> Result<ClientConfig, Failure> {
     let config = settings().load().map_err(|error| failure("settings of container tools", &error))?;

@@ -55,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             catalogs_listen: None,
             components: Components::usual(false),
             platform: crate::up::platform::Arguments::default(),
+            release: up::release::Arguments::default(),
             nodes: arguments.nodes,
             simulation: up::simulation::Arguments::default(),
             processes: up::processes::Arguments::default(),

@@ -26,6 +26,8 @@ Examples:
   mainstay up --detach                                in the background; mainstay down ends it
   mainstay up --components controllers --nodes 0      an API with controllers, without nodes
   mainstay up --platform aws-sts                      operators get credentials of AWS by their tokens, which open no cloud
+  mainstay up --release payload/4.18.54 --release payload/4.19.44 --accelerate 10
+                                                      a cluster at the first release, which can be updated to the second
   mainstay up --fault '*/app:2=crash-loop' --fault 'db:*=slow-start=30s,never-ready'
                                                       what goes wrong with pods of these images
   mainstay up --config up.yaml                        options from a file, such as `listen: 127.0.0.1:0` and `nodes: 5`
@@ -39,8 +41,8 @@ Examples:
                                                       all have the files of --pki-dir (on other machines: a copy), and the one
                                                       that holds Lease kube-system/mainstay-components runs the components
 
-Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras. All of them run unless a list is given;
-cloud-credential runs by itself only with --platform.
+Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras, cluster-version. All of them run unless a
+list is given; cloud-credential runs by itself only with --platform, cluster-version with --release alone.
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,
@@ -101,6 +103,8 @@ pub struct Arguments {
     classic: up::classic::Arguments,
     #[command(flatten)]
     platform: up::platform::Arguments,
+    #[command(flatten)]
+    release: up::release::Arguments,
     /// Without the web console, which this version does not have anyway
     #[arg(long)]
     no_console: bool,
@@ -133,6 +137,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )
         .hint("add cloud-credential to --components"));
     }
+    if arguments.release.any() && !components.has(up::components::Component::ClusterVersion) {
+        return Err(Failure::new(Exit::Usage, "--release, --components", "cluster-version is not among the components"));
+    }
+    // Before anything is started.
+    arguments.release.script()?;
     let options = Options {
         manifests: manifests(&arguments.manifests)?,
         data_dir: data_dir.clone(),
@@ -149,6 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         gates,
         classic: arguments.classic.clone(),
         platform: arguments.platform.clone(),
+        release: arguments.release.clone(),
     };
     // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();

@@ -51,9 +51,11 @@ pub enum Component {
     CloudCredential,
     /// The status of the Proxy, and trusted CA certificates.
     NetworkExtras,
+    /// The Cluster Version Operator.
+    ClusterVersion,
 }
 
-const ALL: [(&str, Component); 7] = [
+const ALL: [(&str, Component); 8] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -61,8 +63,9 @@ const ALL: [(&str, Component); 7] = [
     ("olm-classic", Component::OlmClassic),
     ("cloud-credential", Component::CloudCredential),
     ("network-extras", Component::NetworkExtras),
+    ("cluster-version", Component::ClusterVersion),
 ];
-const LATER: [&str; 4] = ["cluster-version", "machine-api", "machine-config", "console"];
+const LATER: [&str; 3] = ["machine-api", "machine-config", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,6 +283,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     }
     if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
         super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+    }
+    if chosen.has(Component::ClusterVersion) && options.release.any() {
+        super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };

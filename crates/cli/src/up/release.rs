@@ -11,8 +11,9 @@ use mainstay_apply::Writer;
 use mainstay_cluster_operators::player;
 use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
 use mainstay_objects::{ObjectRef, Until};
+use mainstay_oci::Digest;
 use mainstay_rbac::UserInfo;
-use mainstay_release::{Architecture, Files, Metadata};
+use mainstay_release::{Files, Folder};
 use mainstay_release_source::{Limits, Place, ReadError};
 use mainstay_runtime::Env;
 use mainstay_terminal::errors::{Exit, Failure};
@@ -20,7 +21,6 @@ use mainstay_terminal::images;
 use mainstay_update_client::{Metrics, MetricsConfig};
 use mainstay_update_graph::{Release, ReleaseMetadata};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -34,15 +34,12 @@ const REPOSITORY: &str = "mainstay.local/release";
 const PROFILE: &str = "self-managed-high-availability";
 /// The annotation of manifests that belong to a release, which then owns the definition.
 const OF_RELEASE: &str = "include.release.openshift.io/self-managed-high-availability";
-/// ClusterOperators that other components of this program report.
-const REPORTED: [&str; 6] =
-    ["olm", "operator-lifecycle-manager", "operator-lifecycle-manager-catalog", "operator-lifecycle-manager-packageserver", "marketplace", "network"];
 /// The largest script, in bytes.
 const LARGEST_SCRIPT: u64 = 1 << 20;
 
 fn operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::new(
-        &format!("system:serviceaccount:{NAMESPACE}:default"),
+        format!("system:serviceaccount:{NAMESPACE}:default"),
         &["system:masters", "system:serviceaccounts", "system:authenticated"],
     ))));
 }
@@ -96,7 +93,7 @@ impl Arguments {
         let Some(path) = &self.script else { return Ok(player::Script::default().accelerated(self.accelerate)) };
         let subject = format!("--script {}", path.display());
         let text = read(path).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
-        let script = player::Script::parse(&text).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
+        let script = player::Script::read(&text).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
         Ok(script.accelerated(self.accelerate))
     }
 }
@@ -114,7 +111,7 @@ async fn given(arguments: &Arguments) -> Result<Vec<Given>, Failure> {
     for text in &arguments.release {
         let subject = format!("--release {text}");
         let place = Place::parse(text).map_err(|error| Failure::failed(&subject, &error))?;
-        let client = || images::client().map_err(|failure| ReadError::Client(failure.to_line()));
+        let client = || images::plain_client().map_err(|error| ReadError::Settings(Box::new(error)));
         let release = mainstay_release_source::read(&place, client, &Limits::default()).await;
         let release = release.map_err(|error| Failure::failed(&subject, &error))?;
         let digest = release.image.as_ref().map_or_else(|| fingerprint(&release.files), |image| image.listed.clone());
@@ -133,17 +130,11 @@ async fn given(arguments: &Arguments) -> Result<Vec<Given>, Failure> {
     Ok(all)
 }
 
-/// The digest of a payload that is no image.
+/// The digest of a payload that is no image: that of the list of its files with their digests.
 fn fingerprint(files: &Files) -> String {
-    let mut hash = Sha256::new();
-    for (folder, name, content) in files.ordered() {
-        hash.update(folder.name());
-        hash.update([0]);
-        hash.update(name);
-        hash.update([0]);
-        hash.update(Sha256::digest(content));
-    }
-    format!("sha256:{:x}", hash.finalize())
+    let line = |(folder, name, content): (Folder, &str, &[u8])| format!("{}/{name} {}\n", folder.name(), Digest::of(content));
+    let list = files.ordered().map(line).collect::<Vec<_>>().concat();
+    Digest::of(list.as_bytes()).to_string()
 }
 
 /// The name of an image without tag and digest.
@@ -172,15 +163,15 @@ pub async fn start(
     let Some(first) = given.first() else { return Ok(()) };
     definitions(writer).await?;
     apply(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
-    let (image, is_new) = cluster_version(writer, arguments, &given, first).await?;
+    let (image, is_new) = cluster_version(writer, env, arguments, &given, first).await?;
 
     let (expected, followed) = watch::channel(Arc::from(Vec::new()));
-    let architecture = |metadata: &ReleaseMetadata| if metadata.is_multi() { "multi" } else { images::go_architecture() };
+    let architecture = |metadata: &ReleaseMetadata| if metadata.is_multi() { "multi" } else { mainstay_cluster_version::go_architecture() };
     let known = given.iter().filter_map(|one| Release::of_image(one.image.clone(), "", architecture(&one.metadata), one.metadata.clone()));
     let several = given.len() > 1;
     let metrics = MetricsConfig { url: arguments.metrics_url.clone(), ..MetricsConfig::default() };
     let agent = mainstay_update_client::user_agent(&first.metadata.version.to_string());
-    let clients = Arc::new(|| images::client().map_err(|failure| ReadError::Client(failure.to_line())));
+    let clients = Arc::new(|| images::plain_client().map_err(|error| ReadError::Settings(Box::new(error))));
     let places: BTreeMap<String, Place> = given.iter().map(|one| (one.image.clone(), one.place.clone())).collect();
     let local = places.into_iter().filter(|(_, place)| !matches!(place, Place::Image(_))).collect();
     let config = Config {
@@ -206,7 +197,7 @@ pub async fn start(
     for object in mainstay_cluster_operators::manifests() {
         apply(writer, &object).await?;
     }
-    let play = player::Config { script, reported: REPORTED.iter().map(|&name| name.to_owned()).collect() };
+    let play = player::Config { script, ..player::Config::default() };
     let (of, around, until) = (apis.in_process(status_player), env.clone(), stop.clone());
     tasks.spawn(async move {
         if let Err(error) = player::run(of, around, play, followed, until).await {
@@ -220,13 +211,20 @@ pub async fn start(
 
 /// The ClusterVersion, made if there is none; and the pullspec of the operator's own release: the one that the cluster is at, since the operator
 /// replaces itself (CVO-GRAPH-09).
-async fn cluster_version(writer: &Writer, arguments: &Arguments, given: &[Given], first: &Given) -> Result<(String, bool), Failure> {
+async fn cluster_version(
+    writer: &Writer,
+    env: &Env,
+    arguments: &Arguments,
+    given: &[Given],
+    first: &Given,
+) -> Result<(String, bool), Failure> {
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("clusterversion version", error);
     let version = &first.metadata.version;
-    let channel = arguments.channel.clone().or_else(|| (given.len() > 1).then(|| format!("stable-{}.{}", version.major(), version.minor())));
+    let channel =
+        arguments.channel.clone().or_else(|| (given.len() > 1).then(|| format!("stable-{}.{}", version.major(), version.minor())));
     let mut object = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
-        "spec": {"clusterID": uuid(), "channel": channel.unwrap_or_default()},
+        "spec": {"clusterID": uuid(env), "channel": channel.unwrap_or_default()},
     });
     if let Some(service) = &arguments.update_service {
         object["spec"]["upstream"] = json!(service);
@@ -242,11 +240,11 @@ async fn cluster_version(writer: &Writer, arguments: &Arguments, given: &[Given]
 }
 
 /// A random UUID of version 4.
-fn uuid() -> String {
-    let mut bytes: [u8; 16] = rand::random();
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+fn uuid(env: &Env) -> String {
+    let random = u128::from(env.random()) << 64 | u128::from(env.random());
+    // The version and the variant have places of their own.
+    let id = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{id:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
@@ -287,7 +285,7 @@ mod tests {
     /// CVO-API-03: cluster IDs are UUIDs of version 4.
     #[test]
     fn cluster_ids() {
-        let id = uuid();
+        let id = uuid(&Env::system());
         let parts: Vec<usize> = id.split('-').map(str::len).collect();
         assert_eq!((parts, &id[14..15]), (vec![8, 4, 4, 4, 12], "4"));
         assert!("89ab".contains(&id[19..20]), "{id}");

@@ -160,7 +160,10 @@ impl Player {
             (Reporter::Other, is_marked) => {
                 self.with(|updates| updates.remove(name));
                 if is_marked {
-                    self.writer.patch(&place, "", &mark(Value::Null)).await?;
+                    live = self.writer.patch(&place, "", &mark(Value::Null)).await?;
+                }
+                if let Some(status) = status::at_versions(&live, &expected) {
+                    self.writer.update_status(&live, &status).await?;
                 }
                 return Ok(Outcome::Done);
             }
