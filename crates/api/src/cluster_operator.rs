@@ -97,6 +97,12 @@ pub fn transitions(live: &Value, status: &Value) -> Option<String> {
     (!changed.is_empty()).then(|| format!("Status for clusteroperator/{name} changed: {}", changed.join(",")))
 }
 
+/// Whether a release brought the object: the ClusterVersion owns it.
+fn is_of_release(live: &Value) -> bool {
+    let owners = live["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["kind"] == "ClusterVersion")
+}
+
 /// The status that `live` is to have. Conditions and versions of others stay.
 pub fn status(live: &Value, report: &Report, now: Timestamp) -> Value {
     let mut status = live.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -121,7 +127,9 @@ pub fn status(live: &Value, report: &Report, now: Timestamp) -> Value {
         );
     }
     status.insert("conditions".into(), json!(conditions));
-    if let Some(version) = &report.version {
+    // An operator that a release brought is at the release's version, which whoever applies the release tells.
+    let is_told = is_of_release(live) && status.get("versions").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    if let Some(version) = report.version.as_ref().filter(|_| !is_told) {
         let own = json!({"name": "operator", "version": version});
         let mut versions = status.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
         match versions.iter_mut().find(|each| each["name"] == "operator") {
@@ -221,6 +229,10 @@ mod tests {
         );
         assert_eq!(transitions(&live, &live["status"]), None);
         assert_eq!(later["versions"], json!([{"name": "operator", "version": "1"}]));
+        // What a release brought keeps the version that it was told.
+        let told = json!([{"name": "operator", "version": "4.19.1"}]);
+        let of_release = json!({"metadata": {"ownerReferences": [{"kind": "ClusterVersion"}]}, "status": {"versions": told}});
+        assert_eq!(status(&of_release, &well(), Timestamp::UNIX_EPOCH)["versions"], told);
     }
 
     /// COP-G-08: a problem counts once it has lasted, and is forgotten when it ends.

@@ -40,6 +40,7 @@ mod processes;
 mod python;
 mod recording;
 mod registry_grpc;
+mod releases;
 mod replay;
 mod rollback;
 mod run;
