@@ -18,6 +18,7 @@ mod graph;
 mod include;
 mod manifest;
 mod metadata;
+mod operators;
 mod payload;
 mod template;
 
@@ -28,5 +29,6 @@ pub use graph::{Cut, Mode, Node, Reconcile, Task, TaskGraph};
 pub use include::{Exclusion, FeatureSet, Filter, Gates, Override};
 pub use manifest::{Manifest, ManifestError, ManifestId, parse};
 pub use metadata::{Architecture, ImageReference, ImageReferences, Metadata, MetadataError};
+pub use operators::{Class, PlatformOperator, platform_operator, platform_operators};
 pub use payload::{Duplicate, Load, LoadError, Payload, Problem, fingerprint};
 pub use template::{TemplateError, TemplateProblem, Values};
