@@ -25,7 +25,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         "effects",
         &[
             &["runtime", "serve", "store", "oci", "catalog-store"],
-            &["apply", "sqlite-index", "catalog-serve", "image-source", "release-source", "update-client"],
+            &["apply", "sqlite-index", "catalog-serve", "image-source", "release-samples", "release-source", "update-client"],
             &["catalog-refs"],
         ],
     ),

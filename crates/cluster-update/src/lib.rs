@@ -6,6 +6,7 @@
 //!                    ├─ channel   another channel: checks, the patch
 //!                    └─ rollback  back to the release before: checks, the patch
 //!   ClusterVersion, ClusterOperators, pools, nodes, alerts, time ── status::Status ── text
+//!   ClusterVersion or ClusterOperator ── explain ── why it is as it is, and the one thing to do
 //! ```
 //!
 //! Each is a pure function that gives a [`Screen`]: what to print and at most one patch of the ClusterVersion. Nothing here asks a cluster, so
@@ -13,6 +14,7 @@
 
 mod channel;
 mod cluster_version;
+pub mod explain;
 mod guards;
 mod pull_spec;
 mod request;

@@ -3,7 +3,8 @@
 
 use kube::api::GroupVersionKind;
 use mainstay_apply::WriteError;
-use mainstay_diagnostics::Failure;
+use mainstay_cluster_update::explain::{self, Explanation, OperatorFacts, VersionFacts};
+use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{ObjectRef, Patch, Step};
 use serde_json::Value;
 
@@ -67,6 +68,42 @@ pub async fn observe(session: &Session) -> Result<Option<Observed>, Failure> {
         machine_configs: list(machines, "v1", "MachineConfig").await?,
         nodes: list("", "v1", "Node").await?,
     }))
+}
+
+/// Explains the ClusterVersion (CVO-TRB-01 to CVO-TRB-08).
+///
+/// # Errors
+/// There is none, or the facts cannot be read.
+pub async fn explain_version(session: &Session) -> Result<Explanation, Failure> {
+    let Some(observed) = observe(session).await? else {
+        let failure = Failure::new(FailureKind::NotFound, "clusterversion version", "not found");
+        return Err(failure.because("this cluster runs no release").hint("mainstay up --help names --release"));
+    };
+    let Observed { cluster_version, operators, pools, .. } = &observed;
+    Ok(explain::version(&VersionFacts { cluster_version, operators, pools }))
+}
+
+/// Explains a ClusterOperator, or why there is none of this name (COP-G-15, COP-TRB-01 to COP-TRB-03).
+///
+/// # Errors
+/// Neither the cluster nor the reference of platform operators knows the name, or the facts cannot be read.
+pub async fn explain_operator(session: &Session, name: &str) -> Result<Explanation, Failure> {
+    let place = ObjectRef {
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "ClusterOperator".to_owned(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    let object = match session.writer.get(&place).await {
+        Err(WriteError::Kind { .. }) => None,
+        found => found.map_err(|error| not_written(&error))?,
+    };
+    let cluster_version = cluster_version(session).await?;
+    let facts = OperatorFacts { name, object: object.as_ref(), cluster_version: cluster_version.as_ref() };
+    explain::operator(&facts).ok_or_else(|| {
+        let failure = Failure::new(FailureKind::NotFound, format!("clusteroperator {name}"), "not found");
+        failure.hint("kubectl get clusteroperators lists them")
+    })
 }
 
 /// Sends a merge patch of the ClusterVersion.

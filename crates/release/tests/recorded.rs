@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_release::{Capabilities, Files, Filter, Load, Manifest, Payload, Values, cases};
+use mainstay_release::{
+    Capabilities, FileName, Files, Filter, Load, Manifest, Payload, Values, cases, named_capabilities, platform_operator,
+};
 use mainstay_testing::data;
 use serde_json::{Value, json};
 
@@ -135,5 +137,24 @@ fn real_payloads_load() {
         assert_eq!(&payload.metadata.version_text, version);
         assert!(payload.manifests.len() > 600 && payload.excluded.len() > 50 && payload.references.images.len() > 100, "{version}");
         assert_eq!(payload.duplicates(), [], "{version}");
+    }
+}
+
+/// COP-G-12, COP-G-15: each ClusterOperator of the recorded payloads is in the data file, at its runlevel and under its capability.
+#[test]
+fn platform_operators_of_payloads() {
+    let Some(payloads) = payloads() else { return };
+    for (version, files) in &payloads {
+        for manifest in all(files, PROFILE).iter().filter(|manifest| manifest.id().kind == "ClusterOperator") {
+            let name = manifest.id().name.as_str();
+            let operator = platform_operator(name).unwrap_or_else(|| panic!("{version}: {name} is missing"));
+            let level = FileName::parse(manifest.file()).unwrap().level;
+            assert_eq!(level.to_string().trim_start_matches('0'), operator.runlevel.to_string(), "{version}: {name}");
+            let needed: Vec<&str> = named_capabilities(manifest);
+            assert!(
+                needed.iter().all(|one| operator.capabilities.iter().any(|own| own == one)) || name == "marketplace",
+                "{name}: {needed:?}"
+            );
+        }
     }
 }

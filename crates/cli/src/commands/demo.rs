@@ -2,10 +2,12 @@
 //!
 //! The demonstration runs what a user would type: each step runs this very program against the cluster.
 
+pub mod cluster_update;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use mainstay_apiserver::admission::Plugins;
 use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
@@ -30,7 +32,10 @@ include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    of: Option<Demonstration>,
     /// End after the last step instead of leaving the cluster running
     #[arg(long)]
     exit: bool,
@@ -42,8 +47,18 @@ pub struct Arguments {
     nodes: u32,
 }
 
+/// Other demonstrations.
+#[derive(Debug, Subcommand)]
+enum Demonstration {
+    /// Set up releases, a registry, an update service and a metrics endpoint for the updates of a cluster
+    ClusterUpdate(cluster_update::Arguments),
+}
+
 /// Runs the demonstration.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Demonstration::ClusterUpdate(arguments)) = &arguments.of {
+        return cluster_update::run(arguments);
+    }
     runtime::block_on(async {
         let folder =
             tempfile::Builder::new().prefix("mainstay-demo-").tempdir().map_err(|error| Failure::failed("temporary directory", &error))?;

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use mainstay_diagnostics::FailureKind;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
-use mainstay_operations::credentials;
 use mainstay_operations::explain::{Subject, explain};
+use mainstay_operations::{cluster_update, credentials};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
@@ -30,6 +30,8 @@ Examples:
   mainstay explain subscription beacon -n lights   of OLM classic, also: csv, installplan, catalogsource, operatorgroup,
                                                    operatorcondition
   mainstay explain credentialsrequest cache-operator   also verifies the token as a cloud does
+  mainstay explain clusterversion                the cluster's own release: what it waits for, what is held back and why
+  mainstay explain clusteroperator etcd          also one that is not there: what it is, what is played, what would be real
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
 -o json gives {\"subject\", \"situation\", \"state\", \"summary\", \"installed\": {\"name\", \"version\"}, \"waitsFor\", \"since\", \"why\": [...],
@@ -41,7 +43,7 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
     /// The namespace of an object of OLM classic [default: the only one that has it]
@@ -75,6 +77,30 @@ fn credentials_subject(words: &[String]) -> Option<&str> {
     matches!(kind.split('.').next().unwrap_or_default(), "credentialsrequest" | "credentialsrequests").then_some(name)
 }
 
+/// A part of the cluster's own release.
+#[derive(Debug, PartialEq, Eq)]
+enum Platform<'a> {
+    /// The ClusterVersion.
+    Version,
+    /// A ClusterOperator.
+    Operator(&'a str),
+}
+
+/// The part of the cluster's release, if the subject is one.
+fn platform_subject(words: &[String]) -> Option<Platform<'_>> {
+    let (kind, name) = match words {
+        [one] => one.split_once('/').unwrap_or((one, "")),
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return None,
+    };
+    let kind = kind.to_lowercase();
+    match (kind.split('.').next().unwrap_or_default(), name) {
+        ("clusterversion" | "clusterversions", "" | "version") => Some(Platform::Version),
+        ("clusteroperator" | "clusteroperators" | "co", name) if !name.is_empty() => Some(Platform::Operator(name)),
+        _ => None,
+    }
+}
+
 /// The subject in `NAME`, `KIND NAME` or `KIND/NAME`.
 fn subject(words: &[String]) -> Result<Subject, Failure> {
     let (kind, name) = match words {
@@ -97,7 +123,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
         .hint(
-            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition or credentialsrequest",
+            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion or clusteroperator",
         )),
     }
 }
@@ -105,7 +131,8 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
 /// Kinds that later versions manage.
 fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
-        "clusterversion" | "clusterversions" => Some("this version of mainstay does not manage the platform's version"),
+        "clusterversion" | "clusterversions" => Some("a cluster has one ClusterVersion that counts, version"),
+        "clusteroperator" | "clusteroperators" | "co" => Some("the name of the clusteroperator is missing"),
         "machine" | "machines" | "machineset" | "machineconfigpool" => Some("this version of mainstay does not manage machines"),
         _ => None,
     }
@@ -124,6 +151,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return runtime::block_on(async {
             let session = arguments.cluster.open().await?;
             classic::explain::show(&arguments.output, &credentials::explain(&session, namespace, name, Timestamp::now()).await?)
+        });
+    }
+    if let Some(platform) = platform_subject(&arguments.what) {
+        return runtime::block_on(async {
+            let session = arguments.cluster.open().await?;
+            let answer = match platform {
+                Platform::Version => cluster_update::explain_version(&session).await?,
+                Platform::Operator(name) => cluster_update::explain_operator(&session, name).await?,
+            };
+            classic::explain::show(&arguments.output, &answer)
         });
     }
     let subject = subject(&arguments.what)?;
@@ -174,10 +211,19 @@ mod tests {
         assert_eq!(read("package beacon").unwrap(), Subject::Package("beacon".into()));
         let classic = ["subscription", "x"].map(str::to_owned);
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Subscription, "x")));
+        assert_eq!(platform_subject(&["clusterversion".to_owned()]), Some(Platform::Version));
+        assert_eq!(platform_subject(&["clusterversion/version".to_owned()]), Some(Platform::Version));
+        assert_eq!(platform_subject(&["co", "etcd"].map(str::to_owned)), Some(Platform::Operator("etcd")));
+        assert_eq!(platform_subject(&["co".to_owned()]), None);
         let classic = ["csv/x".to_owned()];
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
         assert_eq!(classic_subject(&["subscription".to_owned()]), None);
-        for (text, says) in [("clusterversion", "platform"), ("machine x", "machines"), ("pod x", "no kind")] {
+        for (text, says) in [
+            ("clusterversion other", "one ClusterVersion"),
+            ("clusteroperator", "missing"),
+            ("machine x", "machines"),
+            ("pod x", "no kind"),
+        ] {
             let failure = read(text).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{text}");
             assert!(failure.message().contains(says), "{text}: {}", failure.message());

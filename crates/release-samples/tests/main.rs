@@ -1,0 +1,5 @@
+//! Tests of the sample releases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod endpoint;
+mod published;
