@@ -20,6 +20,7 @@ mod operator;
 mod pace;
 mod pass;
 mod services;
+mod settled;
 mod source;
 mod task;
 mod updates;

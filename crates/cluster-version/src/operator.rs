@@ -115,6 +115,7 @@ async fn run_once(client: &Client, env: Env, config: Config, stop: &Cancellation
     env.metrics().register(|registry| registry.register_collector(Box::new(Page(Arc::downgrade(&operator)))));
     let worker = Worker {
         writer: operator.writer.clone(),
+        kinds: Kinds::new(client.clone()),
         env: env.clone(),
         pace: operator.config.pace,
         shared: operator.shared.clone(),
@@ -362,7 +363,14 @@ impl Operator {
             self.stop.cancel();
             return Ok(Outcome::Done);
         }
-        *self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner) = self.settings();
+        let settings = self.settings();
+        {
+            let mut held = self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner);
+            if *held != settings {
+                *held = settings;
+                self.shared.settled.forget();
+            }
+        }
         let errors = validate(&cluster_version);
         let accepted = without_invalid(cluster_version.clone(), &errors);
         let capabilities = self.capabilities(&accepted);

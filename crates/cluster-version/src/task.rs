@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::pace::{Pace, Retry};
+use crate::settled::Settled;
 
 /// The reason why one attempt at a manifest failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +108,7 @@ pub(crate) struct Hand<'a> {
     pub settings: &'a Settings,
     pub since: &'a Mutex<WaitingSince>,
     pub deletions: &'a Mutex<Deletions>,
+    pub settled: &'a Settled,
     pub stop: &'a CancellationToken,
 }
 
@@ -196,8 +198,16 @@ impl Hand<'_> {
             if deletion::is_deletion(manifest.object()).map_err(DeleteError::from)? {
                 return self.delete(manifest, &place).await;
             }
+            let is_kept = self.mode == Mode::Reconciling;
+            if is_kept && self.settled.holds(manifest) {
+                return Ok(());
+            }
             let live = self.write(manifest, &place).await?;
-            self.check(manifest, &live)
+            self.check(manifest, &live)?;
+            if is_kept {
+                self.settled.note(manifest, &live);
+            }
+            Ok(())
         };
         tokio::select! {
             biased;

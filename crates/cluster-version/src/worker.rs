@@ -9,13 +9,14 @@ use mainstay_cluster_version_core::deletion::Deletions;
 use mainstay_cluster_version_core::error::{UpdateError, WaitingSince};
 use mainstay_cluster_version_core::stand_in::stand_ins;
 use mainstay_release::Manifest;
-use mainstay_runtime::Env;
+use mainstay_runtime::{Env, Kinds};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::pass::{self, End, Job};
+use crate::settled::Settled;
 use crate::task::{Hand, Settings};
 
 /// How far the worker is.
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub since: Mutex<WaitingSince>,
     pub deletions: Mutex<Deletions>,
     pub settings: Mutex<Settings>,
+    pub settled: Settled,
     /// Ends a wait between two passes.
     pub wake: Notify,
 }
@@ -53,6 +55,7 @@ impl Shared {
 /// The worker.
 pub(crate) struct Worker {
     pub writer: Writer,
+    pub kinds: Kinds,
     pub env: Env,
     pub pace: Pace,
     pub shared: Arc<Shared>,
@@ -107,6 +110,10 @@ impl Worker {
                     }
                 }
             };
+            if matches!(end, End::Complete(_)) {
+                let client = self.writer.client();
+                self.shared.settled.watch(job.release.manifests(), client, &self.kinds, &stop).await;
+            }
             let wait = self.end(&mut progress, end);
             if jobs.borrow().as_ref().is_some_and(|new| !new.is_same_work(&job)) {
                 continue;
@@ -137,6 +144,7 @@ impl Worker {
     }
 
     fn begin(&self, job: &Arc<Job>, progress: &Progress) {
+        self.shared.settled.forget();
         let (job, mode) = (job.clone(), progress.mode);
         self.set(|report| *report = Some(Report { job, mode, done: 0, completed: 0, failure: None }));
     }
@@ -158,6 +166,7 @@ impl Worker {
             settings: &settings,
             since: &self.shared.since,
             deletions: &self.shared.deletions,
+            settled: &self.shared.settled,
             stop,
         };
         let version = job.release.version();

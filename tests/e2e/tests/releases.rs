@@ -92,8 +92,8 @@ fn a_real_release_and_the_next_one() {
     assert_eq!(told, [(&json!("4.19.44"), &json!("Completed")), (&json!("4.18.54"), &json!("Completed"))], "{history:#?}");
 
     // What is changed by hand comes back, and nothing else is written.
-    let config = ["configmap", "coreos-bootimages", "-n", "openshift-machine-config-operator"];
-    let version = |cluster: &Cluster| cluster.get(&config).unwrap()["metadata"]["resourceVersion"].clone();
+    let other = ["namespace", "openshift-etcd-operator"];
+    let version = |cluster: &Cluster| cluster.get(&other).unwrap()["metadata"]["resourceVersion"].clone();
     let untouched = version(&cluster);
     cluster.kubectl(&["label", "namespace", "openshift-dns-operator", "openshift.io/cluster-monitoring=by-hand", "--overwrite"]).ok();
     eventually("the label is restored", Duration::from_secs(60), || {

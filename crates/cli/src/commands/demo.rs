@@ -64,24 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             tempfile::Builder::new().prefix("mainstay-demo-").tempdir().map_err(|error| Failure::failed("temporary directory", &error))?;
         let stop = CancellationToken::new();
         heading("An embedded cluster")?;
-        let options = Options {
-            data_dir: folder.path().join("cluster"),
-            listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
-            catalogs_listen: None,
-            components: Components::usual(false),
-            platform: crate::up::platform::Arguments::default(),
-            release: up::release::Arguments::default(),
-            nodes: arguments.nodes,
-            simulation: up::simulation::Arguments::default(),
-            processes: up::processes::Arguments::default(),
-            sharing: up::storage::Sharing::default(),
-            plugins: Plugins::default(),
-            local_services: Vec::new(),
-            skip_simulated_webhooks: false,
-            gates: FeatureGates::defaults(Profile::Up),
-            classic: up::classic::Arguments::default(),
-            manifests: Vec::new(),
-        };
+        let options = options(&folder.path().join("cluster"), arguments.nodes);
         let mut signals = up::Signals::take()?;
         let cluster =
             Cluster::start(options, |name, detail, took| note(format!("  {name:<12} {:>5} ms  {detail}", took.as_millis()).trim_end()))
@@ -103,6 +86,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         up::stop_unless_impatient(cluster, &mut signals).await?;
         outcome
     })
+}
+
+/// The options of a cluster that is there for a demonstration.
+fn options(data_dir: &Path, nodes: u32) -> Options {
+    Options {
+        data_dir: data_dir.to_owned(),
+        listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+        catalogs_listen: None,
+        components: Components::usual(false),
+        platform: crate::up::platform::Arguments::default(),
+        release: up::release::Arguments::default(),
+        simulation: up::simulation::Arguments::default(),
+        processes: up::processes::Arguments::default(),
+        sharing: up::storage::Sharing::default(),
+        plugins: Plugins::default(),
+        local_services: Vec::new(),
+        skip_simulated_webhooks: false,
+        gates: FeatureGates::defaults(Profile::Up),
+        classic: up::classic::Arguments::default(),
+        manifests: Vec::new(),
+        nodes,
+    }
 }
 
 async fn walk(cluster: &Cluster, folder: &Path, verbose: bool, stop: &CancellationToken) -> Result<(), Failure> {

@@ -14,24 +14,29 @@ use jiff::Timestamp;
 use mainstay_oci::{Client, Reference};
 use mainstay_release_samples::metrics::Endpoint;
 use mainstay_release_samples::{Published, SigningKey, Target, graph_data, payload, publish, write_files};
-use mainstay_terminal::errors::{Failure, note};
+use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::{images, output, runtime};
 use mainstay_update_service::{Addresses, Config, GraphDataPlace, Place, Service};
 use tokio_util::sync::CancellationToken;
 
 use super::{heading, serve_registry};
-use crate::up::Signals;
+use crate::up::{self, Cluster, Signals};
 
 /// The prefix of the update service's paths.
 const PREFIX: &str = "/api/upgrades_info";
 /// The time between two builds of the graph: changes of graph-data show soon.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// The components of the cluster, and its simulated nodes.
+const COMPONENTS: &str = "controllers,scheduler,nodes,network-extras,cluster-version";
+const NODES: u32 = 3;
+
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay demo cluster-update                    in one terminal; the commands that it prints in another
+  mainstay demo cluster-update --without-cluster  releases and services for a cluster of yours
   mainstay demo cluster-update --folder ./sample  keep payloads, graph-data and signatures
   curl -X PUT -d 1 http://ADDR/value              the risk that metrics decide applies from now on; 0: it does not
 
@@ -46,6 +51,12 @@ pub struct Arguments {
     /// End when everything is set up: for the files of --folder
     #[arg(long, requires = "folder")]
     exit: bool,
+    /// Set up releases and services alone, for a cluster of yours
+    #[arg(long)]
+    without_cluster: bool,
+    /// Let waits and intervals of an update pass faster by this factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 10.0)]
+    accelerate: f64,
 }
 
 /// Sets everything up, says what to type, and serves until a signal.
@@ -65,11 +76,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             site = Site::set_up(folder, &stop) => site?,
             () = signals.next() => return Ok(()),
         };
-        site.show()?;
-        if !arguments.exit {
-            signals.next().await;
+        if arguments.exit || arguments.without_cluster {
+            site.show(None)?;
+            if !arguments.exit {
+                signals.next().await;
+            }
+            stop.cancel();
+            return site.end().await;
         }
+        heading("A cluster at the first release")?;
+        let mut options = super::options(&site.folder.join("cluster"), NODES);
+        options.components = COMPONENTS.parse().map_err(|error| Failure::of(Exit::Failed, "components", &error))?;
+        options.release = site.release(arguments.accelerate);
+        let tell = |name: &str, detail: &str, took: Duration| note(format!("  {name:<15} {:>5} ms  {detail}", took.as_millis()).trim_end());
+        let cluster = tokio::select! {
+            started = Cluster::start(options, tell) => started?,
+            () = signals.next() => return Ok(()),
+        };
+        site.show(Some(&cluster.kubeconfig))?;
+        signals.next().await;
+        note("ending; again to end at once");
         stop.cancel();
+        up::stop_unless_impatient(cluster, &mut signals).await?;
         site.end().await
     })
 }
@@ -120,7 +148,7 @@ impl Site {
         };
         let service = Service::open(config).await.map_err(|error| Failure::failed("update service", &error))?;
         let Some(address) = service.bound().policy else {
-            return Err(Failure::new(mainstay_terminal::errors::Exit::Failed, "update service", "it has no address"));
+            return Err(Failure::new(Exit::Failed, "update service", "it has no address"));
         };
         note(&format!("  registry {registry}, update service {address}"));
 
@@ -145,6 +173,18 @@ impl Site {
         })
     }
 
+    /// The release that a cluster begins with, and where it finds the others.
+    fn release(&self, accelerate: f64) -> up::release::Arguments {
+        up::release::Arguments {
+            release: self.releases.first().map(|release| release.image.clone()).into_iter().collect(),
+            channel: Some(graph_data::CHANNELS[0].to_owned()),
+            update_service: Some(self.graph.clone()),
+            metrics_url: Some(self.metrics.clone()),
+            accelerate,
+            script: None,
+        }
+    }
+
     /// Waits until the update service has ended.
     pub async fn end(self) -> Result<(), Failure> {
         self.serving.await.map_err(|error| Failure::failed("update service", &error))
@@ -157,7 +197,7 @@ impl Site {
         let ack = serde_json::json!({"data": {payload::GATE: "true"}});
         vec![
             ("what a release holds", format!("oc adm release info {}", image("4.18.2"))),
-            ("where the cluster asks for updates", format!("oc patch clusterversion version --type merge -p '{set}'")),
+            ("where the cluster asks for updates: set here already", format!("oc patch clusterversion version --type merge -p '{set}'")),
             ("the updates that the update service has", format!("curl -s '{}?channel=fast-4.18&arch=amd64' | jq", self.graph)),
             ("the recommended updates", "oc get clusterversion version -o json | jq '.status.availableUpdates'".to_owned()),
             ("those with a risk", "oc get clusterversion version -o json | jq '.status.conditionalUpdates'".to_owned()),
@@ -176,16 +216,35 @@ impl Site {
         ]
     }
 
-    fn show(&self) -> Result<(), Failure> {
+    fn show(&self, kubeconfig: Option<&Path>) -> Result<(), Failure> {
         let first = self.releases.first().map_or("", |release| &release.image);
         let (graph, metrics, folder) = (&self.graph, &self.metrics, self.folder.display());
         output::line(format!("mainstay: cluster-update ready graph={graph} metrics={metrics} first={first} folder={folder}"))?;
-        heading("Try in another terminal (Ctrl-C here ends the services)")?;
+        heading("Try in another terminal (Ctrl-C here ends everything)")?;
+        if let Some(kubeconfig) = kubeconfig {
+            let bin = self.folder.join("bin");
+            links(&bin)?;
+            output::line(format!("  export KUBECONFIG={} PATH={}:$PATH\n", kubeconfig.display(), bin.display()))?;
+        }
         for (what, command) in self.commands() {
             output::line(format!("  # {what}\n  {command}"))?;
         }
         Ok(())
     }
+}
+
+/// Makes a folder in which this program is called `oc` and `mainstay`.
+fn links(bin: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(bin.display().to_string(), &error);
+    let program = std::env::current_exe().map_err(failed)?;
+    std::fs::create_dir_all(bin).map_err(failed)?;
+    for name in ["oc", "mainstay"] {
+        match std::os::unix::fs::symlink(&program, bin.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 async fn serve_metrics(stop: &CancellationToken) -> Result<SocketAddr, Failure> {
