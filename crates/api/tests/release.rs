@@ -95,7 +95,10 @@ fn gated_fields_are_pruned() {
 fn cluster_operators_of_a_release() {
     let Some(payload) = mainstay_testing::data::archive("payload.tar.gz") else { return };
     let mut seen = 0;
-    for (path, text) in payload.iter().filter(|(path, _)| path.contains("/4.19.") && path.ends_with(".yaml")) {
+    for (path, text) in payload
+        .iter()
+        .filter(|(path, _)| path.contains("/4.19.") && std::path::Path::new(path).extension().is_some_and(|extension| extension == "yaml"))
+    {
         let text = std::str::from_utf8(text).unwrap();
         if !text.contains("kind: ClusterOperator\n") {
             continue;

@@ -70,7 +70,7 @@ enum For {
 pub fn parse(text: &str) -> Result<Url, InvalidUrl> {
     let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
     let mut url = read(before, For::Any).map_err(|problem| InvalidUrl { text: before.to_owned(), problem })?;
-    unescape(fragment).map_err(|escape| InvalidUrl { text: text.to_owned(), problem: Problem::Escape(escape) })?;
+    unescape(fragment).map_err(|WrongEscape(escape)| InvalidUrl { text: text.to_owned(), problem: Problem::Escape(escape) })?;
     fragment.clone_into(&mut url.fragment);
     Ok(url)
 }
@@ -115,7 +115,7 @@ fn read(text: &str, purpose: For) -> Result<Url, Problem> {
         }
         None => rest,
     };
-    let plain = unescape(path).map_err(Problem::Escape)?;
+    let plain = unescape(path).map_err(|WrongEscape(escape)| Problem::Escape(escape))?;
     url.path = if path.bytes().all(is_in_path) { path.to_owned() } else { escape_path(&plain) };
     Ok(url)
 }
@@ -144,7 +144,7 @@ fn split_authority(authority: &str) -> Result<(Option<&str>, &str), Problem> {
         if !user.bytes().all(plain) {
             return Err(Problem::User);
         }
-        unescape(user).map_err(Problem::Escape)?;
+        unescape(user).map_err(|WrongEscape(escape)| Problem::Escape(escape))?;
     }
     Ok((user, host))
 }
@@ -189,14 +189,18 @@ fn hex(bytes: &[u8], at: usize) -> Option<u8> {
     u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
+/// An escape without two hexadecimal digits.
+#[derive(Debug)]
+struct WrongEscape(String);
+
 /// The bytes that an escaped text stands for, or its first wrong escape.
-fn unescape(text: &str) -> Result<Vec<u8>, String> {
+fn unescape(text: &str) -> Result<Vec<u8>, WrongEscape> {
     let bytes = text.as_bytes();
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
         if bytes[at] == b'%' {
             let shown = || String::from_utf8_lossy(&bytes[at..bytes.len().min(at + 3)]).into_owned();
-            plain.push(hex(bytes, at).ok_or_else(shown)?);
+            plain.push(hex(bytes, at).ok_or_else(|| WrongEscape(shown()))?);
             at += 3;
         } else {
             plain.push(bytes[at]);
@@ -336,7 +340,7 @@ mod tests {
             ("http://a%20b/", r#"parse "http://a%20b/": invalid URL escape "%20""#),
             ("http://u ser@a/", r#"parse "http://u ser@a/": net/url: invalid userinfo"#),
             ("http://a/\n", "parse \"http://a/\\n\": net/url: invalid control character in URL"),
-            ("http://a/#%g", r##"parse "http://a/#%g": invalid URL escape "%g""##),
+            ("http://a/#%g", r#"parse "http://a/#%g": invalid URL escape "%g""#),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), words, "{text}");
         }
