@@ -1,5 +1,7 @@
 //! Which updates are recommended to a cluster, given what its metrics say (CVO-RISK-01, CVO-RISK-06).
 
+use std::collections::BTreeSet;
+
 use crate::retrieve::{ClusterRelease, Retrieved, sort_by_version};
 use crate::risk::{EvaluationError, MatchingRule, Risk, Verdict, judge};
 
@@ -60,6 +62,7 @@ pub struct Updates {
 
 const NOT_EXPOSED: &str = "NotExposedToRisks";
 const EXPOSED: &str = "ExposedToRisks";
+const ACCEPTED: &str = "AllExposedRisksAccepted";
 const FAILED: &str = "EvaluationFailed";
 const MULTIPLE: &str = "MultipleReasons";
 
@@ -71,11 +74,20 @@ impl From<Retrieved> for Updates {
 
 /// Evaluates the risks of all conditional updates, highest version first; `ask` answers a query of metrics. An update that is recommended is
 /// available, too. Can be called again when metrics may say something else.
-pub fn evaluate(updates: &mut Updates, mut ask: impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>) {
+pub fn evaluate(updates: &mut Updates, ask: impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>) {
+    evaluate_accepting(updates, &BTreeSet::new(), ask);
+}
+
+/// Does the same for a cluster whose administrator accepts the risks of these names (CVO-RISK-10; releases newer than 4.19, behind a gate).
+pub fn evaluate_accepting(
+    updates: &mut Updates,
+    accepted: &BTreeSet<String>,
+    mut ask: impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>,
+) {
     let Updates { available, conditional, .. } = updates;
     sort_by_version(conditional, |update| &update.release.version);
     for update in conditional.iter_mut() {
-        let recommended = recommend(&update.risks, &mut ask);
+        let recommended = recommend(&update.risks, accepted, &mut ask);
         let listed = available.iter().position(|release| release.image == update.release.image);
         match (recommended.status == Status::True, listed) {
             (true, None) => available.push(update.release.clone()),
@@ -101,13 +113,22 @@ pub fn name_cluster(updates: &mut [ConditionalUpdate], cluster_id: &str) {
 }
 
 /// The condition `Recommended` of an update with these risks.
-fn recommend(risks: &[Risk], ask: &mut impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>) -> Recommended {
+fn recommend(
+    risks: &[Risk],
+    accepted: &BTreeSet<String>,
+    ask: &mut impl FnMut(&MatchingRule) -> Result<bool, EvaluationError>,
+) -> Recommended {
     let mut status = Status::True;
     let mut reason = NOT_EXPOSED;
     let mut messages = Vec::new();
     for risk in risks {
-        let (found, why, message) = match judge(&risk.matching_rules, &mut *ask) {
+        let verdict = judge(&risk.matching_rules, &mut *ask);
+        let (found, why, message) = match verdict {
             Verdict::NoMatch => continue,
+            Verdict::Match if accepted.contains(&risk.name) => {
+                reason = and(reason, ACCEPTED);
+                continue;
+            }
             Verdict::Match => {
                 let name = if is_reason(&risk.name) { &risk.name } else { EXPOSED };
                 (Status::False, name, format!("{} {}", risk.message, risk.url))
@@ -117,15 +138,27 @@ fn recommend(risks: &[Risk], ask: &mut impl FnMut(&MatchingRule) -> Result<bool,
         if status != Status::False {
             status = found;
         }
-        reason = if reason == NOT_EXPOSED || reason == why { why } else { MULTIPLE };
+        reason = and(reason, why);
         messages.push(message);
     }
-    let message = if messages.is_empty() {
-        "The update is recommended, because none of the conditional update risks apply to this cluster.".to_owned()
-    } else {
-        messages.join("\n\n")
+    let message = match (messages.is_empty(), reason) {
+        (true, ACCEPTED) => {
+            "The update is recommended, because either risk does not apply to this cluster or it is accepted by cluster admins.".to_owned()
+        }
+        (true, _) => "The update is recommended, because none of the conditional update risks apply to this cluster.".to_owned(),
+        (false, _) => messages.join("\n\n"),
     };
     Recommended { status, reason: reason.to_owned(), message }
+}
+
+/// The reason of two: what an administrator accepts gives way to what is open.
+fn and<'a>(now: &'a str, more: &'a str) -> &'a str {
+    match (now, more) {
+        (NOT_EXPOSED | ACCEPTED, more) => more,
+        (now, more) if now == more => now,
+        (FAILED | EXPOSED, ACCEPTED) => now,
+        _ => MULTIPLE,
+    }
 }
 
 fn not_evaluated(risk: &Risk, error: &EvaluationError) -> String {
@@ -158,6 +191,33 @@ mod tests {
             Some("1") => Ok(true),
             _ => Err(EvaluationError("no answer".to_owned())),
         }
+    }
+
+    /// CVO-RISK-10: accepted risks do not count; when all that apply are accepted, the condition says so. One that does not apply changes nothing.
+    #[test]
+    fn accepted_risks() {
+        let accepted = BTreeSet::from(["A".to_owned(), "B".to_owned()]);
+        for (risks, status, reason) in [
+            (vec![risk("A", "1")], Status::True, "AllExposedRisksAccepted"),
+            (vec![risk("A", "1"), risk("B", "1"), risk("C", "0")], Status::True, "AllExposedRisksAccepted"),
+            (vec![risk("A", "0")], Status::True, "NotExposedToRisks"),
+            (vec![risk("A", "1"), risk("C", "1")], Status::False, "C"),
+            (vec![risk("A", "1"), risk("C", "?")], Status::Unknown, "EvaluationFailed"),
+            (vec![risk("C", "?"), risk("A", "1")], Status::Unknown, "EvaluationFailed"),
+            (vec![risk("A", "?")], Status::Unknown, "EvaluationFailed"),
+            (vec![risk("C", "1"), risk("D", "1"), risk("A", "1")], Status::False, "MultipleReasons"),
+        ] {
+            let found = recommend(&risks, &accepted, &mut ask);
+            assert_eq!((found.status, found.reason.as_str()), (status, reason), "{risks:?}");
+            assert_eq!(found.message.contains("accepted by cluster admins"), reason == "AllExposedRisksAccepted");
+        }
+        let release = ClusterRelease { version: "1.0.1".to_owned(), image: "i".to_owned(), ..ClusterRelease::default() };
+        let update = ConditionalUpdate { release, risks: vec![risk("A", "1")], recommended: None };
+        let mut updates = Updates { conditional: vec![update], ..Updates::default() };
+        evaluate(&mut updates, ask);
+        assert!(updates.available.is_empty());
+        evaluate_accepting(&mut updates, &accepted, ask);
+        assert_eq!(updates.available.len(), 1);
     }
 
     /// CVO-RISK-09: every query gets the ID, as often as it leaves it out; one that names a cluster stays.
@@ -197,7 +257,7 @@ mod tests {
             (vec![risk("A", "?"), risk("B", "1")], Status::False, "MultipleReasons", format!("{}\n\n{}", unknown("A"), hurts("B"))),
             (vec![risk("A", "1"), risk("A", "1")], Status::False, "A", format!("{0}\n\n{0}", hurts("A"))),
         ] {
-            let found = recommend(&risks, &mut ask);
+            let found = recommend(&risks, &BTreeSet::new(), &mut ask);
             assert_eq!((found.status, found.reason.as_str(), found.message), (status, reason, message), "{risks:?}");
         }
     }

@@ -33,7 +33,7 @@ pub mod cases;
 
 pub use answer::{AnswerError, Parameters, answer};
 pub use build::{BuildError, BuiltGraph, BuiltNode, ConditionalGroup, DifferentRisks, InvalidLabel, LabelProblem, build};
-pub use evaluate::{ConditionalUpdate, Recommended, Status, Updates, evaluate, name_cluster};
+pub use evaluate::{ConditionalUpdate, Recommended, Status, Updates, evaluate, evaluate_accepting, name_cluster};
 pub use graph::{ConditionalEdge, ConditionalEdges, Graph, GraphLimits, Node};
 pub use graph_data::GraphData;
 pub use labels::{ARCHITECTURE, CHANNELS, MANIFEST_REF, MULTI, RELEASE_ARCHITECTURE};

@@ -373,7 +373,7 @@ mod tests {
                 Some(6),
             ),
             (
-                vec![CHANNEL, ("blocked-edges/a.yaml", EDGE), ("blocked-edges/b.yaml", &edge("message: m", "message: n"))],
+                vec![CHANNEL, ("blocked-edges/a.yaml", EDGE), ("blocked-edges/b.yaml", &edge("message: m", "message: other"))],
                 Rule::RiskTexts,
                 "blocked-edges/b.yaml",
                 Some(4),

@@ -83,6 +83,21 @@ pub enum PromqlProblem {
     /// A set operation on something else than vectors.
     #[error("set operator {0} is not allowed between scalars")]
     SetOfScalars(String),
+    /// A duration of nothing.
+    #[error("a duration must be greater than 0")]
+    NoDuration,
+    /// A selector has a name before its braces and one in them.
+    #[error("the metric's name must not be set twice: {0}")]
+    NameTwice(String),
+    /// A label is matched and taken over at once.
+    #[error("label {0} must not occur in both on and {1}")]
+    OnAndGroup(String, &'static str),
+    /// A set operation takes labels over.
+    #[error("set operator {0} allows no grouping")]
+    GroupingOfSet(String),
+    /// Labels are matched, but one side has none.
+    #[error("vectors can be matched with vectors alone")]
+    MatchingOfScalars,
     /// A pattern that is none.
     #[error("{0:?} is no regular expression")]
     Pattern(String),
@@ -172,6 +187,12 @@ mod tests {
             ("up $ 1", "line 1, column 4: unexpected character '$'"),
             ("{}", "line 1, column 1: a selector must contain at least one matcher that does not match the empty text"),
             ("{a=\"\",b=~\".*\"}", "line 1, column 1: a selector must contain at least one matcher that does not match the empty text"),
+            ("up[0s:1m]", "line 1, column 4: a duration must be greater than 0"),
+            ("up{__name__=\"x\"}", "line 1, column 1: the metric's name must not be set twice: up"),
+            ("a * on(b) group_left(b) c", "line 1, column 3: label b must not occur in both on and group_left"),
+            ("a and on(b) group_right c", "line 1, column 3: set operator and allows no grouping"),
+            ("a + on(b) 1", "line 1, column 3: vectors can be matched with vectors alone"),
+            ("{a=\"\\q\"}", "line 1, column 4: unknown escape in a text"),
             ("up{a=~\"(\"}", "line 1, column 7: \"(\" is no regular expression"),
             ("up + bool 1", "line 1, column 6: expected an expression, found bool"),
             ("5x", "line 1, column 1: \"5x\" is neither a number nor a duration"),

@@ -160,15 +160,14 @@ fn targets(query: &Query, version: &Version, graph: &TargetGraph) -> Result<Retr
         return Ok(Retrieved { updates: vec![current.clone()], current, conditional: Vec::new() });
     }
     let mut updates = Vec::new();
-    for (from, to) in &graph.edges {
-        let node = |index: i64| usize::try_from(index).ok().filter(|index| *index < graph.nodes.len());
-        let (Some(origin), Some(target)) = (node(*from), node(*to)) else {
+    let node = |index: i64| usize::try_from(index).ok().filter(|index| *index < graph.nodes.len());
+    // Edges of other versions are nothing to this cluster, wherever they lead.
+    for (from, to) in graph.edges.iter().filter(|(from, _)| node(*from) == Some(at)) {
+        let Some(target) = node(*to) else {
             let nodes = graph.nodes.len();
             return Err(RetrievalError::ResponseInvalid(InvalidGraph::EdgeOutOfRange { from: *from, to: *to, nodes }));
         };
-        if origin == at {
-            updates.push(release(&graph.nodes[target], "recommended update")?);
-        }
+        updates.push(release(&graph.nodes[target], "recommended update")?);
     }
     let text = version.to_string();
     let mut by_version = HashMap::new();

@@ -221,7 +221,7 @@ fn refused() {
     );
     let label = labels("4.1.0", "previous.remove_regex", "(");
     assert!(words(vec![release("4.1.0", "amd64", &[], &[])], &[("raw/metadata.json", &label)]).contains("is no regular expression"));
-    let other = risk("4.1.1", ".*", "A").replace("message: m", "message: n");
+    let other = risk("4.1.1", ".*", "A").replace("message: m", "message: other");
     assert_eq!(
         words(chain(), &[("blocked-edges/a.yaml", &risk("4.1.1", ".*", "A")), ("blocked-edges/b.yaml", &other)]),
         "risk A of the update from 4.0.9+amd64 to 4.1.1+amd64 is described differently by blocked-edges/a.yaml and blocked-edges/b.yaml"

@@ -6,3 +6,4 @@ mod building;
 mod hostile;
 mod recorded;
 mod reference;
+mod retrieval;

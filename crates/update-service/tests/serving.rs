@@ -242,7 +242,7 @@ async fn architectures() {
     }
 }
 
-/// CVO-OSUS-03 to CVO-OSUS-06, CVO-OSUS-09: methods, media types, errors, tags, compression, other origins.
+/// CVO-OSUS-03, CVO-OSUS-04, CVO-OSUS-05, CVO-OSUS-06, CVO-OSUS-09: methods, media types, errors, tags, compression, other origins.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_interface() {
     let world = World::new().await;

@@ -57,7 +57,8 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, (usize, PromqlProble
         tokens.push(Token { at, what });
         at += length;
     }
-    tokens.push(Token { at, what: What::End });
+    // What is missing is missed behind the last word, not on a line behind the query.
+    tokens.push(Token { at: query.trim_end().len(), what: What::End });
     Ok(tokens)
 }
 
@@ -108,24 +109,27 @@ fn text(rest: &str, quote: char) -> Result<(What<'_>, usize), PromqlProblem> {
             '\n' if quote != '`' => return Err(PromqlProblem::OpenText),
             '\\' if quote != '`' => {
                 let (_, escaped) = chars.next().ok_or(PromqlProblem::OpenText)?;
-                let digits = match escaped {
-                    'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' => {
-                        out.push(escaped);
-                        continue;
-                    }
-                    c if c == quote => {
-                        out.push(c);
-                        continue;
-                    }
-                    'x' | '0'..='7' => 2,
-                    'u' => 4,
-                    'U' => 8,
+                let (radix, digits, mut value) = match escaped {
+                    'a' => (0, 0, 0x07),
+                    'b' => (0, 0, 0x08),
+                    'f' => (0, 0, 0x0C),
+                    'n' => (0, 0, 0x0A),
+                    'r' => (0, 0, 0x0D),
+                    't' => (0, 0, 0x09),
+                    'v' => (0, 0, 0x0B),
+                    'x' => (16, 2, 0),
+                    'u' => (16, 4, 0),
+                    'U' => (16, 8, 0),
+                    '0'..='7' => (8, 2, escaped.to_digit(8).unwrap_or_default()),
+                    c if c == quote || c == '\\' => (0, 0, u32::from(c)),
                     _ => return Err(PromqlProblem::Escape),
                 };
                 for _ in 0..digits {
-                    chars.next().filter(|(_, c)| c.is_ascii_hexdigit()).ok_or(PromqlProblem::Escape)?;
+                    let digit = chars.next().and_then(|(_, c)| c.to_digit(radix)).ok_or(PromqlProblem::Escape)?;
+                    value = value.wrapping_mul(radix) | digit;
                 }
-                out.push('?');
+                // A byte of no character stands for one here: it decides nothing that is checked.
+                out.push(char::from_u32(value).ok_or(PromqlProblem::Escape)?);
             }
             c => out.push(c),
         }

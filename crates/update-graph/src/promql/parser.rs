@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
             let at = self.advance().at;
             let is_comparison = strength == COMPARISON;
             let with_bool = is_comparison && self.takes_word("bool");
-            self.matching()?;
+            let matching = self.matching()?;
             let right_begin = self.peek().at;
             // Only the power is taken from the right.
             let right = self.expression(if operator == "^" { strength } else { strength + 1 })?;
@@ -133,6 +133,7 @@ impl<'a> Parser<'a> {
             if strength <= SET && (left == Kind::Scalar || right == Kind::Scalar) {
                 return Err((at, PromqlProblem::SetOfScalars(operator.to_owned())));
             }
+            matching.check(operator, strength <= SET, left == Kind::Vector && right == Kind::Vector).map_err(|problem| (at, problem))?;
             left = if of_scalars { Kind::Scalar } else { Kind::Vector };
         }
         self.depth -= 1;
@@ -157,30 +158,34 @@ impl<'a> Parser<'a> {
     }
 
     /// `on (...)`, `ignoring (...)`, `group_left (...)`.
-    fn matching(&mut self) -> Result<(), Failed> {
-        if self.takes_word("on") || self.takes_word("ignoring") {
-            self.labels()?;
-            if (self.takes_word("group_left") || self.takes_word("group_right")) && self.peek().what == What::Sign("(") {
-                self.labels()?;
+    fn matching(&mut self) -> Result<Matching<'a>, Failed> {
+        let mut matching = Matching { is_on: self.takes_word("on"), ..Matching::default() };
+        if matching.is_on || self.takes_word("ignoring") {
+            matching.labels = self.labels()?;
+            matching.group = ["group_left", "group_right"].into_iter().find(|side| self.takes_word(side));
+            if matching.group.is_some() && self.peek().what == What::Sign("(") {
+                matching.included = self.labels()?;
             }
         }
-        Ok(())
+        Ok(matching)
     }
 
     /// `(a, b)`; keywords are names here.
-    fn labels(&mut self) -> Result<(), Failed> {
+    fn labels(&mut self) -> Result<Vec<&'a str>, Failed> {
         self.needs_sign("(")?;
+        let mut labels = Vec::new();
         while !self.takes_sign(")") {
             match &self.peek().what {
-                What::Word(word) if !word.contains(':') => self.advance(),
+                What::Word(word) if !word.contains(':') => labels.push(*word),
                 _ => return Err(self.expected("a label or )")),
-            };
+            }
+            self.advance();
             if !self.takes_sign(",") {
                 self.needs_sign(")")?;
                 break;
             }
         }
-        Ok(())
+        Ok(labels)
     }
 
     fn operand(&mut self) -> Result<Kind, Failed> {
@@ -209,7 +214,7 @@ impl<'a> Parser<'a> {
                 (kind, Shape::Other)
             }
             What::Sign("{") => {
-                self.selector(token.at, false)?;
+                self.selector(token.at, None)?;
                 (Kind::Vector, Shape::Selector)
             }
             What::Word(word) => self.word(word)?,
@@ -242,17 +247,20 @@ impl<'a> Parser<'a> {
         }
         let at = self.advance().at;
         if self.peek().what == What::Sign("{") {
-            self.selector(at, true)?;
+            self.selector(at, Some(word))?;
         }
         Ok((Kind::Vector, Shape::Selector))
     }
 
-    /// `{a="b"}`; `named` if a name stands before.
-    fn selector(&mut self, at: usize, named: bool) -> Result<(), Failed> {
-        let mut selects = named;
+    /// `{a="b"}`, behind a name or without.
+    fn selector(&mut self, at: usize, name: Option<&str>) -> Result<(), Failed> {
+        let mut selects = name.is_some();
         self.needs_sign("{")?;
         while !self.takes_sign("}") {
             match &self.peek().what {
+                What::Word("__name__") if name.is_some() => {
+                    return Err((at, PromqlProblem::NameTwice(name.unwrap_or_default().to_owned())));
+                }
                 What::Text(_) | What::Word(_) => self.advance(),
                 _ => return Err(self.expected("a label or }")),
             };
@@ -350,7 +358,7 @@ impl<'a> Parser<'a> {
                 self.duration()?;
                 if self.takes_sign(":") {
                     if matches!(self.peek().what, What::Duration(_)) {
-                        self.advance();
+                        self.duration()?;
                     }
                     Self::check(at, "what a subquery is of", Kind::Vector, kind)?;
                 } else if shape != Shape::Selector {
@@ -378,16 +386,39 @@ impl<'a> Parser<'a> {
     }
 
     fn duration(&mut self) -> Result<(), Failed> {
-        if matches!(self.peek().what, What::Duration(_)) {
-            self.advance();
-            return Ok(());
+        let What::Duration(text) = &self.peek().what else { return Err(self.expected("a duration")) };
+        let at = self.advance().at;
+        if text.contains(|c: char| c.is_ascii_digit() && c != '0') { Ok(()) } else { Err((at, PromqlProblem::NoDuration)) }
+    }
+}
+
+/// How the series of two vectors are matched.
+#[derive(Default)]
+struct Matching<'a> {
+    is_on: bool,
+    labels: Vec<&'a str>,
+    group: Option<&'static str>,
+    included: Vec<&'a str>,
+}
+
+impl Matching<'_> {
+    fn check(&self, operator: &str, is_set: bool, of_vectors: bool) -> Result<(), PromqlProblem> {
+        if self.is_on
+            && let Some(group) = self.group
+            && let Some(label) = self.labels.iter().find(|label| self.included.contains(label))
+        {
+            return Err(PromqlProblem::OnAndGroup((*label).to_owned(), group));
         }
-        Err(self.expected("a duration"))
+        match (of_vectors, self.group) {
+            (false, _) if !self.labels.is_empty() => Err(PromqlProblem::MatchingOfScalars),
+            (true, Some(_)) if is_set => Err(PromqlProblem::GroupingOfSet(operator.to_owned())),
+            _ => Ok(()),
+        }
     }
 }
 
 fn pattern(text: &str, at: usize) -> Result<Regex, Failed> {
-    let built = RegexBuilder::new(&format!("^(?:{text})$")).size_limit(MAX_PATTERN).build();
+    let built = RegexBuilder::new(&format!("^(?:{text})$")).octal(true).size_limit(MAX_PATTERN).build();
     built.map_err(|_| (at, PromqlProblem::Pattern(text.to_owned())))
 }
 
