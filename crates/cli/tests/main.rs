@@ -18,4 +18,5 @@ mod poisoned;
 mod poisoned_cluster;
 mod recorded;
 mod registries;
+mod releases;
 mod validate;

@@ -11,6 +11,7 @@ pub mod json;
 pub mod json_reader;
 mod quote;
 mod sort;
+mod tabs;
 pub mod url;
 pub mod value;
 
@@ -18,3 +19,4 @@ pub use big_int::big_int_text;
 pub use duration::{DurationError, duration_text, parse_duration};
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;
+pub use tabs::Tabs;

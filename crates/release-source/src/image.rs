@@ -55,22 +55,34 @@ fn of_store(image: &Image, store: &BlobStore, subject: &str, limits: &Limits) ->
     let failed = |error| ReadError::image(subject, error);
     let contents = read_contents(&Layer::of(image, store), &options(limits)).map_err(failed)?;
     let files = files(subject, contents)?;
-    let config = store.read(&image.manifest.config.digest, MAX_CONFIG).map_err(failed)?;
+    Ok(Release { files, image: Some(facts(image, store, subject)?) })
+}
+
+/// Reads the manifest and the configuration of an image, without its layers.
+pub async fn inspect(client: &Client, reference: &Reference) -> Result<ReleaseImage, ReadError> {
+    let subject = reference.to_string();
+    let failed = |error| ReadError::image(&subject, error);
+    let workspace = client.workspace().map_err(failed)?;
+    let image = client.inspect(reference, workspace.store()).await.map_err(failed)?;
+    facts(&image, workspace.store(), &subject)
+}
+
+fn facts(image: &Image, store: &BlobStore, subject: &str) -> Result<ReleaseImage, ReadError> {
+    let config = store.read(&image.manifest.config.digest, MAX_CONFIG).map_err(|error| ReadError::image(subject, error))?;
     let config = serde_json::from_slice(&config).map_err(|error| ReadError::Config { image: subject.to_owned(), error })?;
     let blob = |descriptor: &Descriptor| Blob {
         media_type: descriptor.media_type.clone(),
         digest: descriptor.digest.to_string(),
         size: descriptor.size,
     };
-    let image = ReleaseImage {
+    Ok(ReleaseImage {
         listed: image.digest.to_string(),
         digest: image.descriptor.digest.to_string(),
         media_type: image.descriptor.media_type.clone(),
         layers: image.manifest.layers.iter().map(blob).collect(),
         config_blob: blob(&image.manifest.config),
         config,
-    };
-    Ok(Release { files, image: Some(image) })
+    })
 }
 
 /// Options that keep the two folders.

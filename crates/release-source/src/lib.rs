@@ -23,7 +23,7 @@ use mainstay_release::{Files, ReleaseImage};
 
 pub use error::ReadError;
 pub use folder::folder;
-pub use image::image;
+pub use image::{image, inspect};
 pub use place::Place;
 pub use tar::tar;
 

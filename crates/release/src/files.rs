@@ -115,6 +115,12 @@ impl Files {
         self.by_place.get(&(Folder::Release, name.to_owned())).map(Vec::as_slice)
     }
 
+    /// Returns the files of one folder as they are in the image, by name.
+    pub fn in_folder(&self, folder: Folder) -> impl Iterator<Item = (&str, &[u8])> {
+        let files = self.by_place.iter().filter(move |((other, _), _)| *other == folder);
+        files.map(|((_, name), content)| (name.as_str(), content.as_slice()))
+    }
+
     /// Returns all files in load order: the operator's own first, each folder by name (CVO-REL-05).
     ///
     /// A folder written by `oc adm release extract` has all manifests in one place. The operator's own are then known by their component.

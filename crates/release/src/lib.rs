@@ -13,11 +13,13 @@
 
 mod capability;
 pub mod cases;
+pub mod extract;
 mod file_name;
 mod files;
 mod graph;
 mod image;
 mod include;
+pub mod info;
 mod manifest;
 mod metadata;
 mod operators;

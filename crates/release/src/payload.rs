@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use serde_json::Value;
 
 use crate::capability::Capabilities;
 use crate::files::{Files, Folder};
@@ -212,11 +213,34 @@ fn read(folder: Folder, name: &str, content: &[u8], values: Values<'_>) -> Resul
         return manifest::parse(name, content).map_err(manifest);
     }
     let text = std::str::from_utf8(content).map_err(|_| manifest(ManifestError::Encoding))?;
-    let text = template::render(text, values).map_err(|error| Problem::Template { file: name.to_owned(), error })?;
-    manifest::parse(name, text.as_bytes()).map_err(manifest)
+    match template::render(text, values) {
+        Ok(text) => manifest::parse(name, text.as_bytes()).map_err(manifest),
+        Err(error) => rewritten(name, content, values).ok_or_else(|| Problem::Template { file: name.to_owned(), error }),
+    }
 }
 
-fn is_manifest(name: &str) -> bool {
+/// Reads a template that `release extract` wrote: as YAML written anew, which may break an action over lines. Its values are templates of their
+/// own.
+fn rewritten(name: &str, content: &[u8], values: Values<'_>) -> Option<Vec<Manifest>> {
+    let mut manifests = manifest::parse(name, content).ok()?;
+    let mut is_whole = true;
+    for manifest in &mut manifests {
+        manifest.edit(|object| is_whole &= render_texts(object, values));
+    }
+    is_whole.then_some(manifests)
+}
+
+/// Replaces all texts of a value; false if one of them is no template.
+fn render_texts(value: &mut Value, values: Values<'_>) -> bool {
+    match value {
+        Value::String(text) => template::render(text, values).map(|rendered| *text = rendered).is_ok(),
+        Value::Array(items) => items.iter_mut().all(|item| render_texts(item, values)),
+        Value::Object(fields) => fields.values_mut().all(|field| render_texts(field, values)),
+        _ => true,
+    }
+}
+
+pub(crate) fn is_manifest(name: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end))
 }
 

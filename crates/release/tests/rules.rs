@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_release::{Cut, FileName, Files, Load, Mode, Payload, Reconcile, TaskGraph};
+use mainstay_release::{Cut, FileName, Files, Load, Mode, Payload, Reconcile, TaskGraph, Values};
 use proptest::prelude::*;
 
 /// Names in load order: levels, components, odd ones, and whether each is a Job.
@@ -97,4 +97,16 @@ proptest! {
             }
         }
     }
+}
+
+/// CVO-REL-05, CVO-REL-08: a template that `release extract` wrote anew, with an action that is broken over lines.
+#[test]
+fn templates_written_anew() {
+    let mut files = Files::default();
+    let text =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: demo\ndata:\n  text: 'a {{ \"{{ if\n    b }}\" }} {{.ClusterProfile}}'\n";
+    files.add("release-manifests/0000_90_cluster-version-operator_1.yaml", text.into()).unwrap();
+    let values = Values { release_image: "r.example/a@sha256:1", cluster_profile: "hosted" };
+    let manifests = Payload::all(&files, values, "test").unwrap();
+    assert_eq!(manifests[0].object()["data"]["text"], "a {{ if b }} hosted");
 }

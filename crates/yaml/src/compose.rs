@@ -168,7 +168,7 @@ impl<'t, 'a> Composer<'t, 'a> {
             if (written.implicit || written.tag == Tag::Merge) && tree.scalar(written) == "<<" {
                 self.merge(value, depth, path, fields)?;
             } else {
-                let name = self.key(key, fields)?;
+                let name = self.key(key, depth, fields)?;
                 let built = self.value(value, depth + 1, &Path::Field(path, &name))?;
                 if fields.map.contains_key(&name) {
                     if self.options.strict {
@@ -184,7 +184,7 @@ impl<'t, 'a> Composer<'t, 'a> {
     }
 
     /// Returns a key, which is always text: scalars of other types are written out.
-    fn key(&mut self, at: usize, fields: &mut Fields) -> Result<String, Error> {
+    fn key(&mut self, at: usize, depth: usize, fields: &mut Fields) -> Result<String, Error> {
         let tree = self.tree;
         let written = &tree.nodes[at];
         let node = match written.shape {
@@ -193,7 +193,12 @@ impl<'t, 'a> Composer<'t, 'a> {
         };
         let text = match node.shape {
             Shape::Written(..) | Shape::Made(..) => tree.scalar(node),
-            _ => return Err(error_at(written.mark(), "a mapping key must be a scalar")),
+            _ => {
+                let built = self.value(at, depth + 1, &Path::Root)?;
+                let mut shown = String::new();
+                go_syntax(&mut shown, &built.value);
+                return Err(error_at(written.mark(), format!("invalid map key: {shown}")));
+            }
         };
         let is_alias = !std::ptr::eq(node, written);
         if is_alias {
@@ -282,6 +287,42 @@ fn scalar(text: &str, node: &Node) -> Result<Built, Error> {
         }
     };
     Ok(Built { value, problem: None })
+}
+
+/// Writes a text in quotes.
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    out.extend(text.escape_debug());
+    out.push('"');
+}
+
+/// Writes a value as the message of Go's library has it. More than a screen of it is of no use.
+fn go_syntax(out: &mut String, value: &Value) {
+    const MOST: usize = 1000;
+    match value {
+        _ if out.len() > MOST => {}
+        Value::Null => out.push_str("interface {}(nil)"),
+        Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+        Value::String(text) => quoted(out, text),
+        Value::Array(items) => {
+            out.push_str("[]interface {}{");
+            for (number, item) in items.iter().enumerate() {
+                out.push_str(if number > 0 { ", " } else { "" });
+                go_syntax(out, item);
+            }
+            out.push('}');
+        }
+        Value::Object(fields) => {
+            out.push_str("map[interface {}]interface {}{");
+            for (number, (key, item)) in fields.iter().enumerate() {
+                out.push_str(if number > 0 { ", " } else { "" });
+                quoted(out, key);
+                out.push(':');
+                go_syntax(out, item);
+            }
+            out.push('}');
+        }
+    }
 }
 
 /// A key's text, and the reason if it is not allowed as a key.

@@ -4,6 +4,7 @@ mod credentials;
 mod folder;
 mod inspect;
 mod must_gather;
+mod release;
 mod upgrade;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ Examples:
   mainstay adm new-project lights --display-name Lights
   mainstay adm project lights                     the namespace of the current context
   mainstay adm upgrade                            the cluster's own updates
+  mainstay adm release info IMAGE                 what a release image holds
 
 Through a link named oc, these answer oc policy, oc secrets link, oc extract, oc set data, oc project and oc new-project; every other verb
 goes to kubectl.")]
@@ -88,6 +90,9 @@ pub enum Verb {
     Credentials(Credentials),
     /// Show the cluster's own updates, and ask for one
     Upgrade(Box<upgrade::Arguments>),
+    /// Look into release images, and extract their manifests
+    #[command(subcommand)]
+    Release(release::Commands),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -208,6 +213,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::MustGather(wanted) => return must_gather::run(wanted, &cluster),
         Verb::Credentials(Credentials::Render(wanted)) => return credentials::render(wanted),
         Verb::Upgrade(wanted) => return upgrade::run(wanted, &cluster),
+        Verb::Release(wanted) => return release::run(wanted, &cluster),
         Verb::Other(words) => return Err(not_available(words)),
         Verb::Policy(_) | Verb::Secrets(_) | Verb::Extract(_) | Verb::Set(_) | Verb::Project { .. } | Verb::NewProject(_) => {}
     }
@@ -287,7 +293,7 @@ async fn verb(session: &Session, arguments: &Arguments, namespace: &str) -> Resu
             set_namespace(arguments, session, name)?;
             output::line(format!("Now using project {name:?} on server {:?}.", session.server))
         }
-        Verb::Inspect(_) | Verb::MustGather(_) | Verb::Credentials(_) | Verb::Upgrade(_) | Verb::Other(_) => Ok(()),
+        Verb::Inspect(_) | Verb::MustGather(_) | Verb::Credentials(_) | Verb::Upgrade(_) | Verb::Release(_) | Verb::Other(_) => Ok(()),
     }
 }
 

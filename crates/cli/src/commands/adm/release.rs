@@ -1,0 +1,121 @@
+//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI).
+
+mod extract;
+mod info;
+mod registry;
+mod template;
+
+use clap::Subcommand;
+use mainstay_operations::Session;
+use mainstay_operations::cluster_update as operations;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::screen::{self, Kind};
+use mainstay_versions::Version;
+use serde_json::Value;
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+pub enum Commands {
+    /// Show what a release holds, or the difference of two releases
+    Info(Box<info::Arguments>),
+    /// Write the manifests of a release to a folder
+    Extract(Box<extract::Arguments>),
+}
+
+/// Runs a verb.
+pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
+    match command {
+        Commands::Info(arguments) => info::run(arguments, cluster),
+        Commands::Extract(arguments) => extract::run(arguments, cluster),
+    }
+}
+
+/// A request that `oc` refuses, in its words.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("info expects one argument, or a connection to an OpenShift 4.x server")]
+    NoRelease,
+    #[error("the server is not reporting a release image at this time, please specify an image to view")]
+    NotReported,
+    #[error("the semantic version {0:?} is not present in the cluster version status or in the official versions list, cannot be resolved")]
+    UnknownVersion(String),
+    #[error("you may only specify a single image via --from or argument")]
+    OneImage,
+    #[error("icsp-file and idms-file are mutually exclusive")]
+    MirrorFiles,
+    #[error("{0}")]
+    Usage(&'static str),
+    #[error("--output only supports {0}")]
+    Output(&'static str),
+    #[error("--cloud value not recognized, must be one of: [{0}]")]
+    Cloud(String),
+    #[error("image did not contain {0}")]
+    NoFile(String),
+    #[error("unrecognized output mode: {0}")]
+    OutputMode(String),
+    #[error("the release image failed content verification and may have been tampered with")]
+    Tampered,
+    #[error("image {0:?} not found: manifest unknown: manifest unknown")]
+    NotFound(String),
+    #[error("unable to read image {image}: {cause}")]
+    Unreadable { image: String, cause: String },
+    #[error("{} is a link; nothing is written through it", .0.display())]
+    Link(std::path::PathBuf),
+}
+
+/// Says a refusal as `oc` does.
+fn refuse(error: &dyn std::error::Error) -> Failure {
+    tell(&format!("error: {error}"));
+    Failure::silent(Exit::Failed)
+}
+
+fn tell(line: &str) {
+    let end = if line.ends_with('\n') { "" } else { "\n" };
+    screen::err(&format!("{line}{end}"), Kind::Text);
+}
+
+/// Replaces versions by the images that the cluster knows for them; without any argument it is the cluster's own release.
+async fn resolve(arguments: &[String], cluster: &ClusterArgs) -> Result<Vec<String>, Failure> {
+    let is_version = |argument: &String| Version::parse(argument).is_ok();
+    if !arguments.is_empty() && !arguments.iter().any(is_version) {
+        return Ok(arguments.to_vec());
+    }
+    let known = match session(cluster).await {
+        Some(session) => operations::cluster_version(&session).await?,
+        None => None,
+    };
+    let missing = || match arguments.iter().find(|argument| is_version(argument)) {
+        Some(version) => refuse(&Refused::UnknownVersion(version.clone())),
+        None => refuse(&Refused::NoRelease),
+    };
+    let known = known.ok_or_else(missing)?;
+    if arguments.is_empty() {
+        let image = ["/status/desired/image", "/spec/desiredUpdate/image"].iter().find_map(|path| known.pointer(path)?.as_str());
+        let image = image.filter(|image| !image.is_empty()).ok_or_else(|| refuse(&Refused::NotReported))?;
+        return Ok(vec![image.to_owned()]);
+    }
+    let found = |argument: &String| match is_version(argument) {
+        true => image_of(&known, argument).ok_or_else(|| refuse(&Refused::UnknownVersion(argument.clone()))),
+        false => Ok(argument.clone()),
+    };
+    arguments.iter().map(found).collect()
+}
+
+/// The image of a version that the ClusterVersion names.
+fn image_of(cluster_version: &Value, version: &str) -> Option<String> {
+    let status = &cluster_version["status"];
+    let lists = ["availableUpdates", "history"].into_iter().filter_map(|name| status[name].as_array()).flatten();
+    let mut all = std::iter::once(&status["desired"]).chain(lists).filter(|release| release["version"] == version);
+    all.find_map(|release| release["image"].as_str().filter(|image| !image.is_empty())).map(str::to_owned)
+}
+
+async fn session(cluster: &ClusterArgs) -> Option<Session> {
+    match cluster.open().await {
+        Ok(session) => Some(session),
+        Err(failure) => {
+            tracing::debug!(failure = failure.to_line(), "no cluster");
+            None
+        }
+    }
+}
