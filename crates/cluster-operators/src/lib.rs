@@ -1,7 +1,8 @@
-//! What stands for the operators of a cluster whose operands are outside this program (COP-G-09, COP-G-10).
+//! What stands for the operators of a cluster whose operands are outside this program (COP-G-09, COP-G-10), and small ones that are done here.
 //!
 //! ```text
 //!   manifests of the release, script ─► player::status ─► status of the ClusterOperators that no other part reports
+//!   discovery, StorageStates ─► storage_migration ─► objects written once more in the storage version
 //! ```
 //!
 //! What is played is marked: the annotation [`player::SIMULATED`], and a word in each message.
@@ -9,6 +10,7 @@
 mod error;
 mod manifests;
 pub mod player;
+pub mod storage_migration;
 
 pub use error::Error;
 pub use manifests::{ACCOUNT, NAMESPACE, manifests};

@@ -55,7 +55,7 @@ impl Api {
 
     pub async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        for _ in 0..6_000 {
+        for _ in 0..3_000 {
             last = self.admin.get(place).await.unwrap().unwrap_or_default();
             if holds(&last) {
                 return last;

@@ -3,5 +3,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values, and tests read better when they hand them on")]
 
 mod cluster;
+mod migration;
 mod player;
 mod states;

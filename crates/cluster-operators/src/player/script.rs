@@ -223,9 +223,23 @@ impl Script {
             unavailable_for: duration(|part| part.unavailable_for, Duration::ZERO),
             never_finishes: own.and_then(|part| part.never_finishes).or(defaults.never_finishes).unwrap_or_default(),
             not_upgradeable: own.and_then(|part| part.not_upgradeable.clone()).or_else(|| defaults.not_upgradeable.clone()),
-            conditions: own.and_then(|part| part.conditions.clone()).or_else(|| defaults.conditions.clone()).unwrap_or_default(),
+            conditions: own
+                .and_then(|part| part.conditions.clone())
+                .or_else(|| defaults.conditions.clone())
+                .unwrap_or_else(|| usual_conditions(name)),
         }
     }
+}
+
+/// The further conditions of operators that report themselves as having nothing to do where this program runs (COP-01, COP-21).
+fn usual_conditions(name: &str) -> Vec<Extra> {
+    let (reason, message) = match name {
+        "baremetal" => ("UnsupportedPlatform", "simulated: nothing to do on this platform"),
+        "insights" => ("Disabled", "simulated: nothing is gathered, and nothing is sent anywhere"),
+        _ => return Vec::new(),
+    };
+    let disabled = Extra { kind: "Disabled".to_owned(), status: Status::True, reason: reason.to_owned(), message: message.to_owned() };
+    vec![disabled]
 }
 
 /// Reads values, and knows where they stand.
@@ -354,7 +368,7 @@ mod tests {
 
     use super::*;
 
-    /// COP-G-09: a script has defaults and parts by operator, and one factor for all durations.
+    /// COP-G-09, COP-01, COP-21: a script has defaults and parts by operator, and one factor for all durations.
     #[test]
     fn plays() {
         let text = "\
@@ -386,6 +400,11 @@ operators:
         assert_eq!((baremetal.conditions[0].kind.as_str(), baremetal.conditions[0].status), ("Disabled", Status::True));
         assert_eq!(script.accelerated(1.0).play("etcd").duration, Duration::from_secs(120));
         assert_eq!(Script::read("").unwrap().play("x").duration, DURATION);
+        let usual = |name: &str| Script::default().play(name).conditions.into_iter().map(|extra| extra.reason).collect::<Vec<_>>();
+        assert_eq!(
+            (usual("baremetal"), usual("insights"), usual("dns")),
+            (vec!["UnsupportedPlatform".into()], vec!["Disabled".into()], vec![])
+        );
     }
 
     /// COP-G-09: what a script may not hold, with line and field.
