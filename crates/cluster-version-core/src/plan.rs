@@ -216,8 +216,7 @@ impl Plan {
         let mut planning = Planning { before, current: BTreeMap::new() };
         let effects: Vec<Effect> = included.iter().map(|manifest| planning.effect(manifest)).collect();
         let graph = TaskGraph::new(&included, Mode::Updating);
-        let groups: Vec<Group> =
-            graph.groups().into_iter().map(|(step, members)| planning.group(step, &members, &included, &effects)).collect();
+        let groups: Vec<Group> = graph.groups().into_iter().map(|(step, members)| group(step, &members, &included, &effects)).collect();
         let count = |wanted: fn(&Effect) -> bool| effects.iter().filter(|effect| wanted(effect)).count();
         let summary = Summary {
             created: count(|effect| matches!(effect, Effect::Create)),
@@ -309,21 +308,21 @@ impl Planning<'_> {
         self.current.insert(id.clone(), written);
         Ok(effect)
     }
+}
 
-    fn group(&self, step: usize, members: &[usize], included: &[&Manifest], effects: &[Effect]) -> Group {
-        let names = || members.iter().filter_map(|&member| FileName::parse(included[member].file()));
-        let object = |&member: &usize| {
-            let (manifest, effect) = (&included[member], &effects[member]);
-            let wait = if matches!(effect, Effect::Delete | Effect::Gone) { None } else { wait(manifest) };
-            Object { id: manifest.id().into(), file: manifest.file().to_owned(), effect: effect.clone(), wait }
-        };
-        Group {
-            step,
-            runlevels: distinct(names().map(|name| name.level.to_string())),
-            components: distinct(names().map(|name| name.component.to_owned())),
-            barrier: members.iter().any(|&member| included[member].is_barrier()),
-            objects: members.iter().map(object).collect(),
-        }
+fn group(step: usize, members: &[usize], included: &[&Manifest], effects: &[Effect]) -> Group {
+    let names = || members.iter().filter_map(|&member| FileName::parse(included[member].file()));
+    let object = |&member: &usize| {
+        let (manifest, effect) = (&included[member], &effects[member]);
+        let wait = if matches!(effect, Effect::Delete | Effect::Gone) { None } else { wait(manifest) };
+        Object { id: manifest.id().into(), file: manifest.file().to_owned(), effect: effect.clone(), wait }
+    };
+    Group {
+        step,
+        runlevels: distinct(names().map(|name| name.level.to_string())),
+        components: distinct(names().map(|name| name.component.to_owned())),
+        barrier: members.iter().any(|&member| included[member].is_barrier()),
+        objects: members.iter().map(object).collect(),
     }
 }
 
