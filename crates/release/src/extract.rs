@@ -147,8 +147,8 @@ impl Extracted {
             [] => None,
             [only] => Some(format!("Errors: {only}")),
             several => {
-                let lines: String = several.iter().map(|error| format!("* {error}\n")).collect();
-                Some(format!("Errors: \n\n{lines}"))
+                let lines: Vec<String> = several.iter().map(|error| format!("* {error}")).collect();
+                Some(format!("Errors: \n\n{}\n", lines.join("\n")))
             }
         }
     }

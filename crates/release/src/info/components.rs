@@ -94,7 +94,7 @@ pub fn components(references: &Value) -> Read {
     }
     if kubectl.len() > 2 {
         let told: Vec<String> =
-            kubectl.iter().map(|(version, tags)| format!("{version} ({})", Vec::from_iter(tags.iter().copied()).join(", "))).collect();
+            kubectl.iter().map(|(version, tags)| format!("{version} ({})", tags.iter().copied().collect::<Vec<_>>().join(", "))).collect();
         read.notices.push(format!("warning: multiple versions reported for the kubectl: {}", told.join(", ")));
     }
     let mut several = BTreeSet::new();
@@ -109,7 +109,7 @@ pub fn components(references: &Value) -> Read {
     if !several.is_empty() {
         read.warnings.push(format!(
             "multiple versions or display names reported for the following component(s): {}",
-            Vec::from_iter(several).join(",  ")
+            several.into_iter().collect::<Vec<_>>().join(",  ")
         ));
     }
     read.warnings.sort();

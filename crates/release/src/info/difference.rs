@@ -104,9 +104,8 @@ impl<'a> Difference<'a> {
         let changed: BTreeSet<&str> = both().filter(|(_, from, to)| code_changed(*from, *to)).map(|(name, ..)| name).collect();
         let line = |(name, from, to): (&str, Tag<'_>, Tag<'_>)| {
             let (old, new) = (from.digest_or_image(), to.digest_or_image());
-            (old != new).then(|| match with_commits {
-                true => format!("  {name:width$}\t{}\n", commits(from, to)),
-                false => format!("  {name:width$}\t{old}\t{new}\n"),
+            (old != new).then(|| {
+                if with_commits { format!("  {name:width$}\t{}\n", commits(from, to)) } else { format!("  {name:width$}\t{old}\t{new}\n") }
             })
         };
         let added = self.images.iter().filter_map(|(name, pair)| pair.0.is_none().then_some((*name, pair.1?))).map(|(name, to)| {

@@ -34,12 +34,12 @@ pub type Clock<'c> = &'c dyn Fn(&str) -> Option<i64>;
 /// A duration in seconds as Kubernetes shows ages: one unit.
 pub fn short_duration(seconds: i64) -> String {
     match seconds {
-        ..-1 => "<invalid>".to_owned(),
+        ..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
-        ..60 => format!("{seconds}s"),
-        ..3600 => format!("{}m", seconds / 60),
-        ..86_400 => format!("{}h", seconds / 3600),
-        ..31_536_000 => format!("{}d", seconds / 86_400),
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        86_400..31_536_000 => format!("{}d", seconds / 86_400),
         _ => format!("{}y", seconds / 31_536_000),
     }
 }

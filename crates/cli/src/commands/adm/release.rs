@@ -95,9 +95,12 @@ async fn resolve(arguments: &[String], cluster: &ClusterArgs) -> Result<Vec<Stri
         let image = image.filter(|image| !image.is_empty()).ok_or_else(|| refuse(&Refused::NotReported))?;
         return Ok(vec![image.to_owned()]);
     }
-    let found = |argument: &String| match is_version(argument) {
-        true => image_of(&known, argument).ok_or_else(|| refuse(&Refused::UnknownVersion(argument.clone()))),
-        false => Ok(argument.clone()),
+    let found = |argument: &String| {
+        if is_version(argument) {
+            image_of(&known, argument).ok_or_else(|| refuse(&Refused::UnknownVersion(argument.clone())))
+        } else {
+            Ok(argument.clone())
+        }
     };
     arguments.iter().map(found).collect()
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use mainstay_oci::Client;
 use mainstay_release::ReleaseImage;
-use mainstay_release::info::{Columns, Difference, Info};
+use mainstay_release::info::{Columns, Difference, Info, Tag};
 use mainstay_release_source::{Release, inspect};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
@@ -98,20 +98,15 @@ pub(super) fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Fa
         arguments.check(from.as_deref(), &images).map_err(|error| refuse(&error))?;
         arguments.registries.check()?;
         let client = arguments.registries.client()?;
-        match from.filter(|_| !arguments.verify) {
-            Some(from) => arguments.difference(&client, &from, &images[0]).await,
-            None => {
-                let mut failed = false;
-                for image in &images {
-                    if let Err(failure) = arguments.show(&client, image).await {
-                        // Each release is shown, whatever becomes of the others.
-                        failed = true;
-                        drop(failure);
-                    }
-                }
-                if failed { Err(Failure::silent(Exit::Failed)) } else { Ok(()) }
-            }
+        if let Some(from) = from.filter(|_| !arguments.verify) {
+            return arguments.difference(&client, &from, &images[0]).await;
         }
+        // Each release is shown, whatever becomes of the others; a failure was told.
+        let mut failed = false;
+        for image in &images {
+            failed |= arguments.show(&client, image).await.is_err();
+        }
+        if failed { Err(Failure::silent(Exit::Failed)) } else { Ok(()) }
     })
 }
 
@@ -187,8 +182,8 @@ impl Arguments {
         let (new, old) = (self.described(client, to, &new).await?, self.described(client, from, &old).await?);
         let difference = Difference::new(&old, &new);
         match self.output.as_str() {
-            "json" => print(difference.to_json() + "\n", Kind::Json),
-            "" => print(difference.describe(self.commits, &age), Kind::Text),
+            "json" => print(&(difference.to_json() + "\n"), Kind::Json),
+            "" => print(&difference.describe(self.commits, &age), Kind::Text),
             other => Err(refuse(&Refused::OutputMode(other.to_owned()))),
         }
     }
@@ -210,14 +205,14 @@ impl Arguments {
         let (format, template) = self.output.split_once('=').unwrap_or((&self.output, ""));
         let tags = || info.tags().filter(|tag| tag.image().is_some());
         match format {
-            "json" => return print(info.to_json() + "\n", Kind::Json),
-            "name" => return print(info.tags().map(|tag| format!("{}\n", tag.name())).collect(), Kind::Text),
-            "pullspec" => return print(tags().filter_map(|tag| Some(format!("{}\n", tag.image()?))).collect(), Kind::Text),
+            "json" => return print(&(info.to_json() + "\n"), Kind::Json),
+            "name" => return lines(info.tags().map(Tag::name)),
+            "pullspec" => return lines(tags().filter_map(Tag::image)),
             "digest" => {
                 for tag in tags().filter(|tag| tag.digest().is_none()) {
                     tell(&format!("error: {} does not point to a digest", tag.name()));
                 }
-                return print(tags().filter_map(|tag| Some(format!("{}\n", tag.digest()?))).collect(), Kind::Text);
+                return lines(tags().filter_map(Tag::digest));
             }
             "" => {}
             _ => return by_template(&info, format, template),
@@ -232,11 +227,17 @@ impl Arguments {
             Self { size: true, .. } => Columns::Sizes,
             _ => Columns::Digests,
         };
-        print(info.describe(columns, &age), Kind::Text)
+        print(&info.describe(columns, &age), Kind::Text)
     }
 }
 
-fn print(text: String, kind: Kind) -> Result<(), Failure> {
+/// Prints each text as a line.
+fn lines<'t>(texts: impl Iterator<Item = &'t str>) -> Result<(), Failure> {
+    let text: Vec<&str> = texts.flat_map(|text| [text, "\n"]).collect();
+    print(&text.concat(), Kind::Text)
+}
+
+fn print(text: &str, kind: Kind) -> Result<(), Failure> {
     output::stream(kind, |out| out.write_all(text.as_bytes()))
 }
 
@@ -262,5 +263,5 @@ fn by_template(info: &Info<'_>, format: &str, template: &str) -> Result<(), Fail
         }
         _ => return Err(refuse(&Refused::Usage("--output jsonpath-as-json is not supported; use jsonpath"))),
     };
-    print(text, Kind::Text)
+    print(&text, Kind::Text)
 }
