@@ -136,8 +136,7 @@ mod tests {
                 assert_eq!(namespaces, operator.namespaces.join(", "), "{id}");
             }
             assert!(project.is_empty() || project == operator.project, "{id}: {project}");
-            let words: BTreeSet<&str> =
-                capabilities.split([',', '(', ' ']).filter(|word| crate::KNOWN.contains(word) && *word != "").collect();
+            let words: BTreeSet<&str> = capabilities.split([',', '(', ' ']).filter(|word| crate::KNOWN.contains(word)).collect();
             let named: BTreeSet<&str> = operator.capabilities.iter().map(String::as_str).collect();
             assert!(named.is_subset(&words) && named.is_empty() == words.is_empty(), "{id}: {named:?} {words:?}");
             let letters: String = class.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() == 1).collect();

@@ -40,8 +40,8 @@ pub fn manifests() -> Vec<Value> {
     let group = "rbac.authorization.k8s.io";
     let name = "mainstay-storage-version-migrator";
     vec![
-        definition("StorageVersionMigration", "storageversionmigrations", migration),
-        definition("StorageState", "storagestates", state),
+        definition("StorageVersionMigration", "storageversionmigrations", &migration),
+        definition("StorageState", "storagestates", &state),
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
         json!({
@@ -56,7 +56,7 @@ pub fn manifests() -> Vec<Value> {
     ]
 }
 
-fn definition(kind: &str, plural: &str, properties: Value) -> Value {
+fn definition(kind: &str, plural: &str, properties: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         // The group is one of Kubernetes' own, whose CRDs name their approval.

@@ -85,20 +85,18 @@ fn find(facts: &VersionFacts<'_>) -> Explanation {
         let found =
             answer("not-upgradeable", State::Held, format!("is at {current}; the next minor version is held back, patch versions are not"));
         let found = told(found, blocked);
-        return match gate(all) {
-            Some(action) => found.then(action),
-            None => {
-                let not_upgradeable = facts.operators.iter().find(|operator| {
-                    Condition::find(&operator["status"]["conditions"], "Upgradeable").is_some_and(|one| one.status() == "False")
-                });
-                match not_upgradeable {
-                    Some(operator) => found.then(see(operator)),
-                    None if !list(&object["spec"]["overrides"]).is_empty() => {
-                        found.then(Action::new("Remove spec.overrides before an update").command("kubectl edit clusterversion version"))
-                    }
-                    None => found,
-                }
+        if let Some(action) = gate(all) {
+            return found.then(action);
+        }
+        let says_no = |operator: &&Value| {
+            Condition::find(&operator["status"]["conditions"], "Upgradeable").is_some_and(|one| one.status() == "False")
+        };
+        return match facts.operators.iter().find(says_no) {
+            Some(operator) => found.then(see(operator)),
+            None if !list(&object["spec"]["overrides"]).is_empty() => {
+                found.then(Action::new("Remove spec.overrides before an update").command("kubectl edit clusterversion version"))
             }
+            None => found,
         };
     }
     if let Some(unknown) = is("RetrievedUpdates", "False") {

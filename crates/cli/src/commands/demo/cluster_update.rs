@@ -62,12 +62,11 @@ pub struct Arguments {
 /// Sets everything up, says what to type, and serves until a signal.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
-        let temporary = match arguments.folder {
-            Some(_) => None,
-            None => {
-                let made = tempfile::Builder::new().prefix("mainstay-cluster-update-").tempdir();
-                Some(made.map_err(|error| Failure::failed("temporary directory", &error))?)
-            }
+        let temporary = if arguments.folder.is_some() {
+            None
+        } else {
+            let made = tempfile::Builder::new().prefix("mainstay-cluster-update-").tempdir();
+            Some(made.map_err(|error| Failure::failed("temporary directory", &error))?)
         };
         let folder = arguments.folder.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new("."));
         let mut signals = Signals::take()?;
@@ -150,14 +149,14 @@ impl Site {
         let Some(address) = service.bound().policy else {
             return Err(Failure::new(Exit::Failed, "update service", "it has no address"));
         };
-        note(&format!("  registry {registry}, update service {address}"));
+        note(format!("  registry {registry}, update service {address}"));
 
         let key = SigningKey::generate().map_err(failed)?;
         let target = Target::Registry { client: &client, releases, components };
         let store = format!("http://{address}/signatures");
         let published = publish(&target, &key, &store, &folder.join("releases"), &signatures, Timestamp::now()).await.map_err(failed)?;
         for release in &published {
-            note(&format!("  {:<8} {}", release.version, release.image));
+            note(format!("  {:<8} {}", release.version, release.image));
         }
         // The first graph is built when the releases are there, so that the first question has its answer.
         let mut service = service;
