@@ -121,7 +121,7 @@ pub(crate) fn deployment(namespace: &str, name: &str, image: &str, version: &str
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {"containers": [{
-                    "name": "operator", "image": image, "command": ["/component"],
+                    "name": name, "image": image, "command": ["/component"],
                     "env": [{"name": "RELEASE_VERSION", "value": version}],
                     "resources": {"requests": {"cpu": "10m", "memory": "20Mi"}},
                 }]},
