@@ -94,7 +94,7 @@ fn options(data_dir: &Path, nodes: u32) -> Options {
         data_dir: data_dir.to_owned(),
         listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
         catalogs_listen: None,
-        components: Components::usual(false),
+        components: Components::usual(false, false),
         platform: crate::up::platform::Arguments::default(),
         release: up::release::Arguments::default(),
         simulation: up::simulation::Arguments::default(),

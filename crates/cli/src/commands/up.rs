@@ -126,7 +126,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let data_dir = arguments.data_dir.clone().map_or_else(default_data_dir, Ok)?;
     let gates =
         FeatureGates::parse(Profile::Up, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
-    let components = arguments.components.clone().unwrap_or_else(|| Components::usual(arguments.platform.platform.is_some()));
+    let components =
+        arguments.components.clone().unwrap_or_else(|| Components::usual(arguments.platform.platform.is_some(), arguments.release.any()));
     let has_platform =
         [up::components::Component::CloudCredential, up::components::Component::NetworkExtras].iter().any(|one| components.has(*one));
     if arguments.platform.platform.is_some() && !has_platform {

@@ -77,11 +77,15 @@ impl Components {
         Self(ALL.iter().map(|(_, component)| *component).collect())
     }
 
-    /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud.
-    pub fn usual(has_cloud: bool) -> Self {
-        Self(
-            ALL.iter().map(|(_, component)| *component).filter(|component| has_cloud || *component != Component::CloudCredential).collect(),
-        )
+    /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, and the Cluster Version Operator
+    /// for a cluster that has a release.
+    pub fn usual(has_cloud: bool, has_release: bool) -> Self {
+        let is_usual = |component: &Component| match component {
+            Component::CloudCredential => has_cloud,
+            Component::ClusterVersion => has_release,
+            _ => true,
+        };
+        Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
     }
 
     /// Returns true if the component is to run.
@@ -347,8 +351,9 @@ mod tests {
     fn components_of_the_platform() {
         let named: Components = "cloud-credential,network-extras".parse().unwrap();
         assert_eq!(named.names(), ["cloud-credential", "network-extras"]);
-        assert!(Components::usual(true).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
-        let usual = Components::usual(false);
+        assert!(Components::usual(true, false).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
+        let usual = Components::usual(false, false);
         assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));
+        assert!(!usual.has(Component::ClusterVersion) && Components::usual(false, true).has(Component::ClusterVersion));
     }
 }

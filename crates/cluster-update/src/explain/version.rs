@@ -187,9 +187,14 @@ fn no_updates(found: Explanation, object: &Value, unknown: Condition<'_>) -> Exp
 /// The newest update, or the newest one with a risk (CVO-TRB-02).
 fn newer(object: &Value) -> Option<Newer<std::convert::Infallible>> {
     let status = &object["status"];
-    let mut available: Vec<&Value> = list(&status["availableUpdates"]).iter().collect();
+    // After an update the lists are those of the release before, until the service is asked again.
+    let is_other = |release: &Value| release["version"] != status["desired"]["version"];
+    let mut available: Vec<&Value> = list(&status["availableUpdates"]).iter().filter(|release| is_other(release)).collect();
     sort_by_version(&mut available, |update| text(&update["version"]));
-    let mut risky: Vec<&Value> = list(&status["conditionalUpdates"]).iter().filter(|update| not_recommended(update).is_some()).collect();
+    let mut risky: Vec<&Value> = list(&status["conditionalUpdates"])
+        .iter()
+        .filter(|update| is_other(&update["release"]) && not_recommended(update).is_some())
+        .collect();
     sort_by_version(&mut risky, |update| text(&update["release"]["version"]));
     if let Some(first) = available.first() {
         let version = text(&first["version"]);

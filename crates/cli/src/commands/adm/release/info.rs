@@ -77,7 +77,7 @@ pub struct Arguments {
     /// Print the pull spec of one image of the release
     #[arg(long, value_name = "NAME")]
     image_for: Option<String>,
-    /// json, name, digest, pullspec, or jsonpath=TEMPLATE
+    /// Another form, as oc has them: json|name|digest|pullspec|jsonpath=TEMPLATE|template=TEMPLATE
     #[arg(short, long, value_name = "FORMAT", default_value = "", hide_default_value = true)]
     output: String,
     /// Add the configurations of all images to -o json
