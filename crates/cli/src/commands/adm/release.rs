@@ -21,6 +21,9 @@ pub enum Commands {
     Info(Box<info::Arguments>),
     /// Write the manifests of a release to a folder
     Extract(Box<extract::Arguments>),
+    /// A verb that is not part of this version
+    #[command(external_subcommand)]
+    Other(Vec<String>),
 }
 
 /// Runs a verb.
@@ -28,6 +31,7 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
     match command {
         Commands::Info(arguments) => info::run(arguments, cluster),
         Commands::Extract(arguments) => extract::run(arguments, cluster),
+        Commands::Other(words) => Err(super::not_available(&[&["release".to_owned()], words.as_slice()].concat())),
     }
 }
 
