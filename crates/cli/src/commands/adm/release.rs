@@ -31,7 +31,11 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
     match command {
         Commands::Info(arguments) => info::run(arguments, cluster),
         Commands::Extract(arguments) => extract::run(arguments, cluster),
-        Commands::Other(words) => Err(super::not_available(&[&["release".to_owned()], words.as_slice()].concat())),
+        Commands::Other(words) => {
+            let verb = words.first().map_or("", String::as_str);
+            Err(Failure::new(Exit::Usage, format!("adm release {verb}"), "is not part of this version of mainstay")
+                .hint("mainstay adm release --help shows what there is"))
+        }
     }
 }
 
