@@ -48,7 +48,7 @@ fn answer(args: &[&str], cluster_version: &Value) -> Result<Screen, String> {
     request(&asked, cluster_version).map_err(|error| error.to_string())
 }
 
-/// CVO-CLI-01 to CVO-CLI-14, CVO-CHAN-01, CVO-CHAN-02, CVO-RLBK-01: screens, warnings, refusals and patches of 40 clusters.
+/// CVO-CLI-01..14, CVO-CHAN-01, CVO-CHAN-02, CVO-RLBK-01: screens, warnings, refusals and patches of 40 clusters.
 #[test]
 fn upgrades() {
     let Some(lines) = data::json_lines("cluster-version/screens.jsonl.gz") else { return };
@@ -76,7 +76,7 @@ fn upgrades() {
     assert!(compared > 200, "{compared}");
 }
 
-/// CVO-STAT-01 to CVO-STAT-08: the status of 40 clusters, short and with details.
+/// CVO-STAT-01..08: the status of 40 clusters, short and with details.
 #[test]
 fn statuses() {
     let Some(lines) = data::json_lines("cluster-version/screens.jsonl.gz") else { return };
