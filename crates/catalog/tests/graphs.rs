@@ -136,7 +136,7 @@ fn parts() -> impl Strategy<Value = Parts> {
 }
 
 proptest! {
-    /// MS-EXPL-03, OLM1-UPG-05 to OLM1-UPG-07: edges are those of the definition asked pair by pair; ways are as short as repeated steps find.
+    /// MS-EXPL-03, OLM1-UPG-05..07: edges are those of the definition asked pair by pair; ways are as short as repeated steps find.
     #[test]
     fn edges_and_ways(parts in parts(), start in 0..8_usize) {
         let names: Vec<String> = (0..parts.len() + 2).map(name).collect();

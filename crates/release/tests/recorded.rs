@@ -58,7 +58,7 @@ fn inclusion() {
     assert_eq!(lines.len(), 152);
 }
 
-/// CVO-GRAPH-02 to CVO-GRAPH-05, CVO-REL-06: the graphs of real and of invented payloads, node by node.
+/// CVO-GRAPH-02..05, CVO-REL-06: the graphs of real and of invented payloads, node by node.
 #[test]
 fn task_graphs() {
     let (Some(payloads), Some(lines)) = (payloads(), data::json_lines("cluster-version/order.jsonl.gz")) else { return };
@@ -94,7 +94,7 @@ fn task_graphs() {
     assert_eq!(graphs, 972);
 }
 
-/// CVO-CAP-01 to CVO-CAP-05: enabled, known and implicitly enabled capabilities.
+/// CVO-CAP-01..05: enabled, known and implicitly enabled capabilities.
 #[test]
 fn capabilities() {
     let (Some(payloads), Some(lines)) = (payloads(), data::json_lines("cluster-version/others.jsonl.gz")) else { return };
@@ -125,7 +125,7 @@ fn capabilities() {
     assert_eq!(compared, [60, 45]);
 }
 
-/// CVO-REL-02 to CVO-REL-06: both payloads load whole, with the default filters.
+/// CVO-REL-02..06: both payloads load whole, with the default filters.
 #[test]
 fn real_payloads_load() {
     let Some(payloads) = payloads() else { return };

@@ -43,7 +43,7 @@ fn ancestors(graph: &TaskGraph, tasks: usize) -> Vec<BTreeSet<usize>> {
 }
 
 proptest! {
-    /// CVO-GRAPH-02 to CVO-GRAPH-05: every task once, edges both ways, Jobs as barriers, order within a component, runlevels in sequence while
+    /// CVO-GRAPH-02..05: every task once, edges both ways, Jobs as barriers, order within a component, runlevels in sequence while
     /// updating, components of a runlevel free of each other.
     #[test]
     fn graphs_keep_the_rules((names, jobs) in payload(), attempt in 0..40_u32) {

@@ -228,7 +228,7 @@ fn refused() {
     );
 }
 
-/// CVO-GD-01 to CVO-GD-06: the real graph-data of a product is read, built and has no error, and every channel and architecture of it is answered.
+/// CVO-GD-01..06: the real graph-data of a product is read, built and has no error, and every channel and architecture of it is answered.
 #[test]
 fn real_graph_data() {
     let Some(root) = mainstay_testing::data::path("update-graph") else { return };

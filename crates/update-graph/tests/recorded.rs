@@ -72,7 +72,7 @@ fn evaluated_by_4_19(condition: &mut Value, risks: &[Value]) {
     }
 }
 
-/// CVO-USC-02, CVO-USC-07 to CVO-USC-13, CVO-RISK-02, CVO-RISK-03, CVO-RISK-06: every recorded retrieval.
+/// CVO-USC-02, CVO-USC-07..13, CVO-RISK-02, CVO-RISK-03, CVO-RISK-06: every recorded retrieval.
 #[test]
 fn every_recorded_retrieval() {
     let Some(lines) = data::json_lines("cluster-version/others.jsonl.gz") else { return };

@@ -59,7 +59,7 @@ fn contains(description: &str, lines: &[&str]) {
     }
 }
 
-/// OLM0-ADMIN-34, OLM0-ADMIN-21, OLM0-USER-04 to OLM0-USER-08, OLM0-ADMIN-20, OLM0-ADMIN-09, OLM0-ADMIN-10, OLM0-API-03, OLM0-USER-01,
+/// OLM0-ADMIN-34, OLM0-ADMIN-21, OLM0-USER-04..08, OLM0-ADMIN-20, OLM0-ADMIN-09, OLM0-ADMIN-10, OLM0-API-03, OLM0-USER-01,
 /// OLM0-CSV-20, OLM0-UPG-13, COP-OLM0-05: a catalog is added, a package is looked at, installed in an own namespace with manual approval, updated, and removed.
 #[test]
 fn the_documented_walk() {

@@ -76,7 +76,7 @@ async fn several_namespaces() {
     api.close().await;
 }
 
-/// OLM0-OG-17, OLM0-OG-19 to OLM0-OG-21, OLM0-API-25, OLM0-ADMIN-14, OLM0-ADMIN-15: copies everywhere, disabled, and enabled again.
+/// OLM0-OG-17, OLM0-OG-19..21, OLM0-API-25, OLM0-ADMIN-14, OLM0-ADMIN-15: copies everywhere, disabled, and enabled again.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_namespaces() {
     let api = Api::start().await;

@@ -34,7 +34,7 @@ async fn targets_follow_labels() {
     api.close().await;
 }
 
-/// OLM0-OG-10, OLM0-OG-12 to OLM0-OG-14, OLM0-OG-24: roles of a group and of its APIs, found through aggregation, and the annotation.
+/// OLM0-OG-10, OLM0-OG-12..14, OLM0-OG-24: roles of a group and of its APIs, found through aggregation, and the annotation.
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_and_apis() {
     let api = Api::start().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, crd, csv, csv_at, place};
 
-/// OLM0-CSV-23, OLM0-COND-01 to OLM0-COND-07: a successor waits for the condition, is installed, and its predecessor goes.
+/// OLM0-CSV-23, OLM0-COND-01..07: a successor waits for the condition, is installed, and its predecessor goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn replaced() {
     let api = Api::start().await;
