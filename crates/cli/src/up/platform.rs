@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
+use mainstay_api::Manifest;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_cloud_credential::{Simulated, fresh};
@@ -100,8 +101,8 @@ pub async fn start(
     let begun = Instant::now();
     let platform = options.platform.platform.map(fresh::Platform::from);
     let families = Families::from(options.platform.network);
-    definitions(writer).await?;
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("platform", error);
+    definitions(writer, &mainstay_api::platform_manifests().map_err(|error| failed(&error))?).await?;
     let status = |live: &_| fresh::infrastructure_status(live, platform, &apis.url);
     writer.keep_status(&fresh::infrastructure(), status).await.map_err(|error| failed(&error))?;
     writer.execute(&fresh::settings(platform, &apis.url), |_| {}).await.map_err(|error| failed(&*error))?;
@@ -142,12 +143,11 @@ pub async fn start(
     Ok(())
 }
 
-/// The definitions of the platform's kinds, unless a release of the platform brought its own.
-async fn definitions(writer: &Writer) -> Result<(), Failure> {
+/// Applies definitions that a release of the platform has not brought itself, and waits until all are served.
+pub(super) async fn definitions(writer: &Writer, manifests: &[Manifest]) -> Result<(), Failure> {
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("manifests of the platform", error);
-    let manifests = mainstay_api::platform_manifests().map_err(|error| failed(&error))?;
     let mut places = Vec::new();
-    for manifest in &manifests {
+    for manifest in manifests {
         let place = ObjectRef::of(&manifest.definition).map_err(|error| failed(&error))?;
         let live = writer.get(&place).await.map_err(|error| failed(&error))?;
         let is_of_a_release = live.is_some_and(|live| live["metadata"]["annotations"].get(RELEASE).is_some());

@@ -10,7 +10,7 @@ use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_cluster_operators::player;
 use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
-use mainstay_objects::{ObjectRef, Until};
+use mainstay_objects::ObjectRef;
 use mainstay_oci::Digest;
 use mainstay_rbac::UserInfo;
 use mainstay_release::{Files, Folder};
@@ -20,20 +20,19 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images;
 use mainstay_update_client::{Metrics, MetricsConfig};
 use mainstay_update_graph::{Release, ReleaseMetadata};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::components::{ESTABLISHED, apply};
+use super::components::apply;
+use super::platform::definitions;
 use super::{Apis, Options};
 
 /// The repository of releases that were given as files.
 const REPOSITORY: &str = "mainstay.local/release";
 /// The profile of the cluster.
 const PROFILE: &str = "self-managed-high-availability";
-/// The annotation of manifests that belong to a release, which then owns the definition.
-const OF_RELEASE: &str = "include.release.openshift.io/self-managed-high-availability";
 /// The largest script, in bytes.
 const LARGEST_SCRIPT: u64 = 1 << 20;
 
@@ -161,7 +160,8 @@ pub async fn start(
     let script = arguments.script()?;
     let given = given(arguments).await?;
     let Some(first) = given.first() else { return Ok(()) };
-    definitions(writer).await?;
+    let manifests = mainstay_api::release_manifests().map_err(|error| Failure::failed("manifests of releases", &error))?;
+    definitions(writer, &manifests).await?;
     apply(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
     let (image, is_new) = cluster_version(writer, env, arguments, &given, first).await?;
 
@@ -246,24 +246,6 @@ fn uuid(env: &Env) -> String {
     let id = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{id:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
-/// The definitions of a cluster's own kinds, unless a release brought its own.
-async fn definitions(writer: &Writer) -> Result<(), Failure> {
-    let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("manifests of releases", error);
-    let mut places = Vec::new();
-    for manifest in mainstay_api::release_manifests().map_err(|error| failed(&error))? {
-        let place = ObjectRef::of(&manifest.definition).map_err(|error| failed(&error))?;
-        let live = writer.get(&place).await.map_err(|error| failed(&error))?;
-        if live.is_none_or(|live: Value| live["metadata"]["annotations"].get(OF_RELEASE).is_none()) {
-            apply(writer, &manifest.definition).await?;
-        }
-        places.push(place);
-    }
-    for place in places {
-        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| failed(&error))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
