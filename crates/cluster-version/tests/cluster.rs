@@ -138,6 +138,15 @@ impl World {
 
     /// Starts the operator with its own release.
     pub fn operator(&self, image: &str, acceleration: f64) -> DropGuard {
+        self.start(image, acceleration, false)
+    }
+
+    /// The same, which takes every recommended update by itself.
+    pub fn automatic(&self, image: &str, acceleration: f64) -> DropGuard {
+        self.start(image, acceleration, true)
+    }
+
+    fn start(&self, image: &str, acceleration: f64, is_automatic: bool) -> DropGuard {
         let stop = CancellationToken::new();
         let cluster = Cluster::Embedded { router: self.server.router(), identity: administrator };
         let config = Config {
@@ -145,7 +154,7 @@ impl World {
             releases: self.stock.clone(),
             updates: self.service.clone(),
             update_service: None,
-            is_automatic: false,
+            is_automatic,
             profile: "self-managed-high-availability".to_owned(),
             exclude_identifier: String::new(),
             always_enabled: Vec::new(),

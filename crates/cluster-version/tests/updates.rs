@@ -267,3 +267,38 @@ async fn available_updates() {
     wish(&world, json!({"version": "1.0.2"})).await;
     world.until(&version(), 60, completed("1.0.2")).await;
 }
+
+/// CVO-AUTO-01: the highest recommended version is wished for, and an update with a risk never is.
+#[tokio::test(flavor = "multi_thread")]
+async fn automatic_updates() {
+    let world = world(&[("1.0.1", release("1.0.1", &[])), ("1.0.2", release("1.0.2", &[])), ("1.0.3", release("1.0.3", &[]))]).await;
+    let node = |version: &str| json!({"version": version, "payload": image(version), "metadata": {"io.openshift.upgrades.graph.release.channels": "stable-1.0"}});
+    let risk = json!({"url": "https://kb.example/1", "name": "Slow", "message": "Slow disks.", "matchingRules": [{"type": "Always"}]});
+    *world.service.graph.lock().unwrap() = Some(json!({
+        "version": 1, "nodes": [node("1.0.1"), node("1.0.2"), node("1.0.3")], "edges": [[0, 1]],
+        "conditionalEdges": [{"edges": [{"from": "1.0.1", "to": "1.0.3"}], "risks": [risk]}],
+    }));
+    let _operators = world.operators(&[]);
+    let _operator = world.automatic(&image("1.0.1"), 100.0);
+    let object = world.until(&version(), 60, completed("1.0.2")).await;
+    assert_eq!(object["spec"]["desiredUpdate"]["version"], "1.0.2");
+    assert!(object["spec"]["desiredUpdate"]["force"].is_null(), "it is never forced");
+}
+
+/// CVO-SYNC-05: while the cluster is being installed another release is not begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_goes_on() {
+    let world = world(&[("1.0.1", release("1.0.1", &[])), ("1.0.2", release("1.0.2", &[]))]).await;
+    let _operator = world.operator(&image("1.0.1"), 100.0);
+    world.until(&version(), 30, |object| object["status"]["history"][0]["state"] == "Partial").await;
+    wish(&world, json!({"version": "1.0.2", "image": image("1.0.2")})).await;
+    let generation = world.admin.get(&version()).await.unwrap().unwrap()["metadata"]["generation"].clone();
+    world.until(&version(), 30, |object| object["status"]["observedGeneration"] == generation).await;
+    let object = world.admin.get(&version()).await.unwrap().unwrap();
+    assert_eq!(
+        (object["status"]["desired"]["version"].as_str(), object["status"]["history"].as_array().map(Vec::len)),
+        (Some("1.0.1"), Some(1))
+    );
+    let _operators = world.operators(&[]);
+    world.until(&version(), 60, completed("1.0.2")).await;
+}
