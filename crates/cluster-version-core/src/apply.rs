@@ -128,7 +128,7 @@ pub fn change(live: Option<&Value>, manifest: &Value) -> Result<Change, ApplyErr
     Ok(if merge.modified { Change::Update(object) } else { Change::None })
 }
 
-/// Whether a write leaves another object in the cluster. Upstream writes without that in two cases, in each pass: fields that the server fills in
+/// Returns whether a write leaves another object in the cluster. Upstream writes without that in two cases, in each pass: fields that the server fills in
 /// although the merge clears them, and generic kinds whose live object has a field that the manifest lacks.
 pub fn is_change(live: &Value, written: &Value) -> bool {
     let rules = Rules::of(text(written, "apiVersion"), text(written, "kind"));
@@ -194,7 +194,7 @@ fn typed(rules: Rules, gvk: &Gvk, object: &Value) -> Value {
     object
 }
 
-/// Whether a manifest's object is created and then left alone (CVO-APPLY-02).
+/// Returns whether a manifest's object is created and then left alone (CVO-APPLY-02).
 pub fn is_create_only(manifest: &Value) -> bool {
     manifest["metadata"]["annotations"][CREATE_ONLY].as_str().is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
@@ -249,7 +249,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the object's kind has rules of its own.
+/// Returns whether the object's kind has rules of its own.
 pub(crate) fn has_rules(object: &Value) -> bool {
     Rules::of(text(object, "apiVersion"), text(object, "kind")) != Rules::Generic
 }

@@ -10,7 +10,7 @@ use mainstay_api::config_v1::StatusCondition;
 pub struct Said {
     /// Which aspect.
     pub kind: &'static str,
-    /// Whether it holds.
+    /// The status.
     pub status: Status,
     /// Why, for programs; may be empty.
     pub reason: String,
@@ -62,7 +62,7 @@ pub fn find<'a>(conditions: &'a [StatusCondition], kind: &str) -> Option<&'a Sta
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Whether a condition is there and has this status.
+/// Returns whether a condition is there and has this status.
 pub fn is(conditions: &[StatusCondition], kind: &str, status: Status) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == status)
 }

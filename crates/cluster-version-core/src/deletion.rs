@@ -18,7 +18,7 @@ pub struct InvalidAnnotation {
     value: String,
 }
 
-/// Whether a manifest's object is deleted (CVO-DEL-01).
+/// Returns whether a manifest's object is deleted (CVO-DEL-01).
 pub fn is_deletion(manifest: &Value) -> Result<bool, InvalidAnnotation> {
     match manifest["metadata"]["annotations"].get(DELETE) {
         None => Ok(false),
@@ -53,14 +53,14 @@ impl fmt::Display for Object {
     }
 }
 
-/// How far the deletion of an object is.
+/// The progress of the deletion of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Requested { expected: Option<Timestamp> },
     Verified { at: Timestamp },
 }
 
-/// What is to be done about an object.
+/// The next step about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing: it is gone.
@@ -86,7 +86,7 @@ pub enum Step {
 pub struct Deletions(BTreeMap<Object, State>);
 
 impl Deletions {
-    /// What is to be done about an object that is there, or not (CVO-DEL-02, CVO-DEL-03).
+    /// The next step about an object that is there, or not (CVO-DEL-02, CVO-DEL-03).
     pub fn observe(&mut self, object: &Object, present: bool, mode: Mode, now: Timestamp) -> Step {
         match (self.0.get(object), present) {
             (Some(State::Verified { at }), true) => Step::Reappeared { deleted: *at },

@@ -253,7 +253,7 @@ pub enum PayloadProblem {
     /// Preconditions do not hold.
     #[error("{summary}")]
     Precondition {
-        /// What they say.
+        /// Their words.
         summary: String,
     },
 }
@@ -358,15 +358,15 @@ impl WaitingSince {
     }
 }
 
-/// How long an operator may take before it is called slow.
+/// The time that an operator may take before it is called slow.
 const SLOW: Duration = Duration::from_secs(30 * 60);
 /// The same for `machine-config`, which updates nodes one after the other.
 const SLOW_MACHINE_CONFIG: Duration = Duration::from_secs(90 * 60);
-/// How long an operator may be degraded before the update fails.
+/// The time for which an operator may be degraded before the update fails.
 const DEGRADED: Duration = Duration::from_secs(40 * 60);
 const MACHINE_CONFIG: &str = "machine-config";
 
-/// Whether an error is a failure yet.
+/// The state of an error: waited for, or a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// It is a failure; the text says more if there is more to say.
@@ -386,7 +386,7 @@ pub enum Text {
     Slow {
         /// Those that take long, without `machine-config`.
         names: Vec<String>,
-        /// Whether `machine-config` takes long.
+        /// True if `machine-config` takes long.
         machine_config: bool,
     },
     /// They are degraded, and may be for some time.
@@ -419,7 +419,7 @@ impl fmt::Display for Text {
     }
 }
 
-/// Whether an error is a failure yet, while a release is being installed or updated to (CVO-ERR-04, CVO-ERR-05).
+/// Returns whether an error is a failure yet, while a release is being installed or updated to (CVO-ERR-04, CVO-ERR-05).
 pub fn waiting(error: &UpdateError, since: &WaitingSince, now: Timestamp) -> Waiting {
     let UpdateError::Operators { names, effect, .. } = error else { return Waiting::Failure(None) };
     match effect {

@@ -143,7 +143,7 @@ pub enum Unhealthy {
     Object(ObjectProblem),
 }
 
-/// What is wrong with an object.
+/// The faults of the object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectProblem {
     /// It is going away.
@@ -187,7 +187,7 @@ pub enum ObjectProblem {
 const PROGRESS_DEADLINE: &str = "ProgressDeadlineExceeded";
 const JOB_DEADLINE: &str = "DeadlineExceeded";
 
-/// Whether a cluster operator is as its manifest expects (CVO-HEALTH-01, CVO-HEALTH-02).
+/// Checks that a cluster operator is as its manifest expects (CVO-HEALTH-01, CVO-HEALTH-02).
 pub fn cluster_operator(expected: &ClusterOperator, live: &ClusterOperator, mode: Mode) -> Result<(), Unhealthy> {
     let name = expected.metadata.name.clone().unwrap_or_default();
     let fail = |problem, effect, detail| {
@@ -241,7 +241,7 @@ pub fn cluster_operator(expected: &ClusterOperator, live: &ClusterOperator, mode
     Ok(())
 }
 
-/// Whether an applied object of any other kind is as it should be (CVO-HEALTH-04). While a cluster is being installed nothing is looked at.
+/// Checks that an applied object of any other kind is as it should be (CVO-HEALTH-04). While a cluster is being installed nothing is looked at.
 pub fn object(live: &Value, mode: Mode) -> Result<(), Unhealthy> {
     if mode == Mode::Initializing {
         return Ok(());

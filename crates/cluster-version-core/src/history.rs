@@ -22,13 +22,13 @@ const BY_PLACE: f64 = -1.01;
 /// What is known of the release that is being reconciled.
 #[derive(Clone, Debug, Default)]
 pub struct Reached<'a> {
-    /// Whether every manifest was applied.
+    /// True if every manifest was applied.
     pub completed: bool,
-    /// Whether the image's signature was verified.
+    /// True if the image's signature was verified.
     pub verified: bool,
     /// What was risked in taking it.
     pub accepted_risks: &'a str,
-    /// Whether it is the operator's own payload, for which nothing is verified or checked.
+    /// True if it is the operator's own payload, for which nothing is verified or checked.
     pub local: bool,
 }
 
@@ -82,7 +82,7 @@ fn begun(desired: &Release, reached: &Reached<'_>, now: &Time) -> UpdateHistory 
     }
 }
 
-/// Whether an entry is of this release; what the entry lacks is filled in (CVO-HIST-02).
+/// Returns whether an entry is of this release; what the entry lacks is filled in (CVO-HIST-02).
 fn joins(entry: &mut UpdateHistory, desired: &Release) -> bool {
     if !desired.image.is_empty() && desired.image == entry.image {
         if desired.version.is_empty() {

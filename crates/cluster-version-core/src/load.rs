@@ -1,4 +1,4 @@
-//! How far the loading of a wanted release is: condition ReleaseAccepted, and the events of its steps (CVO-COND-06, CVO-COND-07).
+//! The progress of the loading of a wanted release: condition ReleaseAccepted, and the events of its steps (CVO-COND-06, CVO-COND-07).
 
 use std::fmt;
 
@@ -18,17 +18,17 @@ pub const PRECONDITION_CHECKS: &str = "PreconditionChecks";
 pub struct Load {
     /// The release.
     pub wanted: Wanted,
-    /// How far it is; nothing before the first attempt.
+    /// Its progress; nothing before the first attempt.
     pub step: Option<Step>,
     /// What is risked in taking it.
     pub accepted_risks: String,
-    /// Whether its signature was verified.
+    /// True if its signature was verified.
     pub verified: bool,
-    /// Whether it is the operator's own payload.
+    /// True if it is the operator's own payload.
     pub local: bool,
 }
 
-/// How far the loading of a release is.
+/// The progress of the loading of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is being retrieved and verified.
@@ -52,12 +52,12 @@ pub enum Step {
     },
     /// Preconditions block it.
     Blocked {
-        /// What they say.
+        /// Their words.
         summary: String,
     },
     /// Preconditions warn, and do not block.
     Warned {
-        /// What they say.
+        /// Their words.
         summary: String,
     },
     /// It could not be verified and is taken all the same, as the update was forced.
@@ -149,7 +149,7 @@ impl Load {
         Some(Event { kind, reason, message })
     }
 
-    /// Whether the attempt ended without the release.
+    /// Returns whether the attempt ended without the release.
     pub fn has_failed(&self) -> bool {
         matches!(self.step, Some(Step::NotRetrieved { .. } | Step::NotLoaded { .. } | Step::OtherVersion { .. } | Step::Blocked { .. }))
     }

@@ -75,7 +75,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What the metrics depend on.
+/// The facts that the metrics depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The ClusterVersion; none if there is none.
@@ -142,7 +142,7 @@ impl Samples {
         self.0.push(Sample { metric, labels: labels.map(str::to_owned).to_vec(), value });
     }
 
-    /// Whether an operator is up, and its conditions; those that are unknown have no sample.
+    /// Adds whether an operator is up, and its conditions; those that are unknown have no sample.
     fn operator(&mut self, name: &str, version: &str, all: &[StatusCondition]) {
         let available = conditions::find(all, "Available");
         let reason = available.map_or("NoAvailableCondition", |condition| &condition.reason);

@@ -221,7 +221,7 @@ impl Unmet {
         }
     }
 
-    /// Whether it keeps the release from being taken. What only an update can mend does not.
+    /// Returns whether it keeps the release from being taken. What only an update can mend does not.
     pub fn is_blocking(&self) -> bool {
         self.precondition != Precondition::RecommendedUpdate
             && !matches!(self.problem, Problem::InvalidCurrentVersion(_) | Problem::MinorUpdateInProgress { .. })
@@ -349,16 +349,16 @@ fn recommended(cluster_version: &ClusterVersion, target: &str) -> Option<Problem
     Some(Problem::UnknownUpdate { from, to, retrieved: conditions::find(&status.conditions, "RetrievedUpdates").cloned() })
 }
 
-/// What unmet preconditions come to.
+/// The verdict about unmet preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the release is not taken.
+    /// True if the release is not taken.
     pub blocks: bool,
     /// What is said of it.
     pub summary: String,
 }
 
-/// What unmet preconditions come to; `None` if there are none (CVO-PRE-02).
+/// The verdict about unmet preconditions; `None` if there are none (CVO-PRE-02).
 pub fn verdict(unmet: &[Unmet], force: bool) -> Option<Verdict> {
     let blocks = unmet.iter().any(Unmet::is_blocking);
     let summary = match unmet {

@@ -49,7 +49,7 @@ pub fn merged(mut release: Release, known: Known<'_>) -> Release {
     release
 }
 
-/// Whether two pullspecs are equal or name the same digest.
+/// Returns whether two pullspecs are equal or name the same digest.
 pub fn same_content(one: &str, other: &str) -> bool {
     let digest = |pullspec: &str| {
         let mut parts = pullspec.splitn(3, '@');

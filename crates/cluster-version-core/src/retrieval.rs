@@ -9,11 +9,11 @@ use mainstay_versions::Version;
 
 use crate::conditions::{self, Said};
 
-/// How long an answer counts when every later attempt fails.
+/// The time for which an answer counts when every later attempt fails.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two attempts, before chance is added.
 const SHORTEST: Duration = Duration::from_secs(120);
-/// How soon risks that could not be evaluated are evaluated again.
+/// The time after which risks that could not be evaluated are evaluated again.
 pub const EVALUATE_AGAIN: Duration = Duration::from_secs(1);
 const RECOMMENDED: &str = "Recommended";
 const RETRIEVED_UPDATES: &str = "RetrievedUpdates";
@@ -34,7 +34,7 @@ pub struct Question {
     pub architecture: String,
 }
 
-/// What was answered last.
+/// The last answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The question.
@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// What is to be done.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing: the answer is fresh.
@@ -89,13 +89,13 @@ pub enum Why {
 }
 
 impl Why {
-    /// Whether the earlier answer stays when there is none.
+    /// Returns whether the earlier answer stays when there is none.
     fn keeps(self) -> bool {
         self == Self::Periodic
     }
 }
 
-/// What is to be done now.
+/// The next step now.
 pub fn decide(last: Option<&Answer>, question: &Question, interval: Duration, now: Timestamp) -> Decision {
     let Some(last) = last else { return Decision::Ask(Why::First) };
     let within = |time: Option<Timestamp>, limit: Duration| {
@@ -118,13 +118,13 @@ pub fn decide(last: Option<&Answer>, question: &Question, interval: Duration, no
     }
 }
 
-/// Whether it is not known if an update is recommended.
+/// Returns whether it is not known if an update is recommended.
 pub fn is_unevaluated(update: &ConditionalUpdate) -> bool {
     let condition = update.conditions.iter().find(|condition| condition.kind == RECOMMENDED);
     condition.is_none_or(|condition| condition.status == Status::Unknown)
 }
 
-/// What was retrieved.
+/// The outcome of a retrieval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retrieved {
     /// The release in use, as the service knows it.

@@ -21,7 +21,7 @@ const INVALID_REASON: &str = "InvalidClusterVersion";
 /// The name of a condition of an earlier release.
 const IMPLICITLY_ENABLED_BEFORE: &str = "ImplicitlyEnabled";
 
-/// How far the applying of a release is.
+/// The progress of the applying of a release.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// The generation of the spec that is worked on.
@@ -34,13 +34,13 @@ pub struct Work {
     pub total: usize,
     /// The passes in a row that applied every manifest.
     pub completed: usize,
-    /// Whether the release was reached and is kept.
+    /// True if the release was reached and is kept.
     pub reconciling: bool,
     /// A fingerprint of the manifests; empty if it is not known.
     pub version_hash: String,
     /// The release that is applied.
     pub actual: Release,
-    /// Whether its signature was verified.
+    /// True if its signature was verified.
     pub verified: bool,
     /// The loading of the wanted release.
     pub load: Load,
@@ -50,18 +50,18 @@ pub struct Work {
     pub implicitly_enabled: Vec<Capability>,
 }
 
-/// What else the status depends on.
+/// The other facts that the status depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The operator's own release.
     pub own: &'a Release,
     /// What the update service knows.
     pub known: Known<'a>,
-    /// What is wrong with the spec.
+    /// The faults of the spec.
     pub invalid: &'a [field::Error],
     /// Since when operators have been waited for.
     pub since: &'a WaitingSince,
-    /// Whether the architecture of releases is shown (feature gate `ImageStreamImportMode`).
+    /// True if the architecture of releases is shown (feature gate `ImageStreamImportMode`).
     pub shows_architecture: bool,
 }
 
@@ -205,7 +205,7 @@ pub enum Write {
     Status,
 }
 
-/// Whether a status has to be written.
+/// Returns whether a status has to be written.
 pub fn write(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> Write {
     if before == after { Write::Nothing } else { Write::Status }
 }

@@ -29,11 +29,11 @@ pub const ADMIN_ACKS: &str = "admin-acks";
 const GATE: &str = "^ack-[4-5][.]([0-9]{1,})-[^-]";
 static GATE_NAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(GATE).ok());
 
-/// How long an evaluation counts.
+/// The time for which an evaluation counts.
 const INTERVAL: Duration = Duration::from_secs(120);
 /// The same shortly after preconditions have failed.
 const INTERVAL_AFTER_FAILURE: Duration = Duration::from_secs(15);
-/// How long preconditions count as failed a short while ago.
+/// The time for which preconditions count as failed a short while ago.
 const SHORTLY: Duration = Duration::from_secs(120);
 
 /// A ConfigMap as it was found.
@@ -67,7 +67,7 @@ pub enum Operators<'a> {
     List(&'a [ClusterOperator]),
 }
 
-/// What the condition depends on.
+/// The facts that the condition depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The ClusterVersion.
@@ -221,7 +221,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Whether any object is overridden; entries that override nothing do not count.
+/// Returns whether any object is overridden; entries that override nothing do not count.
 pub fn has_overrides(spec: &ClusterVersionSpec) -> bool {
     spec.overrides.iter().any(|one| one.unmanaged)
 }
@@ -334,7 +334,7 @@ pub fn put(all: &mut Vec<StatusCondition>, wanted: &[StatusCondition]) {
     all.retain(|condition| !condition.kind.starts_with(UPGRADEABLE) || wanted.iter().any(|wanted| wanted.kind == condition.kind));
 }
 
-/// How long an evaluation counts before a change makes a new one (CVO-UPG-01).
+/// The time for which an evaluation counts before a change makes a new one (CVO-UPG-01).
 pub fn interval(all: &[StatusCondition], now: Timestamp) -> Duration {
     let failed = conditions::find(all, RELEASE_ACCEPTED)
         .filter(|condition| condition.status == Status::False && condition.reason == PRECONDITION_CHECKS);

@@ -4,7 +4,7 @@ use mainstay_api::config_v1::{ClusterVersion, ClusterVersionSpec, DesiredUpdate}
 use mainstay_schema::field::{Error, Path};
 use mainstay_versions::Version;
 
-/// What is wrong with a ClusterVersion.
+/// The faults of the ClusterVersion.
 pub fn validate(cluster_version: &ClusterVersion) -> Vec<Error> {
     let mut errors = Vec::new();
     match cluster_version.metadata.name.as_deref() {

@@ -20,7 +20,7 @@ pub struct Wanted {
     pub version: String,
     /// The pullspec of its image.
     pub image: String,
-    /// Whether it is taken although it cannot be verified or a precondition fails.
+    /// True if it is taken although it cannot be verified or a precondition fails.
     pub force: bool,
 }
 

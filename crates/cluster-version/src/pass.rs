@@ -29,7 +29,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Whether a pass over the one job does all that the other asks for (CVO-SYNC-04).
+    /// Returns whether a pass over the one job does all that the other asks for (CVO-SYNC-04).
     pub fn is_same_work(&self, other: &Self) -> bool {
         self.release.image() == other.release.image()
             && self.overrides == other.overrides

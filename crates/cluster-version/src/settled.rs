@@ -51,7 +51,7 @@ impl Settled {
         self.known().objects.clear();
     }
 
-    /// Whether the object is as it was found to be right.
+    /// Returns whether the object is as it was found to be right.
     pub fn holds(&self, manifest: &Manifest) -> bool {
         let known = self.known();
         let id = manifest.id();

@@ -95,7 +95,7 @@ impl Retrieval {
         }
     }
 
-    /// What is to be done now.
+    /// The next step now.
     pub fn decide(&self, question: &Question, pace: &Pace, now: Timestamp) -> Decision {
         // What was only remembered was never asked for.
         let last = self.answer.as_ref().filter(|answer| answer.attempted.is_some());

@@ -19,7 +19,7 @@ use crate::pass::{self, End, Job};
 use crate::settled::Settled;
 use crate::task::{Hand, Settings};
 
-/// How far the worker is.
+/// The progress of the worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     /// The job that it works on.

@@ -49,7 +49,7 @@ pub enum InvalidReleaseMetadata {
     Field {
         /// Its name.
         field: String,
-        /// What it has to be.
+        /// The form that is expected.
         expected: &'static str,
     },
     /// The kind is not the one that is known.

@@ -129,7 +129,7 @@ pub enum ScriptProblem {
     Field {
         /// The field.
         field: String,
-        /// What it has to be.
+        /// The form that is expected.
         expected: &'static str,
     },
     /// A text is no duration.

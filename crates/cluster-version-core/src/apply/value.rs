@@ -9,7 +9,7 @@ const AMOUNTS: [&str; 4] = ["limits", "requests", "sizeLimit", "divisor"];
 /// A merge under way.
 #[derive(Debug, Default)]
 pub(super) struct Merge {
-    /// Whether anything was changed.
+    /// True if anything was changed.
     pub modified: bool,
 }
 
@@ -200,7 +200,7 @@ pub(super) fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Whether two values in Go's form are semantically equal. A struct that is there is not equal to none.
+/// Returns whether two values in Go's form are semantically equal. A struct that is there is not equal to none.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     equal_at("", one, other)
 }

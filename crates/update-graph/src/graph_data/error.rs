@@ -1,4 +1,4 @@
-//! What is wrong with a file of graph-data.
+//! The faults of the file of graph-data.
 
 use mainstay_golang::quote;
 
@@ -46,7 +46,7 @@ pub enum GraphDataProblem {
     Field {
         /// The field.
         field: String,
-        /// What it has to be.
+        /// The form that is expected.
         expected: &'static str,
     },
     /// A text is no version.
