@@ -127,7 +127,7 @@ pub fn status(live: &Value, report: &Report, now: Timestamp) -> Value {
         );
     }
     status.insert("conditions".into(), json!(conditions));
-    // An operator that a release brought is at the release's version, which whoever applies the release tells.
+    // An operator that a release brought is at the release's version, which the applier of the release tells.
     let is_told = is_of_release(live) && status.get("versions").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
     if let Some(version) = report.version.as_ref().filter(|_| !is_told) {
         let own = json!({"name": "operator", "version": version});

@@ -38,7 +38,7 @@ fn at_version(operator: &Value, version: &str) -> bool {
     operator["status"]["versions"][0]["version"] == version && is(operator, "Progressing", "False") && is(operator, "Available", "True")
 }
 
-/// COP-G-09, COP-G-10, CVO-SIM-01: what exists and is reported by nobody else is played to each release's versions, marked; what
+/// COP-G-09, COP-G-10, CVO-SIM-01: what exists and is reported by no other part is played to each release's versions, marked; what
 /// others report and what does not exist is left alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn plays_releases() {

@@ -301,7 +301,7 @@ pub fn conditions_of(obstacles: &[Obstacle], now: Timestamp) -> Vec<StatusCondit
     };
     let mut found: Vec<StatusCondition> = match obstacles {
         [] => Vec::new(),
-        // One obstacle is the whole condition, whatever it is.
+        // One obstacle is the whole condition.
         [one] => vec![condition(UPGRADEABLE, Status::False, one.reason(), one.to_string())],
         several => {
             let reasons: Vec<&str> = several.iter().map(Obstacle::reason).collect();

@@ -210,7 +210,7 @@ fn other_conditions() {
     );
     assert_eq!((second.observed_generation, second.version_hash.as_str()), (3, "h"));
     assert_eq!(second.capabilities.enabled_capabilities, [capability("Console")]);
-    // Available stays, whatever comes; times move with the status alone.
+    // Available stays; times move with the status alone.
     let third = after(&one, &Work { version_hash: String::new(), ..work() }, &[], 9);
     assert_eq!(said(&third.conditions, "Available"), "True : Done applying 4.19.1");
     assert_eq!(said(&third.conditions, "Invalid"), "absent");

@@ -77,7 +77,7 @@ pub struct Config {
     pub profile: String,
     /// The identifier of the installation whose exclusions count.
     pub exclude_identifier: String,
-    /// Capabilities that are enabled whatever the ClusterVersion says.
+    /// Capabilities that are enabled in any case.
     pub always_enabled: Vec<String>,
     /// The control plane runs elsewhere: the API's internal address is left alone.
     pub is_hosted: bool,

@@ -27,7 +27,7 @@ pub trait Releases: Send + Sync {
 pub enum Proof {
     /// Signatures satisfy every keyring.
     Signed,
-    /// Whoever runs this program named the release when it was started; nobody signed it.
+    /// The release was named when this program was started, and has no signature.
     Given,
 }
 

@@ -221,7 +221,7 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("events.k8s.io", "Event") => events::reported(new),
         ("storage.k8s.io", "VolumeAttachment") => csi::attachment_again(new),
         ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
-        // Addresses that are there stay, whatever rules came later.
+        // Addresses that are there stay under later rules.
         ("", "Endpoints") if new.get("subsets") == old.get("subsets") => Vec::new(),
         // So do those of this API's own slice, which may be local.
         ("discovery.k8s.io", "EndpointSlice") if ["addressType", "endpoints", "ports"].iter().all(|one| new.get(one) == old.get(one)) => {

@@ -110,7 +110,7 @@ impl Outbound {
         Ok(Self { hosts, pace: config.pace, deadline: config.deadline })
     }
 
-    /// Sends a `GET` and waits for the head of the answer, whatever its status is.
+    /// Sends a `GET` and waits for the head of the answer of any status.
     pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<Answer, OutboundError> {
         let end = Instant::now() + self.deadline;
         let no_request = |problem: String| OutboundError::NoRequest { url: url.to_owned(), problem };

@@ -115,7 +115,7 @@ impl Target<'_> {
         }
     }
 
-    /// Builds and stores an image, whatever machine builds it: the sample releases are for one architecture.
+    /// Builds and stores an image, the same on every machine: the sample releases are for one architecture.
     async fn put(&self, builder: &ImageBuilder, kind: Kind, tag: &str) -> Result<Digest, Error> {
         let platform = Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None };
         let builder = builder.clone().platform(platform);

@@ -6,7 +6,7 @@
 //!                                 └── Claim: what the signed content says
 //! ```
 //!
-//! OpenPGP and requests are the caller's: a keyring is whatever opens a message.
+//! OpenPGP and requests are the caller's: a keyring is anything that opens a message.
 
 mod claim;
 mod config;

@@ -82,7 +82,7 @@ async fn answers_that_are_none() {
     assert!(message.starts_with("Unable to retrieve available updates: the answer broke off: "), "{message}");
 }
 
-/// CVO-USC-03, CVO-USC-07: a server that falls silent holds nobody for long, and one that drips not beyond the end.
+/// CVO-USC-03, CVO-USC-07: a server that falls silent holds no client for long, and one that drips not beyond the end.
 #[tokio::test]
 async fn slow_servers() {
     assert_eq!(LIMITS.total, Duration::from_secs(3600));
@@ -105,7 +105,7 @@ async fn slow_servers() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
-/// CVO-USC-07: nobody is there, under a name or an address.
+/// CVO-USC-07: no server is there, under a name or an address.
 #[tokio::test]
 async fn nobody_there() {
     for url in ["http://127.0.0.1:1/graph", "http://nobody.invalid/graph", "gopher://a/graph"] {

@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// CVO-GD-04: expressions that would become too large are refused, whatever they look like.
+    /// CVO-GD-04: expressions that would become too large are refused in every form.
     #[test]
     fn expressions_are_bounded() {
         let bomb = format!("to: 4.1.0\nfrom: '{}'\n", "(a{1000}){1000}");

@@ -1,4 +1,4 @@
-//! Findings about graph-data before somebody serves it (CVO-GD-06).
+//! Findings about graph-data before it is served (CVO-GD-06).
 
 use std::collections::{BTreeMap, BTreeSet};
 

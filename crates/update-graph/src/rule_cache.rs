@@ -28,7 +28,7 @@ pub struct RuleCache {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// The last time that somebody asked.
+    /// The last time that it was asked for.
     asked: Timestamp,
     /// The last result, and when it came.
     evaluated: Option<(Timestamp, Result<bool, EvaluationError>)>,
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(cache.ask(&rule("a"), at(3605)), Asked::Query(rule("a")));
     }
 
-    /// CVO-RISK-05: results expire after a day; rules that nobody names leave at once.
+    /// CVO-RISK-05: results expire after a day; rules that no risk names leave at once.
     #[test]
     fn results_leave() {
         let mut cache = RuleCache::default();

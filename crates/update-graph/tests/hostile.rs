@@ -17,7 +17,7 @@ fn empty() -> GraphData {
     GraphData::read(&Files::from([("version".to_owned(), b"1.0.0".to_vec())])).unwrap()
 }
 
-/// CVO-OSUS-02, CVO-OSUS-13: a chain and a circle of twenty thousand releases, in whatever order, need no deep stack and no long time.
+/// CVO-OSUS-02, CVO-OSUS-13: a chain and a circle of twenty thousand releases, in any order, need no deep stack and no long time.
 #[test]
 fn long_chains_and_circles() {
     let count = 20_000;

@@ -252,7 +252,7 @@ fn uuid(env: &Env) -> String {
 mod tests {
     use super::*;
 
-    /// CVO-SIM-01: the repository of a pullspec, whatever it ends with.
+    /// CVO-SIM-01: the repository of a pullspec with a tag, a digest or neither.
     #[test]
     fn repositories() {
         for (text, expected) in [

@@ -29,7 +29,7 @@ pub struct Next {
 /// Whose a ClusterOperator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporter {
-    /// The player's: it carries the mark, or nobody has reported a condition.
+    /// The player's: it carries the mark, or no condition is reported.
     Player,
     /// Another part of this program, or another program: its field manager wrote conditions.
     Other,
@@ -57,7 +57,7 @@ pub fn has_versions(live: &Value, expected: &Value) -> bool {
 
 /// Returns the state of an operator whose update began at `since`.
 ///
-/// An update begins with Progressing=True, whatever time has passed. Versions and Available=True come together while Progressing is still
+/// An update begins with Progressing=True, even if its time has passed already. Versions and Available=True come together while Progressing is still
 /// True; Progressing=False is a state of its own after it.
 pub fn next_status(live: &Value, expected: &Value, play: &Play, since: Timestamp, now: Timestamp) -> Next {
     let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();

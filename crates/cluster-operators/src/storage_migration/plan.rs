@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::objects::API_VERSION;
 
-/// A recorded hash that stands for whatever was stored before the record began.
+/// A recorded hash that stands for all that was stored before the record began.
 const UNKNOWN: &str = "Unknown";
 
 /// A resource that discovery has, with the hash of its storage version.

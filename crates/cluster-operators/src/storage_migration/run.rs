@@ -128,7 +128,7 @@ struct Migrator {
 /// How the write of one object ended.
 enum Written {
     Done,
-    /// The object cannot be written in this form, whatever is tried.
+    /// The object can never be written in this form.
     Refused(WriteError),
 }
 

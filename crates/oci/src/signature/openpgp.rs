@@ -1,7 +1,7 @@
 //! Signed OpenPGP messages, and the keys that may have signed them.
 //!
 //! A key counts while gpg calls it valid for signing: bound by a signature of its own primary key, meant for signing, neither revoked nor
-//! expired. The owner of a key does not matter here: whoever asks names the keys.
+//! expired. The owner of a key does not matter here: the caller names the keys.
 
 mod packets;
 

@@ -134,7 +134,7 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "a", "name": name, "annotations": annotations}, "data": data})
     }
 
-    /// CVO-SIG-02: the first ConfigMap with the annotation decides, whatever the annotation's value is; others are not looked at.
+    /// CVO-SIG-02: the first ConfigMap with the annotation decides, with any value of the annotation; others are not looked at.
     #[test]
     fn the_first_config_map_decides() {
         let good = json!({"verifier-public-key-a": "KEY", "store-b": " https://b.example/x \n", "store-a": "file:///var/a", "other": "x"});

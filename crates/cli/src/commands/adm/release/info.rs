@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Fa
         if let Some(from) = from.filter(|_| !arguments.verify) {
             return arguments.difference(&client, &from, &images[0]).await;
         }
-        // Each release is shown, whatever becomes of the others; a failure was told.
+        // Each release is shown, even if others fail; a failure was told.
         let mut failed = false;
         for image in &images {
             failed |= arguments.show(&client, image).await.is_err();
