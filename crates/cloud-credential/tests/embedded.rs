@@ -7,18 +7,15 @@ use std::time::Duration;
 use axum::http::Extensions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::{Server, TrustedIdentity};
 use mainstay_apply::Writer;
 use mainstay_cloud_credential::{ACCOUNT, NAMESPACE, Provider, Simulated, fresh, manifests};
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds, ManualClock};
+use mainstay_runtime::{Cluster, Env, ManualClock};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 fn account(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
@@ -35,12 +32,7 @@ struct World {
 impl World {
     /// A cluster with the platform's kinds, and the loop.
     async fn start(platform: Option<fresh::Platform>) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let env = Env::new(ManualClock::new("2026-03-01T12:00:00Z".parse().unwrap()), 1);
         let world = Self { admin, server, env, stop: CancellationToken::new(), _folder: folder };
         for manifest in mainstay_api::platform_manifests().unwrap() {

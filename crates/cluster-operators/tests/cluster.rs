@@ -1,19 +1,12 @@
 //! An embedded API with the kinds of a release.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Extensions;
-use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
+use mainstay_apiserver::Server;
 use mainstay_apply::Writer;
 use mainstay_objects::{Expect, ObjectRef};
-use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Kinds};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::Value;
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 /// The server, and a writer that may do everything.
 pub struct Api {
@@ -28,12 +21,7 @@ pub fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> Obje
 
 impl Api {
     pub async fn open(definitions: &[Value]) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(ServerConfig::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let api = Self { server, admin, _folder: folder };
         for definition in definitions {
             api.apply(definition).await;

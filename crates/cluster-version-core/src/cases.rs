@@ -84,7 +84,7 @@ fn delete(line: &Value) -> Result<Value, CaseError> {
     let steps = line["steps"].as_array().ok_or(CaseError::Field("steps"))?.iter().map(|step| {
         let (mode, present) = (mode(step)?, step["present"].as_bool().ok_or(CaseError::Field("present"))?);
         let mut requests: &[&str] = &[];
-        let is_delete = deletion::is_deletion(&manifest);
+        let is_delete = deletion::is_deletion(&manifest["metadata"]["annotations"]);
         if is_delete == Ok(true) && deletions.observe(&object, present, mode, Timestamp::UNIX_EPOCH) == Step::Delete {
             requests = &["delete"];
             deletions.requested(object.clone(), None);

@@ -18,9 +18,9 @@ pub struct InvalidAnnotation {
     value: String,
 }
 
-/// Returns whether a manifest's object is deleted (CVO-DEL-01).
-pub fn is_deletion(manifest: &Value) -> Result<bool, InvalidAnnotation> {
-    match manifest["metadata"]["annotations"].get(DELETE) {
+/// Returns whether a manifest with these annotations means that its object is deleted (CVO-DEL-01).
+pub fn is_deletion(annotations: &Value) -> Result<bool, InvalidAnnotation> {
+    match annotations.get(DELETE) {
         None => Ok(false),
         Some(value) if value == "true" => Ok(true),
         Some(value) => Err(InvalidAnnotation { value: value.as_str().map_or_else(|| value.to_string(), str::to_owned) }),

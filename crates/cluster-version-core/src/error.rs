@@ -353,6 +353,12 @@ impl WaitingSince {
         self.0.remove(name);
     }
 
+    /// The same operators with other times: where time is played faster than it passes.
+    #[must_use]
+    pub fn mapped(&self, time: impl Fn(Timestamp) -> Timestamp) -> Self {
+        Self(self.0.iter().map(|(name, since)| (name.clone(), time(*since))).collect())
+    }
+
     fn longer_than(&self, name: &str, limit: Duration, now: Timestamp) -> bool {
         self.0.get(name).is_some_and(|since| now.duration_since(*since).unsigned_abs() > limit && *since < now)
     }

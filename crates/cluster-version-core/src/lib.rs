@@ -10,6 +10,7 @@
 //! All functions are pure: the clock comes in as a time, and nothing asks a cluster. The release's content is `mainstay-release`'s, the graph of
 //! updates `mainstay-update-graph`'s.
 
+pub mod activity;
 pub mod apply;
 pub mod cases;
 pub mod conditions;

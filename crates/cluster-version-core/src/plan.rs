@@ -250,7 +250,7 @@ fn loaded<'m>(manifests: &'m [Manifest], filter: &Filter<'_>) -> Vec<&'m Manifes
 fn left(before: &BTreeMap<&ManifestId, &Manifest>, included: &[&Manifest], excluded: &[Excluded]) -> Vec<Left> {
     let wanted: BTreeSet<&ManifestId> = included.iter().map(|manifest| manifest.id()).collect();
     let reasons: BTreeMap<&Id, &str> = excluded.iter().map(|one| (&one.id, &*one.reason)).collect();
-    let gone = before.iter().filter(|(id, manifest)| !wanted.contains(**id) && !is_deletion(manifest.object()).unwrap_or_default());
+    let gone = before.iter().filter(|(id, manifest)| !wanted.contains(**id) && !is_deletion(manifest.annotations()).unwrap_or_default());
     let mut left: Vec<Left> = gone
         .map(|(id, manifest)| {
             let id = Id::from(*id);
@@ -284,18 +284,18 @@ impl Planning<'_> {
     fn decided(&mut self, manifest: &Manifest) -> Result<Effect, Fault> {
         let id = manifest.id();
         let before = self.before.get(id).copied();
-        let was_deleted = before.is_some_and(|before| is_deletion(before.object()).unwrap_or_default());
-        if is_deletion(manifest.object())? {
+        let was_deleted = before.is_some_and(|before| is_deletion(before.annotations()).unwrap_or_default());
+        if is_deletion(manifest.annotations())? {
             self.current.insert(id.clone(), None);
             return Ok(if was_deleted { Effect::Gone } else { Effect::Delete });
         }
         let before = before.filter(|_| !was_deleted).map(Manifest::object);
         let live = match self.current.get(id) {
             Some(written) => written.clone(),
-            None if before == Some(manifest.object()) => return Ok(Effect::Unchanged),
-            None => before.map(settled).transpose()?,
+            None if before.as_ref() == Some(&manifest.object()) => return Ok(Effect::Unchanged),
+            None => before.map(|before| settled(&before)).transpose()?,
         };
-        let (effect, written) = match apply::change(live.as_ref(), manifest.object())? {
+        let (effect, written) = match apply::change(live.as_ref(), &manifest.object())? {
             Change::None => (Effect::Unchanged, live),
             Change::Create(object) => (Effect::Create, Some(object)),
             Change::Update(object) => {
@@ -347,7 +347,8 @@ fn wait(manifest: &Manifest) -> Option<String> {
     let id = manifest.id();
     Some(match (&*id.group, &*id.kind) {
         ("config.openshift.io", "ClusterOperator") => {
-            let versions = manifest.object()["status"]["versions"].as_array();
+            let object = manifest.object();
+            let versions = object["status"]["versions"].as_array();
             let named: Vec<String> = versions
                 .into_iter()
                 .flatten()

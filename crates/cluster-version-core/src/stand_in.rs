@@ -1,6 +1,7 @@
 //! What a release takes for granted and a cluster of this program lacks: namespaces that an installer or an operator makes, and kinds that an
 //! operator serves (CVO-SIM-01, COP-G-10). They are made only where operators are played, and say so.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mainstay_kinds::{Gvk, registry};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 pub const SIMULATED: &str = "mainstay.dev/simulated";
 
 /// The objects that stand in for what the manifests need and none of them makes: definitions first, then namespaces.
-pub fn stand_ins<'m>(manifests: impl IntoIterator<Item = &'m Value> + Clone) -> Vec<Value> {
+pub fn stand_ins(manifests: impl IntoIterator<Item: Borrow<Value>>) -> Vec<Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let is = |manifest: &Value, group: &str, kind: &str| {
         manifest["kind"] == kind && manifest["apiVersion"].as_str().is_some_and(|version| Gvk::of(version, kind).group == group)
@@ -19,6 +20,7 @@ pub fn stand_ins<'m>(manifests: impl IntoIterator<Item = &'m Value> + Clone) -> 
     let mut defined: BTreeSet<(String, String)> = BTreeSet::new();
     let (mut needed, mut made): (BTreeSet<String>, BTreeSet<String>) = (BTreeSet::new(), BTreeSet::new());
     for manifest in manifests {
+        let manifest = manifest.borrow();
         let is_deleted = manifest["metadata"]["annotations"].get(crate::deletion::DELETE).is_some();
         if is_deleted {
             continue;

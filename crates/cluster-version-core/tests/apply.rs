@@ -399,10 +399,11 @@ fn deletions() {
     let annotated = |value: Value| {
         object("v1", "ConfigMap", json!({"metadata": {"namespace": "ns", "annotations": {"release.openshift.io/delete": value}}}))
     };
-    assert_eq!(deletion::is_deletion(&annotated(json!("true"))), Ok(true));
-    assert_eq!(deletion::is_deletion(&object("v1", "ConfigMap", json!({}))), Ok(false));
+    let asked = |object: Value| deletion::is_deletion(&object["metadata"]["annotations"]);
+    assert_eq!(asked(annotated(json!("true"))), Ok(true));
+    assert_eq!(asked(object("v1", "ConfigMap", json!({}))), Ok(false));
     assert_eq!(
-        deletion::is_deletion(&annotated(json!("yes"))).unwrap_err().to_string(),
+        asked(annotated(json!("yes"))).unwrap_err().to_string(),
         "Invalid delete annotation \"release.openshift.io/delete\" value: \"yes\""
     );
     let config_map = Object::of(&annotated(json!("true")));

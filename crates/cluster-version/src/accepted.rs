@@ -1,11 +1,14 @@
 //! A release that was loaded, and may be applied.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use mainstay_api::config_v1::{Architecture, Release};
 use mainstay_cluster_version_core::wanted::Wanted;
 use mainstay_release::{Files, Load, LoadError, Manifest, Payload};
 use serde_json::Value;
+
+use crate::pass::is_cluster_operator;
 
 /// The cluster as releases are filtered for it when they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl Accepted {
         let known = mainstay_release::Capabilities::all();
         let load =
             Load { image: &wanted.image, profile, exclude_identifier, feature_set, known_capabilities: Some(&known), place: &wanted.image };
-        let payload = Payload::load(files, load)?;
+        let payload = Payload::load(files, load)?.packed();
         Ok(Self { wanted, payload, implied: BTreeSet::new() })
     }
 
@@ -85,9 +88,8 @@ impl Accepted {
     }
 
     /// The ClusterOperators that the release describes, with the versions that they must reach.
-    pub fn cluster_operators(&self) -> impl Iterator<Item = &Value> {
-        let operators = self.manifests().iter().filter(|manifest| manifest.id().kind == "ClusterOperator");
-        operators.filter(|manifest| manifest.id().group == "config.openshift.io").map(Manifest::object)
+    pub fn cluster_operators(&self) -> impl Iterator<Item = Cow<'_, Value>> {
+        self.manifests().iter().filter(|manifest| is_cluster_operator(manifest)).map(Manifest::object)
     }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use mainstay_api::condition::Status;
 use mainstay_api::config_v1::StatusCondition;
+use mainstay_cluster_version_core::Mode;
 use mainstay_cluster_version_core::metrics::{ALL, Sample};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -27,6 +29,8 @@ pub(crate) struct Counts {
     pub transitions: BTreeMap<(String, String), u64>,
     /// The last successful retrieval of updates.
     pub retrieved: Option<Timestamp>,
+    /// Passes over the manifests, by mode and end: how many, and the time that they took.
+    pub passes: BTreeMap<(&'static str, &'static str), (u64, Duration)>,
     /// The status of each condition when it was seen last.
     seen: BTreeMap<(String, String), Status>,
 }
@@ -44,6 +48,20 @@ impl Metrics {
     /// Counts a failed attempt at a manifest of a version.
     pub fn payload_error(&self, version: &str) {
         self.change(|counts| *counts.payload_errors.entry(version.to_owned()).or_default() += 1);
+    }
+
+    /// Counts a pass over the manifests.
+    pub fn passed(&self, mode: Mode, end: &'static str, took: Duration) {
+        let mode = match mode {
+            Mode::Initializing => "initializing",
+            Mode::Updating => "updating",
+            Mode::Reconciling => "reconciling",
+        };
+        self.change(|counts| {
+            let (count, time) = counts.passes.entry((mode, end)).or_default();
+            *count += 1;
+            *time += took;
+        });
     }
 
     /// Notes the time of a retrieval that succeeded.
@@ -71,6 +89,9 @@ impl Metrics {
 pub(crate) trait Samples: Send + Sync + 'static {
     /// Every sample at this moment.
     fn samples(&self) -> Vec<Sample>;
+
+    /// The numbers that upstream has no names for.
+    fn counts(&self) -> Counts;
 }
 
 /// The page while the operator runs.
@@ -99,6 +120,17 @@ impl<S: Samples> Collector for Page<S> {
                     ConstGauge::new(sample.value).encode(line)?;
                 }
             }
+        }
+        let passes = source.counts().passes;
+        let mut family =
+            encoder.encode_descriptor("mainstay_cluster_version_passes", "Passes over the manifests", None, MetricType::Counter)?;
+        for ((mode, end), (count, _)) in &passes {
+            ConstCounter::new(*count).encode(family.encode_family(&[("mode", *mode), ("end", *end)])?)?;
+        }
+        let help = "The time of these passes";
+        let mut family = encoder.encode_descriptor("mainstay_cluster_version_pass_seconds", help, None, MetricType::Counter)?;
+        for ((mode, end), (_, time)) in &passes {
+            ConstCounter::new(time.as_secs_f64()).encode(family.encode_family(&[("mode", *mode), ("end", *end)])?)?;
         }
         Ok(())
     }

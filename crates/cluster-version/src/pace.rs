@@ -53,6 +53,12 @@ impl Pace {
         start.checked_add(passed).unwrap_or(now)
     }
 
+    /// The moment at which something would have begun that has taken until `now` as it counts here.
+    pub(crate) fn began(&self, start: Timestamp, now: Timestamp) -> Timestamp {
+        let passed = now.duration_since(start).unsigned_abs().mul_f64(self.acceleration);
+        if start > now { start } else { now.checked_sub(passed).unwrap_or(Timestamp::MIN) }
+    }
+
     /// The time within which a pass must end (CVO-SYNC-01).
     pub fn limit(&self, mode: Mode) -> Duration {
         // Work itself is not faster where times are short.

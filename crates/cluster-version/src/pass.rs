@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mainstay_cluster_version_core::Mode;
+use mainstay_cluster_version_core::deletion::DELETE;
 use mainstay_cluster_version_core::error::{Effect, Task as TaskName, UpdateError, summarized};
 use mainstay_release::{Capabilities, Filter, Manifest, Override, Reconcile, TaskGraph};
 
@@ -132,7 +133,8 @@ pub(crate) async fn run(hand: Hand<'_>, job: &Job, attempt: u32, progress: impl 
     }
 }
 
-fn is_cluster_operator(manifest: &Manifest) -> bool {
+/// Returns whether it is a ClusterOperator that the release has; a tombstone is none.
+pub(crate) fn is_cluster_operator(manifest: &Manifest) -> bool {
     let id = manifest.id();
-    (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator")
+    (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator") && manifest.annotation(DELETE).is_none()
 }

@@ -138,7 +138,7 @@ impl Hand<'_> {
 
     fn owned(&self, manifest: &Manifest) -> Value {
         let (name, uid) = self.owner;
-        apply::owned(manifest.object(), &ClusterVersionRef { name, uid })
+        apply::owned(&manifest.object(), &ClusterVersionRef { name, uid })
     }
 
     /// Brings the object of a manifest to what the manifest wants, with the retries of the mode. `failed` hears of every failed attempt.
@@ -189,13 +189,13 @@ impl Hand<'_> {
 
     async fn once(&self, manifest: &Manifest) -> Result<(), TaskError> {
         let place = ObjectRef {
-            api_version: manifest.object()["apiVersion"].as_str().unwrap_or_default().to_owned(),
+            api_version: manifest.api_version(),
             kind: manifest.id().kind.clone(),
             namespace: manifest.id().namespace.clone(),
             name: manifest.id().name.clone(),
         };
         let attempt = async {
-            if deletion::is_deletion(manifest.object()).map_err(DeleteError::from)? {
+            if deletion::is_deletion(manifest.annotations()).map_err(DeleteError::from)? {
                 return self.delete(manifest, &place).await;
             }
             let is_kept = self.mode == Mode::Reconciling;
@@ -245,7 +245,7 @@ impl Hand<'_> {
             return Ok(health::object(live, self.mode)?);
         }
         let read = |object: &Value| serde_json::from_value::<ClusterOperator>(object.clone()).map_err(TaskError::ClusterOperator);
-        let (expected, found) = (read(manifest.object())?, read(live)?);
+        let (expected, found) = (read(&manifest.object())?, read(live)?);
         let result = health::cluster_operator(&expected, &found, self.mode);
         let mut since = locked(self.since);
         match &result {
@@ -256,7 +256,7 @@ impl Hand<'_> {
     }
 
     async fn delete(&self, manifest: &Manifest, place: &ObjectRef) -> Result<(), TaskError> {
-        let object = deletion::Object::of(manifest.object());
+        let object = deletion::Object::of(&manifest.object());
         let live = match self.writer.get(place).await {
             Ok(live) => live,
             // Objects of a kind that is gone are gone with it.

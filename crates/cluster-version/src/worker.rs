@@ -179,7 +179,15 @@ impl Worker {
                 }
             });
         };
-        pass::run(hand, job, progress.attempt, counted, |_, _| self.metrics.payload_error(version)).await
+        let began = std::time::Instant::now();
+        let end = pass::run(hand, job, progress.attempt, counted, |_, _| self.metrics.payload_error(version)).await;
+        let name = match &end {
+            End::Complete(_) => "complete",
+            End::Failed(_) => "failed",
+            End::Stopped => "stopped",
+        };
+        self.metrics.passed(progress.mode, name, began.elapsed());
+        end
     }
 
     /// Makes what the release takes for granted. What goes wrong shows in the manifests that need it.

@@ -1,27 +1,23 @@
 //! A cluster with the embedded API, releases in memory, and operators that report what they are told.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::http::Extensions;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
+use mainstay_apiserver::Server;
 use mainstay_apply::Writer;
 use mainstay_cluster_version::{Config, Genuine, NAMESPACE, Pace, Proof, Proxy, Releases, RetrieveError, UpdateService};
 use mainstay_objects::{Expect, ObjectRef};
-use mainstay_rbac::UserInfo;
 use mainstay_release::Files;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::{EmbeddedCluster, administrator};
 use mainstay_update_graph::{EvaluationError, MatchingRule, Query, RetrievalError, Retrieved, retrieve};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 /// Releases by pullspec; those that are `genuine` can be verified.
 #[derive(Default)]
@@ -57,6 +53,7 @@ impl Releases for Stock {
 pub struct Service {
     pub graph: Mutex<Option<Value>>,
     pub matches: Mutex<BTreeMap<String, bool>>,
+    pub hangs: AtomicBool,
 }
 
 impl UpdateService for Service {
@@ -66,6 +63,9 @@ impl UpdateService for Service {
 
     fn ask<'a>(&'a self, query: &'a Query, _: &'a Proxy) -> BoxFuture<'a, Result<Retrieved, RetrievalError>> {
         async move {
+            if self.hangs.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             let request = query.request()?;
             match &*self.graph.lock().unwrap() {
                 Some(graph) => retrieve(query, &request.version, "200 OK", graph.to_string().as_bytes()),
@@ -106,12 +106,7 @@ pub fn version() -> ObjectRef {
 impl World {
     /// A cluster with the definitions of a cluster's own kinds, and a ClusterVersion.
     pub async fn new(spec: Value) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(ServerConfig::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         for manifest in mainstay_api::release_manifests().unwrap() {
             admin.apply(&manifest.definition, true, &Expect::default()).await.unwrap();
         }
@@ -138,17 +133,31 @@ impl World {
 
     /// Starts the operator with its own release.
     pub fn operator(&self, image: &str, acceleration: f64) -> DropGuard {
-        self.start(image, acceleration, false)
+        self.start(image, acceleration, false, true)
+    }
+
+    /// The same, which reaches the API by a router of the test's.
+    pub fn through(&self, router: axum::Router, image: &str, acceleration: f64) -> DropGuard {
+        self.on(router, image, acceleration, false, true)
+    }
+
+    /// The same, which makes nothing that operators would make.
+    pub fn strict(&self, image: &str, acceleration: f64) -> DropGuard {
+        self.start(image, acceleration, false, false)
     }
 
     /// The same, which takes every recommended update by itself.
     pub fn automatic(&self, image: &str, acceleration: f64) -> DropGuard {
-        self.start(image, acceleration, true)
+        self.start(image, acceleration, true, true)
     }
 
-    fn start(&self, image: &str, acceleration: f64, is_automatic: bool) -> DropGuard {
+    fn start(&self, image: &str, acceleration: f64, is_automatic: bool, plays: bool) -> DropGuard {
+        self.on(self.server.router(), image, acceleration, is_automatic, plays)
+    }
+
+    fn on(&self, router: axum::Router, image: &str, acceleration: f64, is_automatic: bool, plays: bool) -> DropGuard {
         let stop = CancellationToken::new();
-        let cluster = Cluster::Embedded { router: self.server.router(), identity: administrator };
+        let cluster = Cluster::Embedded { router, identity: administrator };
         let config = Config {
             image: image.to_owned(),
             releases: self.stock.clone(),
@@ -159,7 +168,7 @@ impl World {
             exclude_identifier: String::new(),
             always_enabled: Vec::new(),
             is_hosted: false,
-            plays: true,
+            plays,
             pace: Pace::new(0.0).accelerated(acceleration),
             expected: self.sender.clone(),
         };

@@ -3,5 +3,8 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values, and tests read better when they hand them on")]
 
 mod cluster;
+mod faults;
 mod real;
+mod releases;
+mod rules;
 mod updates;

@@ -172,13 +172,16 @@ fn rewrite(value: &mut Value, dialect: Dialect) {
         }
         if dialect == Dialect::V2 {
             // Version 2 knows neither composition nor alternatives: a lone allOf is the reference itself, oneOf gives way to the first type.
-            if let Some(Value::Array(all)) = map.remove("allOf")
+            // A property of this name, as JSONSchemaProps has it, is an object.
+            let mut keyword = |name: &str| map.get(name).is_some_and(Value::is_array).then(|| map.remove(name)).flatten();
+            let (all, one) = (keyword("allOf"), keyword("oneOf"));
+            if let Some(Value::Array(all)) = all
                 && let Some(Value::Object(target)) = all.into_iter().next()
             {
                 map.extend(target);
                 return rewrite(value, dialect);
             }
-            if let Some(Value::Array(one)) = map.remove("oneOf") {
+            if let Some(Value::Array(one)) = one {
                 let kind = one.iter().filter_map(|entry| entry.get("type")).find(|kind| *kind == "string").cloned();
                 map.entry("type").or_insert(kind.unwrap_or_else(|| json!("string")));
             }

@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
+use mainstay_apiserver::{Server, TrustedIdentity};
 use mainstay_apply::Writer;
 use mainstay_marketplace::{ACCOUNT, Config, NAMESPACE, default_catalogs, manifests, operator_hub, run};
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 fn marketplace(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
@@ -33,12 +30,7 @@ struct World {
 
 impl World {
     async fn start(hub: Value) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(ServerConfig::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let (release, follow) = watch::channel("4.18.54".to_owned());
         let world = Self { admin, server, release, stop: CancellationToken::new(), _folder: folder };
         for object in manifests() {

@@ -4,20 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use mainstay_apiserver::{Config as ServerConfig, Server, TrustedIdentity};
+use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_network_extras::fresh::{self, Families};
 use mainstay_network_extras::trust::{KEY, LABEL};
 use mainstay_network_extras::{ACCOUNT, Config, NAMESPACE, manifests};
 use mainstay_objects::{Expect, ObjectRef, Patch};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 fn account(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
@@ -57,12 +54,7 @@ fn degraded(operator: &Value, reason: &str) -> bool {
 /// ClusterOperator, and the Proxy's status follows its spec.
 #[tokio::test(flavor = "multi_thread")]
 async fn bundle_and_proxy() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::open(ServerConfig::local(folder.path().join("cluster"), 6443)).await.unwrap();
-    let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-    let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+    let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let operators = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusteroperators.config.openshift.io"},

@@ -9,6 +9,7 @@
 //!           ├── health      ready, waiting or failed, by its own status
 //!           └── Step        what is to be done to it, and what it must be for that
 //!   labels ──── LabelSelector, Requirements   which objects are chosen
+//!   Packed   a value that is large and held for long
 //! ```
 
 mod conditions;
@@ -17,6 +18,7 @@ mod health;
 mod object;
 mod order;
 mod owner;
+mod packed;
 mod selector;
 mod step;
 
@@ -26,5 +28,6 @@ pub use health::{Health, health};
 pub use object::{ObjectError, ObjectRef};
 pub use order::{delete_order, install_order, phase, stale};
 pub use owner::{NotOurs, Owner, asks_to_be_kept};
+pub use packed::Packed;
 pub use selector::{LabelSelector, Labels, Requirement, Requirements, SelectorError, SelectorOperator, SelectorRequirement, labels_of};
 pub use step::{Patch, Propagation, Step, Until};

@@ -199,7 +199,7 @@ pub fn extract(files: &Files, wanted: &Wanted, context: &str) -> Result<Extracte
             });
             if belongs && (!wanted.credentials_requests || is_wanted(manifest, provider)?) {
                 written.push_str("---\n");
-                written.push_str(&mainstay_yaml::to_string(manifest.object()));
+                written.push_str(&mainstay_yaml::to_string(&*manifest.object()));
             }
         }
         if !written.is_empty() {
@@ -219,7 +219,7 @@ fn is_credentials_request(manifest: &Manifest) -> bool {
 }
 
 fn has_no_annotations(manifest: &Manifest) -> bool {
-    !manifest.has_annotations() || manifest.object()["metadata"]["annotations"].as_object().is_none_or(serde_json::Map::is_empty)
+    !manifest.has_annotations() || manifest.annotations().as_object().is_none_or(serde_json::Map::is_empty)
 }
 
 /// Returns whether it is a CredentialsRequest of the cloud.

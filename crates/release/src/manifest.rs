@@ -1,10 +1,12 @@
 //! Manifests: the objects in the files of a payload.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use mainstay_golang::json::{self, Html};
+use mainstay_objects::Packed;
 use serde_json::Value;
 
 /// The most documents of one file.
@@ -17,9 +19,20 @@ pub struct Manifest {
     document: usize,
     id: ManifestId,
     version: String,
-    object: Value,
+    object: Held,
     /// The document as the file has it; none for YAML, whose JSON is made of the object.
     raw: Option<Box<str>>,
+}
+
+/// An object as it is held.
+#[derive(Clone, Debug)]
+enum Held {
+    Tree(Value),
+    /// For releases that stay in memory: the object is needed once a pass, its annotations are asked for often.
+    Packed {
+        object: Packed<Value>,
+        annotations: Value,
+    },
 }
 
 /// The identity of an object: two manifests with the same one are about the same object.
@@ -119,7 +132,7 @@ impl Manifest {
         if id.group == "batch" && id.kind == "Job" && !object["spec"]["selector"].is_null() {
             return Err(ManifestError::JobSelector(Box::new(id)));
         }
-        Ok(Self { file: file.clone(), document, version: version.to_owned(), id, object, raw })
+        Ok(Self { file: file.clone(), document, version: version.to_owned(), id, object: Held::Tree(object), raw })
     }
 
     /// The name of the file that it stands in, without folders.
@@ -142,25 +155,54 @@ impl Manifest {
         &self.version
     }
 
+    /// The group and version as objects write them.
+    pub fn api_version(&self) -> String {
+        if self.id.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.id.group, self.version) }
+    }
+
     /// The object.
-    pub fn object(&self) -> &Value {
-        &self.object
+    pub fn object(&self) -> Cow<'_, Value> {
+        match &self.object {
+            Held::Tree(object) => Cow::Borrowed(object),
+            Held::Packed { object, .. } => Cow::Owned(object.unpack()),
+        }
+    }
+
+    /// Holds the object compressed from here on: [`Manifest::object`] unpacks it each time.
+    pub(crate) fn pack(&mut self) {
+        if let Held::Tree(object) = &self.object
+            && let Some(packed) = Packed::new(object)
+        {
+            let annotations = object["metadata"]["annotations"].clone();
+            self.object = Held::Packed { object: packed, annotations };
+            self.raw = None;
+        }
     }
 
     /// Changes the object in place; its identity stays.
     pub fn edit(&mut self, edit: impl FnOnce(&mut Value)) {
-        edit(&mut self.object);
+        let mut object = self.object().into_owned();
+        edit(&mut object);
+        self.object = Held::Tree(object);
         self.raw = None;
     }
 
     /// Returns whether it has annotations that can be read; values other than texts make all of them unreadable.
     pub fn has_annotations(&self) -> bool {
-        self.object["metadata"]["annotations"].as_object().is_some_and(|all| all.values().all(Value::is_string))
+        self.annotations().as_object().is_some_and(|all| all.values().all(Value::is_string))
     }
 
     /// Returns an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        if self.has_annotations() { self.object["metadata"]["annotations"][key].as_str() } else { None }
+        if self.has_annotations() { self.annotations()[key].as_str() } else { None }
+    }
+
+    /// The annotations as they stand in the object; null where it has none.
+    pub fn annotations(&self) -> &Value {
+        match &self.object {
+            Held::Tree(object) => &object["metadata"]["annotations"],
+            Held::Packed { annotations, .. } => annotations,
+        }
     }
 
     /// Returns whether nothing may be applied beside it (CVO-GRAPH-04).
@@ -169,10 +211,10 @@ impl Manifest {
     }
 
     /// Returns its bytes as the release's fingerprint counts them (CVO-REL-06).
-    pub(crate) fn raw(&self) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn raw(&self) -> Cow<'_, str> {
         match &self.raw {
             Some(raw) => raw.as_ref().into(),
-            None => json::to_string(&self.object, Html::Escaped).into(),
+            None => json::to_string(&*self.object(), Html::Escaped).into(),
         }
     }
 

@@ -180,6 +180,14 @@ impl Payload {
         Ok(loaded)
     }
 
+    /// Holds the manifests compressed, and forgets the excluded ones: for a release that stays in memory.
+    #[must_use]
+    pub fn packed(mut self) -> Self {
+        self.excluded = Vec::new();
+        self.manifests.iter_mut().for_each(Manifest::pack);
+        self
+    }
+
     /// Reads every manifest of a payload in load order, without any filter.
     pub fn all(files: &Files, values: Values<'_>, place: &str) -> Result<Vec<Manifest>, LoadError> {
         let (mut manifests, mut problems) = (Vec::new(), Vec::new());

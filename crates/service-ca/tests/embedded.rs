@@ -8,19 +8,16 @@ use axum::http::Extensions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::{Server, TrustedIdentity};
 use mainstay_apply::Writer;
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds, ManualClock};
+use mainstay_runtime::{Cluster, Env, ManualClock};
 use mainstay_service_ca::certificates::Certificate;
 use mainstay_service_ca::{ACCOUNT, NAMESPACE, manifests};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 fn service_ca(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
@@ -36,12 +33,7 @@ struct Api {
 
 impl Api {
     async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let clock = ManualClock::new("2026-03-01T12:00:00Z".parse().unwrap());
         Self { admin, server, clock, stop: CancellationToken::new(), _folder: folder }
     }

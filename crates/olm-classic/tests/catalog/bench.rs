@@ -4,24 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::http::Extensions;
 use kube::api::DynamicObject;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::Server;
 use mainstay_apply::{Reason, Writer};
 use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, ImageBuilder, Reference};
 use mainstay_olm_classic::catalog::{self, PodImages, Setup};
-use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::{EmbeddedCluster, administrator};
 use mainstay_workloads::{ImagePuller, PullError, Pulled};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 const GROUP: &str = "operators.coreos.com";
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 /// The pulls of simulated kubelets, as `mainstay up` has them.
 struct Puller(PodImages);
@@ -66,12 +61,7 @@ impl Bench {
 
     /// The operator with other settings.
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let registry_stop = CancellationToken::new();
         let registry = mainstay_oci::registry::Registry::new(mainstay_oci::registry::Options::default()).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -10,12 +10,13 @@ use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, ImageBuilder, 
 use mainstay_olm_classic::{catalog, olm};
 use mainstay_runtime::{Cluster, Env};
 use mainstay_testing::widgets::{Content, files};
+use mainstay_testing_cluster::administrator;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::wire::{Fault, Wire};
 use crate::catalog::bench::package;
-use crate::support::{Api, administrator, csv_at, place};
+use crate::support::{Api, csv_at, place};
 
 /// One way through an operator's life, and what goes wrong on it.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::{Server, TrustedIdentity};
 use mainstay_apply::{Reason, Writer};
 use mainstay_bundle::Csv;
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
@@ -14,16 +14,13 @@ use mainstay_olm_classic::olm;
 use mainstay_olm_classic_core::owner::Owner;
 use mainstay_olm_classic_core::permissions;
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::{EmbeddedCluster, administrator};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub const CSV: &str = "ClusterServiceVersion";
 pub const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
-
-pub fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 fn olm_operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(olm::NAMESPACE, olm::ACCOUNT))));
@@ -53,18 +50,13 @@ impl Api {
 
     /// A cluster without the OLM operator.
     pub async fn bare() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let cluster = Cluster::Embedded { router: server.router(), identity: administrator };
-        let client = cluster.client().unwrap();
         let (stop, env) = (CancellationToken::new(), Env::system());
         let (workloads, stopped) = (env.clone(), stop.clone());
         tokio::spawn(async move {
             mainstay_workloads::run(cluster, mainstay_workloads::Options::default(), workloads, stopped).await.unwrap();
         });
-        let admin = Writer::new(client.clone(), Kinds::new(client), "test");
         let api = Self { admin, env, server, stop, olm: CancellationToken::new(), _folder: folder };
         for manifest in mainstay_api::classic_manifests().unwrap() {
             let crd = api.apply(manifest.definition).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::{Server, TrustedIdentity};
 use mainstay_apply::{Reason, Writer};
 use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, Image, ImageBuilder, Reference};
@@ -15,15 +15,12 @@ use mainstay_olm_v1::Setup;
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER, manifests};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env, Kinds};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 pub const SYSTEM: &str = "olmv1-system";
-
-fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 pub fn operator_controller(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM, OPERATOR_CONTROLLER))));
@@ -42,12 +39,8 @@ pub struct Api {
 
 impl Api {
     pub async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let api = Self { admin: Writer::new(client.clone(), Kinds::new(client), "test"), server, folder };
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
+        let api = Self { admin, server, folder };
         let crds = mainstay_api::manifests().unwrap().into_iter().map(|manifest| manifest.definition);
         for object in crds.chain(manifests(SYSTEM)) {
             api.apply(object).await;

@@ -1,21 +1,15 @@
 //! An embedded API server with the definitions of OLM classic.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Extensions;
-use mainstay_apiserver::{Config, Server, TrustedIdentity};
+use mainstay_apiserver::Server;
 use mainstay_apply::Writer;
 use mainstay_catalog::{Limits, MemorySource};
 use mainstay_catalog_store::{CatalogStore, StoredCatalog};
 use mainstay_objects::{Expect, ObjectRef};
 use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Kinds};
+use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::Value;
-
-pub fn administrator(extensions: &mut Extensions) {
-    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
-}
 
 /// An embedded cluster.
 pub struct Api {
@@ -26,12 +20,8 @@ pub struct Api {
 
 impl Api {
     pub async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
-        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
-        let api = Self { admin: Writer::new(client.clone(), Kinds::new(client), "test"), server, _folder: folder };
+        let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
+        let api = Self { admin, server, _folder: folder };
         let manifests = mainstay_api::classic_manifests().unwrap();
         for manifest in &manifests {
             api.apply(&manifest.definition).await;

@@ -70,7 +70,7 @@ impl SignatureConfig {
     pub fn of<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> Result<Option<Self>, ConfigError> {
         let marked = |manifest: &&Manifest| {
             let id = manifest.id();
-            id.group.is_empty() && id.kind == "ConfigMap" && !manifest.object()["metadata"]["annotations"][ANNOTATION].is_null()
+            id.group.is_empty() && id.kind == "ConfigMap" && !manifest.annotations()[ANNOTATION].is_null()
         };
         let Some(manifest) = manifests.into_iter().find(marked) else { return Ok(None) };
         let id = manifest.id();
