@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mainstay_api::condition::Status;
 use mainstay_api::config_v1::StatusCondition;
 
-/// What a condition is to say.
+/// The content of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Which aspect.

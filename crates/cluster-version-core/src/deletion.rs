@@ -114,7 +114,7 @@ impl Deletions {
     }
 }
 
-/// What is said of an object that is there again.
+/// The message about an object that is there again.
 pub fn reappeared(object: &Object, deleted: Timestamp) -> String {
     format!("{object} has reappeared after having been deleted at {}.", deleted.strftime("%Y-%m-%dT%H:%M:%SZ"))
 }

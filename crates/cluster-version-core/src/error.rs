@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::health::{OperatorProblem, WorkloadProblem};
 
-/// What an error means for the update.
+/// The effect of an error on the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// It is told; the pass is complete.
@@ -123,11 +123,11 @@ pub enum UpdateError {
     /// Cluster operators are not as they should be: one, or several with the same problem.
     #[error("{}", .problem.message(.names))]
     Operators {
-        /// What they are not.
+        /// The condition that they do not meet.
         problem: OperatorProblem,
         /// Their names, sorted.
         names: Vec<String>,
-        /// What it means for the update.
+        /// The effect on the update.
         effect: Effect,
     },
     /// A workload does not roll out.
@@ -135,7 +135,7 @@ pub enum UpdateError {
     Workload {
         /// The workload: `NAMESPACE/NAME`.
         name: String,
-        /// What is wrong.
+        /// The fault.
         problem: WorkloadProblem,
     },
     /// A manifest was not applied.
@@ -192,7 +192,7 @@ impl UpdateError {
         }
     }
 
-    /// What it means for the update; an error of no stated effect counts as a failure.
+    /// The effect on the update; an error of no stated effect counts as a failure.
     pub fn effect(&self) -> Option<Effect> {
         match self {
             Self::Operators { effect, .. } => Some(*effect),
@@ -278,7 +278,7 @@ impl PayloadProblem {
     }
 }
 
-/// How a task ended that did not succeed.
+/// The end of a task that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskFailure {
     /// The pass was ended before or during it.
@@ -287,7 +287,7 @@ pub enum TaskFailure {
     Failed(UpdateError),
 }
 
-/// What all failures of a pass come to (CVO-ERR-03); `None` if the pass was only ended.
+/// The sum of all failures of a pass (CVO-ERR-03); `None` if the pass was only ended.
 pub fn summarized(failures: impl IntoIterator<Item = TaskFailure>) -> Option<UpdateError> {
     let failures = failures.into_iter().filter_map(|failure| match failure {
         TaskFailure::Interrupted => None,
@@ -383,7 +383,7 @@ pub enum Waiting {
     Slow(Text),
 }
 
-/// What is said of operators that are waited for.
+/// The message about operators that are waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
     /// They are on their way.

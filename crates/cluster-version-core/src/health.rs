@@ -10,7 +10,7 @@ use crate::Mode;
 use crate::conditions::{self, text};
 use crate::error::{Effect, UpdateError};
 
-/// What a cluster operator is not.
+/// The condition that a cluster operator does not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorProblem {
     /// Its manifest says no versions.
@@ -67,7 +67,7 @@ impl OperatorProblem {
     }
 }
 
-/// What keeps a workload from rolling out.
+/// The obstacle to the rollout of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadProblem {
     /// Pods cannot be made.
@@ -136,7 +136,7 @@ pub enum Unhealthy {
     Update {
         /// The error.
         error: Box<UpdateError>,
-        /// What the object itself says, for logs and explanations.
+        /// The words of the object itself, for logs and explanations.
         detail: String,
     },
     /// It is tried again; when it stays, the manifest counts as not applied.

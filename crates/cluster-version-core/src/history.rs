@@ -16,17 +16,17 @@ const EDGE_OF_MINOR: f64 = 30.0;
 const PARTIAL_OF_MINOR: f64 = 20.0;
 /// The rank of partial updates inside of a minor version.
 const PARTIAL_OF_PATCH: f64 = -20.0;
-/// What each place further back costs.
+/// The cost of each place further back.
 const BY_PLACE: f64 = -1.01;
 
-/// What is known of the release that is being reconciled.
+/// The release that is being reconciled, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Reached<'a> {
     /// True if every manifest was applied.
     pub completed: bool,
     /// True if the image's signature was verified.
     pub verified: bool,
-    /// What was risked in taking it.
+    /// The risks that were accepted with it.
     pub accepted_risks: &'a str,
     /// True if it is the operator's own payload, for which nothing is verified or checked.
     pub local: bool,

@@ -1,4 +1,4 @@
-//! What the cluster's settings put into a manifest's containers (CVO-APPLY-07, CVO-APPLY-08).
+//! Settings of the cluster that go into a manifest's containers (CVO-APPLY-07, CVO-APPLY-08).
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub enum InjectError {
     Address {
         /// The host part of the address.
         address: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
 }

@@ -20,7 +20,7 @@ pub struct Load {
     pub wanted: Wanted,
     /// Its progress; nothing before the first attempt.
     pub step: Option<Step>,
-    /// What is risked in taking it.
+    /// The risks that are accepted with it.
     pub accepted_risks: String,
     /// True if its signature was verified.
     pub verified: bool,
@@ -62,7 +62,7 @@ pub enum Step {
     },
     /// It could not be verified and is taken all the same, as the update was forced.
     Unverified {
-        /// What was risked.
+        /// The accepted risks.
         risk: String,
     },
     /// No precondition blocks it.

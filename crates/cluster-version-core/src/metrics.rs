@@ -224,7 +224,7 @@ fn cluster_version_samples(out: &mut Samples, cluster_version: &ClusterVersion, 
     }
 }
 
-/// How the cluster was installed, from the ConfigMaps that an installer leaves.
+/// The kind of installation, from the ConfigMaps that an installer leaves.
 fn installer(out: &mut Samples, [binary, manifests]: [Option<&BTreeMap<String, String>>; 2]) {
     let field = |data: &BTreeMap<String, String>, key: &str| data.get(key).cloned().unwrap_or_else(|| "<missing>".to_owned());
     if let Some(data) = binary {

@@ -90,7 +90,7 @@ pub struct Id {
     pub name: String,
 }
 
-/// What becomes of an object.
+/// The fate of an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "effect", rename_all = "camelCase")]
 pub enum Effect {

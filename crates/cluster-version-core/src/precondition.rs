@@ -1,4 +1,4 @@
-//! What must hold before a release is taken (CVO-PRE-01 to CVO-PRE-07).
+//! Conditions that must hold before a release is taken (CVO-PRE-01 to CVO-PRE-07).
 
 use std::fmt;
 
@@ -354,7 +354,7 @@ fn recommended(cluster_version: &ClusterVersion, target: &str) -> Option<Problem
 pub struct Verdict {
     /// True if the release is not taken.
     pub blocks: bool,
-    /// What is said of it.
+    /// The message about it.
     pub summary: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a release.
+//! A release, as far as it is known.
 
 use mainstay_api::config_v1::Release;
 
@@ -23,7 +23,7 @@ fn fill(release: &mut Release, from: &Release) {
     }
 }
 
-/// What the update service knows of releases.
+/// Releases as the update service knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// The release in use.

@@ -23,7 +23,7 @@ pub fn interval(chance: f64) -> Duration {
     SHORTEST.mul_f64(1.0 + chance.clamp(0.0, 1.0))
 }
 
-/// What updates are asked for.
+/// The question about updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// The update service; empty for the default one.
@@ -54,7 +54,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What is known before the first attempt: conditions of updates, so that their times do not move (CVO-RISK-07).
+    /// Knowledge before the first attempt: conditions of updates, so that their times do not move (CVO-RISK-07).
     pub fn remembered(cluster_version: &ClusterVersion) -> Self {
         Self { conditional: cluster_version.status.conditional_updates.clone(), ..Self::default() }
     }

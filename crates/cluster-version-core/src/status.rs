@@ -26,7 +26,7 @@ const IMPLICITLY_ENABLED_BEFORE: &str = "ImplicitlyEnabled";
 pub struct Work {
     /// The generation of the spec that is worked on.
     pub generation: i64,
-    /// What the last pass ended with.
+    /// The failure at the end of the last pass.
     pub failure: Option<UpdateError>,
     /// The manifests that were applied in this pass.
     pub done: usize,
@@ -55,7 +55,7 @@ pub struct Work {
 pub struct Facts<'a> {
     /// The operator's own release.
     pub own: &'a Release,
-    /// What the update service knows.
+    /// Releases as the update service knows them.
     pub known: Known<'a>,
     /// The faults of the spec.
     pub invalid: &'a [field::Error],
@@ -185,7 +185,7 @@ fn progress(work: &Work, name: &str, has_history: bool, facts: &Facts<'_>, now: 
     (failing, progressing)
 }
 
-/// What the status says when it could not be brought up to date for many times in a row (CVO-COND-08).
+/// The status of a ClusterVersion that could not be brought up to date many times in a row (CVO-COND-08).
 pub fn update_failed(status: &mut ClusterVersionStatus, error: &dyn std::error::Error, own: &Release, known: Known<'_>, now: Timestamp) {
     let conditions = &mut status.conditions;
     conditions::set(conditions, Said::new(AVAILABLE, Status::False), now);
@@ -196,7 +196,7 @@ pub fn update_failed(status: &mut ClusterVersionStatus, error: &dyn std::error::
     history::record(status, &release::merged(own.clone(), known), &Reached::default(), now);
 }
 
-/// What to do with a status that was computed from an object (CVO-COND-09).
+/// The write that a computed status needs (CVO-COND-09).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Nothing; it is the same.
@@ -215,7 +215,7 @@ pub fn write(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> Wri
 #[error("cluster version was deleted and recreated, cannot update status")]
 pub struct Recreated;
 
-/// What to do after a conflict, with the object as it is now: the computed status counts, on the new object's metadata.
+/// The write after a conflict, on the object as it is now: the computed status counts, on the new object's metadata.
 pub fn write_after_conflict(
     uid: &str,
     live_uid: &str,

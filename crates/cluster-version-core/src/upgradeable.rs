@@ -226,7 +226,7 @@ pub fn has_overrides(spec: &ClusterVersionSpec) -> bool {
     spec.overrides.iter().any(|one| one.unmanaged)
 }
 
-/// What blocks the next minor version, or is to be known, in the order in which it is told.
+/// Obstacles to the next minor version, and notices, in the order in which they are told.
 pub fn obstacles(facts: &Facts<'_>) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let cluster_version = match facts.cluster_version {

@@ -85,7 +85,7 @@ impl Metrics {
     }
 }
 
-/// Whoever has the samples of the page.
+/// The source of the page's samples.
 pub(crate) trait Samples: Send + Sync + 'static {
     /// Every sample at this moment.
     fn samples(&self) -> Vec<Sample>;

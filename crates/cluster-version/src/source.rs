@@ -1,4 +1,4 @@
-//! Where releases come from, and what speaks for them.
+//! Sources of releases, and the proof that they are genuine.
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ pub trait Releases: Send + Sync {
     fn verified(&self) -> Option<Value>;
 }
 
-/// What speaks for a release.
+/// The proof that a release is genuine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Signatures satisfy every keyring.

@@ -42,7 +42,7 @@ enum Problem {
 pub struct Url {
     /// The scheme in lower case; empty for a relative reference.
     pub scheme: String,
-    /// What follows the scheme when it is not a path.
+    /// The rest after the scheme when it is not a path.
     pub opaque: String,
     /// User and password.
     pub user: Option<String>,

@@ -149,11 +149,11 @@ pub enum Refusal {
     Exceeded {
         /// The quota's name.
         quota: String,
-        /// What the write adds.
+        /// The use that the write adds.
         requested: ResourceList,
-        /// What is used already.
+        /// The use before the write.
         used: ResourceList,
-        /// What may be used.
+        /// The limit.
         limited: ResourceList,
     },
 }

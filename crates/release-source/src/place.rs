@@ -1,4 +1,4 @@
-//! What a text that names a payload means.
+//! The place that a text names.
 
 use std::path::{Path, PathBuf};
 

@@ -14,7 +14,7 @@ const DEFAULT_ARCHITECTURE: &str = "amd64";
 const CHANNEL_FORM: &str = r"^[0-9a-z\-\.]+$";
 const ARCHITECTURE_FORM: &str = "^[0-9a-z]+$";
 
-/// What a client asks for.
+/// The question of a client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parameters {
     /// The channel.

@@ -75,7 +75,7 @@ pub enum BuildError {
     /// There is too much.
     #[error("the graph has more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limit that is exceeded.
         what: &'static str,
         /// The limit.
         limit: usize,

@@ -62,7 +62,7 @@ pub fn answer(case: &Value) -> Result<Value, InvalidCase> {
     Ok(answer)
 }
 
-/// What metrics say to a query of a recorded case: the query itself says it, or its length.
+/// The answer of metrics to a query of a recorded case: the query itself says it, or its length.
 fn played(rule: &MatchingRule) -> Result<bool, EvaluationError> {
     let query = rule.promql.as_ref().map(|query| query.promql.as_str()).unwrap_or_default();
     if query.contains("answer:0") {

@@ -102,7 +102,7 @@ impl Rule {
         }
     }
 
-    /// What it finds.
+    /// The finding.
     pub fn title(self) -> &'static str {
         match self {
             Self::Unreadable => "a file that cannot be read, so that the whole graph-data is refused",
@@ -122,7 +122,7 @@ impl Rule {
         }
     }
 
-    /// What to do.
+    /// The remedy.
     fn fix(self) -> &'static str {
         match self {
             Self::Unreadable => "mend the file; until then the update service keeps its last graph",

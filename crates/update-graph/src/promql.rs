@@ -49,9 +49,9 @@ pub enum PromqlProblem {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What would fit.
+        /// Types that would fit.
         expected: &'static str,
-        /// What there is.
+        /// The type that is there.
         found: String,
     },
     /// There is no such function.
@@ -62,9 +62,9 @@ pub enum PromqlProblem {
     Arguments {
         /// The function.
         name: String,
-        /// How many it takes.
+        /// The number that it takes.
         expected: String,
-        /// How many there are.
+        /// The number that is there.
         found: usize,
     },
     /// A part has the wrong type.

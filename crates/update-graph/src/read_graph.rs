@@ -84,7 +84,7 @@ pub enum InvalidGraph {
     /// The link of a node is no URL.
     #[error("invalid {role} node: invalid URL for {version}: {source}")]
     NodeUrl {
-        /// What the node is for the cluster.
+        /// The release that the node stands for.
         role: &'static str,
         /// Its version.
         version: String,
@@ -94,7 +94,7 @@ pub enum InvalidGraph {
     /// It is too large.
     #[error("the graph is too large: more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limit that is exceeded.
         what: &'static str,
         /// The limit.
         limit: usize,

@@ -28,7 +28,7 @@ pub enum InvalidReleaseList {
     /// It is too large.
     #[error("the list has more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limit that is exceeded.
         what: &'static str,
         /// The limit.
         limit: usize,

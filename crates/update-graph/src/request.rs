@@ -10,7 +10,7 @@ pub const ACCEPT: &str = "application/json";
 /// The architecture of a cluster, or of an update, for machines of several.
 pub(crate) const MULTI_CLUSTER: &str = "Multi";
 
-/// What a cluster asks about; an empty text is one that is not set.
+/// The question of a cluster; an empty text is one that is not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// The URL of the update service's graph.

@@ -1,4 +1,4 @@
-//! What a cluster makes of its update service's answer (CVO-USC-07 to CVO-USC-13).
+//! The reading of an update service's answer by a cluster (CVO-USC-07 to CVO-USC-13).
 
 use std::collections::HashMap;
 

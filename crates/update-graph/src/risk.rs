@@ -45,7 +45,7 @@ pub struct Risk {
 #[error("{0}")]
 pub struct EvaluationError(pub String);
 
-/// What the rules of a risk say about a cluster.
+/// The verdict of a risk's rules about a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The risk applies.

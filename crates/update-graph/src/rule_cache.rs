@@ -19,7 +19,7 @@ const FOR_RULE: SignedDuration = SignedDuration::from_hours(1);
 /// The age at which a result is forgotten.
 const EXPIRY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What is known about rules.
+/// Verdicts about rules, as far as they are known.
 #[derive(Debug, Clone, Default)]
 pub struct RuleCache {
     last_query: Option<Timestamp>,

@@ -22,7 +22,7 @@ pub enum Error {
     TooLarge {
         /// The file or folder.
         path: PathBuf,
-        /// What there is too much of.
+        /// The limit that is exceeded.
         what: &'static str,
         /// The limit.
         limit: u64,

@@ -1,4 +1,4 @@
-//! What is kept on disk between starts: documents by the digest of their image, and the input of the last graph.
+//! Records on disk that outlive a start: documents by the digest of their image, and the input of the last graph.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ pub(crate) struct Kept {
     root: Option<PathBuf>,
 }
 
-/// What an image turned out to be: the document and the architecture, or no release.
+/// The nature of an image: the document and the architecture, or no release.
 pub(crate) type Known = Option<(String, ReleaseMetadata)>;
 
 impl Kept {
@@ -38,7 +38,7 @@ impl Kept {
         Some(self.root.as_ref()?.join("images").join(format!("{}-{}.json", digest.algorithm(), digest.hex())))
     }
 
-    /// What is known of an image; `None` if nothing is, or if the file is damaged: then the image is read again.
+    /// The record of an image; `None` if there is none, or if the file is damaged: then the image is read again.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Known> {
         let value: Value = serde_json::from_slice(&fs::read(self.image(digest)?).ok()?).ok()?;
         match &value["metadata"] {

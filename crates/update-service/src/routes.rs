@@ -22,7 +22,7 @@ use crate::{openapi, signatures};
 const VENDOR: &str = "application/vnd.redhat.cincinnati.v1+json";
 const JSON: &str = "application/json";
 
-/// What the routes share with the builder.
+/// The state that the routes share with the builder.
 #[derive(Debug)]
 pub(crate) struct Shared {
     snapshot: RwLock<Option<Arc<Snapshot>>>,

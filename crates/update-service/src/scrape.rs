@@ -113,7 +113,7 @@ async fn examine(client: &Client, reference: &Reference, tag: &str) -> Result<Kn
     known(&Origin::Registry(client, reference), store, &tree.root, tag).await
 }
 
-/// What an image or index in a store is.
+/// The nature of an image or index in a store.
 async fn known(origin: &Origin<'_>, store: &BlobStore, root: &Descriptor, subject: &str) -> Result<Known, Error> {
     let manifest_of = |descriptor: &Descriptor| -> Result<Document, Error> {
         Ok(parse_manifest(subject, &store.read(&descriptor.digest, MAX_MANIFEST)?)?)

@@ -258,7 +258,7 @@ fn shown_meta(manifest: &Manifest) -> String {
     )
 }
 
-/// Everything that `opm` finds in the manifests. `root` is the prefix of the files it names; `optional` are its optional validators.
+/// All findings of `opm` in the manifests. `root` is the prefix of the files it names; `optional` are its optional validators.
 pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &Options<'_>) -> Vec<Finding> {
     let tree = &manifests.tree;
     let mut findings = Vec::new();

@@ -177,7 +177,7 @@ fn pod_security(merge: &mut Merge, live: &mut Map<String, Value>, wanted: &Map<S
     });
 }
 
-/// What others say of affinity stays unless the manifest says something of it.
+/// The affinity that others set stays unless the manifest says something of it.
 fn affinity(merge: &mut Merge, live: &mut Map<String, Value>, wanted: &Map<String, Value>) {
     if get(wanted, "affinity").is_object() {
         merge.optional(live, wanted, "affinity", |merge, live, wanted| {

@@ -67,7 +67,7 @@ pub struct Stores<'a> {
 pub struct CustomStore {
     /// Its URL.
     pub url: String,
-    /// Who vouches for its certificate.
+    /// The authority of its certificate.
     pub authority: StoreAuthority,
 }
 

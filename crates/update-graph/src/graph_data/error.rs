@@ -24,7 +24,7 @@ pub enum GraphDataProblem {
     /// The file is too large, or there is too much in it.
     #[error("more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limit that is exceeded.
         what: &'static str,
         /// The limit.
         limit: usize,

@@ -37,7 +37,7 @@ pub(super) struct Parser<'a> {
     depth: usize,
 }
 
-/// What may follow an expression.
+/// Tokens that may follow an expression.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     /// A selector without a range: `[5m]` makes it a range vector.
@@ -392,7 +392,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// How the series of two vectors are matched.
+/// The matching of the series of two vectors.
 #[derive(Default)]
 struct Matching<'a> {
     is_on: bool,
@@ -424,7 +424,7 @@ fn pattern(text: &str, at: usize) -> Result<Regex, Failed> {
 
 /// The most memory of a pattern, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
-/// How tightly operators bind.
+/// The precedence of operators.
 const SET: u8 = 2;
 const COMPARISON: u8 = 3;
 const PRODUCT: u8 = 5;

@@ -12,6 +12,7 @@ mod extensions;
 mod load;
 mod many;
 mod pods;
+mod releases;
 mod resolving;
 mod serving;
 mod updates;
@@ -58,7 +59,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies|update-service] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies|releases|update-service] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -116,6 +117,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("extensions", Bench::extensions),
     ("subscriptions", Bench::subscriptions),
     ("copies", Bench::copies),
+    ("releases", Bench::releases),
     ("update-service", Bench::update_service),
 ];
 
