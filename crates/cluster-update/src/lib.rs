@@ -16,6 +16,7 @@ mod channel;
 mod cluster_version;
 pub mod explain;
 mod guards;
+mod install;
 mod pull_spec;
 mod request;
 mod rollback;
@@ -26,6 +27,7 @@ mod tabs;
 
 pub use channel::{ChannelRefusal, channel};
 pub use guards::{Guard, Guards};
+pub use install::{InstallRefusal, Installation, install};
 pub use pull_spec::{InvalidPullSpec, PullSpec};
 pub use request::{Allowances, Asked, Refusal, Target, request};
 pub use rollback::{RollbackRefusal, rollback};

@@ -25,6 +25,7 @@ pub mod plan;
 pub mod precondition;
 pub mod release;
 pub mod retrieval;
+pub mod rival;
 pub mod stand_in;
 pub mod status;
 pub mod upgradeable;

@@ -31,6 +31,14 @@ impl Wanted {
     }
 }
 
+/// The image of the operator's own release. An operator that a release brings knows it from its flag; this program is not part of one, so what the
+/// cluster says it is at comes first, then `flag`, then the release that an installation asks for (CVO-RUN-07, CVO-FLOW-06).
+pub fn own_image<'a>(cluster_version: &'a ClusterVersion, flag: Option<&'a str>) -> Option<&'a str> {
+    let asked = cluster_version.spec.desired_update.as_ref().map(|update| update.image.as_str());
+    let known = [Some(cluster_version.status.desired.image.as_str()), flag, asked];
+    known.into_iter().flatten().find(|image| !image.is_empty())
+}
+
 /// The release that `spec.desiredUpdate` stands for: nothing if there is no wish or if it cannot be resolved (CVO-API-11, CVO-API-12).
 pub fn requested(cluster_version: &ClusterVersion, current: Option<Architecture>) -> Option<Wanted> {
     let update = cluster_version.spec.desired_update.as_ref()?;

@@ -34,8 +34,9 @@ const WORKERS: usize = 3;
 /// The settings of the operator.
 #[derive(Clone)]
 pub struct Config {
-    /// The pullspec of the operator's own release.
-    pub image: String,
+    /// The pullspec of the operator's own release while the ClusterVersion does not say at which one the cluster is; with `None` that is the one
+    /// that the ClusterVersion asks for.
+    pub release_image: Option<String>,
     /// Where releases come from.
     pub releases: Arc<dyn Releases>,
     /// The update service and the metrics.
@@ -62,7 +63,7 @@ pub struct Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Config").field("image", &self.image).field("profile", &self.profile).finish_non_exhaustive()
+        out.debug_struct("Config").field("release_image", &self.release_image).field("profile", &self.profile).finish_non_exhaustive()
     }
 }
 

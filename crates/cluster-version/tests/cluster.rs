@@ -159,7 +159,7 @@ impl World {
         let stop = CancellationToken::new();
         let cluster = Cluster::Embedded { router, identity: administrator };
         let config = Config {
-            image: image.to_owned(),
+            release_image: Some(image.to_owned()),
             releases: self.stock.clone(),
             updates: self.service.clone(),
             update_service: None,

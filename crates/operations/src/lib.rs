@@ -29,6 +29,7 @@ pub mod catalogs;
 mod change;
 pub mod classic;
 pub mod cluster_catalogs;
+pub mod cluster_install;
 pub mod cluster_update;
 pub mod credentials;
 pub mod explain;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mainstay_oci::Digest;
-use pgp::composed::{ArmorOptions, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey};
+use pgp::composed::{ArmorOptions, Deserializable as _, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::types::Password;
 use rand_core::OsRng;
@@ -29,7 +29,7 @@ pub fn claim(digest: &Digest, repository: &str, now: Timestamp) -> Value {
             "type": "atomic container signature",
             "identity": {"docker-reference": repository},
         },
-        "optional": {"creator": "mainstay sample releases", "timestamp": now.as_second()},
+        "optional": {"creator": "mainstay", "timestamp": now.as_second()},
     })
 }
 
@@ -44,6 +44,23 @@ impl SigningKey {
         params.key_type(KeyType::Ed25519Legacy).can_certify(true).can_sign(true).primary_user_id(user);
         let params = params.build().map_err(|error| pgp::errors::Error::from(error.to_string()))?;
         Ok(Self(params.generate(OsRng)?))
+    }
+
+    /// Reads a key without a passphrase, in armour as `gpg --export-secret-keys --armor` writes it.
+    ///
+    /// # Errors
+    /// The text holds no secret key.
+    pub fn read(armoured: &str) -> Result<Self, Error> {
+        let (key, _) = SignedSecretKey::from_string(armoured)?;
+        Ok(Self(key))
+    }
+
+    /// Returns the secret key, in armour.
+    ///
+    /// # Errors
+    /// The library cannot write it.
+    pub fn secret(&self) -> Result<String, Error> {
+        Ok(self.0.to_armored_string(ArmorOptions::default())?)
     }
 
     /// Returns the public part, in armour.

@@ -39,6 +39,7 @@ Examples:
   mainstay adm project lights                     the namespace of the current context
   mainstay adm upgrade                            the cluster's own updates
   mainstay adm release info IMAGE                 what a release image holds
+  mainstay adm release install --image IMAGE      the first release of a cluster that has none
 
 Through a link named oc, these answer oc policy, oc secrets link, oc extract, oc set data, oc project and oc new-project; every other verb
 goes to kubectl.")]

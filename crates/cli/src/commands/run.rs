@@ -6,6 +6,7 @@
 //! ```
 
 mod classic;
+mod cluster_version;
 mod flags;
 mod health;
 mod listeners;
@@ -50,6 +51,7 @@ Components:
   cloud-credential     Secrets for CredentialsRequests: by tokens, or passed on; nothing is minted
   network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
+  cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
@@ -152,17 +154,21 @@ pub struct Arguments {
     pub log_format: Format,
 }
 
-/// Components that need no cluster; each runs alone.
+/// Components with flags of their own; each runs alone.
 #[derive(Debug, Subcommand)]
 enum Alone {
     /// Build and serve update graphs for clusters
     UpdateService(Box<update_service::Arguments>),
+    /// Bring a cluster to a release of its platform, and keep it there
+    ClusterVersion(Box<cluster_version::Arguments>),
 }
 
 /// Runs the components until a signal.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(Alone::UpdateService(arguments)) = &arguments.alone {
-        return update_service::run(arguments);
+    match &arguments.alone {
+        Some(Alone::UpdateService(arguments)) => return update_service::run(arguments),
+        Some(Alone::ClusterVersion(arguments)) => return cluster_version::run(arguments),
+        None => {}
     }
     let plan = flags::plan(arguments)?;
     for said in &plan.notes {
@@ -188,6 +194,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         // OLM's own operators answer for their health beside their metrics.
         let routes = if plan.has_classic() { routes.merge(health::router(health.clone())) } else { routes };
         let operations = plan.metrics.map(|address| Operations {
+            flag: "--metrics-bind-address",
             address,
             is_default: plan.metrics_by_default,
             certificates: certificates.as_ref(),

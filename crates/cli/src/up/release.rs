@@ -137,7 +137,7 @@ fn fingerprint(files: &Files) -> String {
 }
 
 /// The name of an image without tag and digest.
-fn repository(text: &str) -> &str {
+pub fn repository(text: &str) -> &str {
     let text = text.split_once('@').map_or(text, |(name, _)| name);
     match text.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => name,
@@ -175,7 +175,7 @@ pub async fn start(
     let places: BTreeMap<String, Place> = given.iter().map(|one| (one.image.clone(), one.place.clone())).collect();
     let local = places.into_iter().filter(|(_, place)| !matches!(place, Place::Image(_))).collect();
     let config = Config {
-        image,
+        release_image: Some(image),
         releases: Arc::new(Images::new(clients, local)),
         updates: Arc::new(Services::new(if several { known.collect() } else { Vec::new() }, Metrics::new(metrics), agent)),
         update_service: None,
@@ -240,7 +240,7 @@ async fn cluster_version(
 }
 
 /// A random UUID of version 4.
-fn uuid(env: &Env) -> String {
+pub fn uuid(env: &Env) -> String {
     let random = u128::from(env.random()) << 64 | u128::from(env.random());
     // The version and the variant have places of their own.
     let id = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;

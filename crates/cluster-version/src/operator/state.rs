@@ -1,7 +1,7 @@
 //! The operator: its settings, its hands, and the state since its start.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -57,6 +57,8 @@ pub(super) struct Operator {
     pub jobs: watch::Sender<Option<Arc<Job>>>,
     pub observed: Observed,
     pub state: Mutex<State>,
+    /// The pullspec of the operator's own release; set when a ClusterVersion is seen first.
+    pub own_image: OnceLock<String>,
     /// Ends this turn of the operator.
     pub stop: CancellationToken,
 }
@@ -105,6 +107,7 @@ impl Operator {
             metrics: Arc::default(),
             queue: queue.clone(),
             state: Mutex::default(),
+            own_image: OnceLock::new(),
             stop: stop.clone(),
             config,
             writer,
@@ -151,8 +154,9 @@ impl Operator {
     /// The operator's own release, as far as it is known.
     pub fn own(&self) -> Release {
         let state = self.state();
-        let running = state.running.as_ref().filter(|running| running.image() == self.config.image);
-        running.map_or_else(|| Release { image: self.config.image.clone(), ..Release::default() }, |running| running.release())
+        let image = self.own_image.get().map_or("", String::as_str);
+        let running = state.running.as_ref().filter(|running| running.image() == image);
+        running.map_or_else(|| Release { image: image.to_owned(), ..Release::default() }, |running| running.release())
     }
 
     pub fn event(&self, subject: &Value, event: &Event) {

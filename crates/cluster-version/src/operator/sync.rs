@@ -38,6 +38,9 @@ impl Operator {
             tracing::info!("there is no ClusterVersion {NAME:?}");
             return Ok(Outcome::After(self.config.pace.interval()));
         };
+        if let Some(image) = wanted::own_image(&cluster_version, self.config.release_image.as_deref()) {
+            self.own_image.get_or_init(|| image.to_owned());
+        }
         let feature_set = self.observed.feature_set();
         if self.state().feature_set.as_ref().is_some_and(|loaded| *loaded != feature_set) {
             tracing::info!(feature_set, "the feature set changed: the operator starts anew");
@@ -136,7 +139,7 @@ impl Operator {
         let load = self.state().load.clone();
         let Some(running) = running else {
             let failed = load.has_failed();
-            let no_image = self.config.image.is_empty();
+            let no_image = self.own_image.get().is_none_or(String::is_empty);
             return (failed || no_image).then(|| Work {
                 generation: cluster_version.metadata.generation.unwrap_or_default(),
                 failure: no_image.then_some(UpdateError::NoDesiredImage),

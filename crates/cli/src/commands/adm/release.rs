@@ -2,6 +2,7 @@
 
 mod extract;
 mod info;
+mod install;
 mod registry;
 mod template;
 
@@ -21,6 +22,8 @@ pub enum Commands {
     Info(Box<info::Arguments>),
     /// Write the manifests of a release to a folder
     Extract(Box<extract::Arguments>),
+    /// Install the first release of a cluster that has none
+    Install(Box<install::Arguments>),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -31,6 +34,7 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
     match command {
         Commands::Info(arguments) => info::run(arguments, cluster),
         Commands::Extract(arguments) => extract::run(arguments, cluster),
+        Commands::Install(arguments) => install::run(arguments, cluster),
         Commands::Other(words) => {
             let verb = words.first().map_or("", String::as_str);
             Err(Failure::new(Exit::Usage, format!("adm release {verb}"), "is not part of this version of mainstay")

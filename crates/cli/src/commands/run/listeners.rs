@@ -52,6 +52,8 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
 /// The listener of the pages for administrators.
 #[derive(Debug)]
 pub struct Operations<'a> {
+    /// The flag that names the address.
+    pub flag: &'static str,
     /// Where it listens.
     pub address: SocketAddr,
     /// True if no flag names the address: the process goes on without it, as OLM's own do.
@@ -64,7 +66,7 @@ pub struct Operations<'a> {
 
 /// Serves the pages for administrators of this process: metrics, and log levels.
 pub async fn operations(wanted: Option<Operations<'_>>, router: Router, stop: &CancellationToken) -> Result<(), Failure> {
-    let Some(Operations { address, is_default, certificates, client_ca }) = wanted else { return Ok(()) };
+    let Some(Operations { flag, address, is_default, certificates, client_ca }) = wanted else { return Ok(()) };
     let clients = match client_ca {
         None => ClientCertificates::Ignored,
         Some(file) => {
@@ -74,7 +76,7 @@ pub async fn operations(wanted: Option<Operations<'_>>, router: Router, stop: &C
             ClientCertificates::Verified(authorities)
         }
     };
-    let server = match bind("--metrics-bind-address", address).await {
+    let server = match bind(flag, address).await {
         Err(failure) if is_default => {
             tracing::error!("metrics are not served: {}", failure.to_line());
             return Ok(());
