@@ -11,6 +11,7 @@
 //! One filter serves the Cluster Version Operator, `release extract --included` and rehearsals (CVO-INC-06). Everything is a pure function;
 //! the names of annotations and the sentences are those of OpenShift 4.19.
 
+mod bootstrap;
 mod capability;
 pub mod cases;
 pub mod extract;
@@ -27,6 +28,7 @@ mod payload;
 pub mod signature;
 mod template;
 
+pub use bootstrap::Bootstrap;
 pub use capability::{Baseline, Capabilities, KNOWN, UnknownBaseline, implied, named as named_capabilities};
 pub use file_name::{FileName, Level};
 pub use files::{Files, FilesError, Folder};

@@ -32,17 +32,8 @@ const RETRIEVED: &str = "/etc/cvo/updatepayloads";
 const PROFILE: &str = "include.release.openshift.io/self-managed-high-availability";
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Kinds that follow from others, with names and addresses by chance, or that the two programs coordinate themselves by.
-const DERIVED: [&str; 9] = [
-    "APIService",
-    "ComponentStatus",
-    "ControllerRevision",
-    "EndpointSlice",
-    "Endpoints",
-    "Event",
-    "Job",
-    "Lease",
-    "Pod",
-];
+const DERIVED: [&str; 9] =
+    ["APIService", "ComponentStatus", "ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Job", "Lease", "Pod"];
 /// Fields that count, or note times.
 const NOISE: [&str; 13] = [
     "clusterIP",
@@ -123,7 +114,9 @@ impl Upstream {
             let start = || -> Child {
                 let (out, err) = (log.try_clone().unwrap(), log.try_clone().unwrap());
                 let mut command = Command::new(&program);
-                command.args(["start", "--listen", "", "--node-name", "node", "--release-image", &image, "--kubeconfig"]).arg(of.kubeconfig());
+                command
+                    .args(["start", "--listen", "", "--node-name", "node", "--release-image", &image, "--kubeconfig"])
+                    .arg(of.kubeconfig());
                 command.env("PAYLOAD_OVERRIDE", &payload).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap()
             };
             let mut child = start();
@@ -156,11 +149,9 @@ fn report(cluster: &Cluster, versions: &BTreeMap<(String, String), Value>) {
         if operator["status"]["versions"] == *wanted {
             continue;
         }
-        let condition = |kind: &str, status: &str| {
-            json!({"type": kind, "status": status, "reason": "AsExpected", "message": "simulated", "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
-        let conditions =
-            [("Available", "True"), ("Progressing", "False"), ("Degraded", "False"), ("Upgradeable", "True")].map(|(kind, status)| condition(kind, status));
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "AsExpected", "message": "simulated", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions = [("Available", "True"), ("Progressing", "False"), ("Degraded", "False"), ("Upgradeable", "True")]
+            .map(|(kind, status)| condition(kind, status));
         let patch = json!({"status": {"versions": wanted, "conditions": conditions}}).to_string();
         // What did not succeed is repeated.
         cluster.kubectl(&["patch", "clusteroperator", &name, "--subresource", "status", "--type", "merge", "-p", &patch]);
@@ -169,7 +160,8 @@ fn report(cluster: &Cluster, versions: &BTreeMap<(String, String), Value>) {
 
 /// Gives upstream's cluster the kinds, namespaces and settings that an installer makes, and what stands in for operators on ours.
 fn prepare(ours: &Cluster, upstream: &Cluster, release: &Path) {
-    let stands_in = |object: &&Value| !object["metadata"]["annotations"]["mainstay.dev/simulated"].is_null() && object["kind"] != "ClusterOperator";
+    let stands_in =
+        |object: &&Value| !object["metadata"]["annotations"]["mainstay.dev/simulated"].is_null() && object["kind"] != "ClusterOperator";
     let mut objects: Vec<Value> = everything(ours).values().filter(stands_in).cloned().collect();
     objects.extend(manifests(release).into_iter().filter(|manifest| {
         let annotations = &manifest["metadata"]["annotations"];
@@ -226,7 +218,10 @@ fn comparable(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = everything(cluster);
     all.retain(|key, object| {
         let kind = object["kind"].as_str().unwrap_or_default();
-        !DERIVED.contains(&kind) && !key.contains("mainstay") && !key.ends_with("kube-root-ca.crt") && !key.contains("extension-apiserver-authentication")
+        !DERIVED.contains(&kind)
+            && !key.contains("mainstay")
+            && !key.ends_with("kube-root-ca.crt")
+            && !key.contains("extension-apiserver-authentication")
     });
     for object in all.values_mut() {
         match object["kind"].as_str() {
@@ -299,13 +294,15 @@ fn a_release_and_the_next_one() {
     eprintln!("upstream installed in {:?}", begun.elapsed());
     settled("install", &ours, &upstream);
 
-    let offered = ours.until("the next release is offered", &VERSION, |object| object["status"]["availableUpdates"][0]["version"] == VERSIONS[1]);
+    let offered =
+        ours.until("the next release is offered", &VERSION, |object| object["status"]["availableUpdates"][0]["version"] == VERSIONS[1]);
     let image = text(&offered["status"]["availableUpdates"][0]["image"]);
     let retrieved = Path::new(RETRIEVED).join(URL_SAFE_NO_PAD.encode(md5(&image)));
     copy(&place(VERSIONS[1]), &retrieved);
     for cluster in [&ours, &*upstream] {
         let gates = cluster.get(&["configmap", "admin-gates", "-n", "openshift-config-managed"]).unwrap();
-        let data: serde_json::Map<String, Value> = gates["data"].as_object().unwrap().keys().map(|gate| (gate.clone(), json!("true"))).collect();
+        let data: serde_json::Map<String, Value> =
+            gates["data"].as_object().unwrap().keys().map(|gate| (gate.clone(), json!("true"))).collect();
         cluster.kubectl(&["create", "configmap", "admin-acks", "-n", "openshift-config"]);
         let patch = json!({"data": data}).to_string();
         cluster.kubectl(&["patch", "configmap", "admin-acks", "-n", "openshift-config", "--type", "merge", "-p", &patch]).ok();

@@ -4,6 +4,8 @@
 //!   flags, environment ──► rival? ──► Lease `version` ──► kinds, metrics, the operator
 //! ```
 
+mod registries;
+mod render;
 mod settings;
 
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use mainstay_update_client::{Metrics, MetricsConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use self::registries::Registries;
 use self::settings::{Environment, LEASE};
 use super::flags::{address, duration};
 use super::listeners::{self, Operations};
@@ -45,10 +48,11 @@ Examples:
   mainstay run cluster-version --listen 0.0.0.0:9099 --serving-cert-file tls.crt --serving-key-file tls.key
   mainstay run cluster-version --update-service https://updates.example/graph --enable-auto-update
   mainstay run cluster-version image etcd --release-image registry.example/release:1.0.0
+  mainstay run cluster-version render --output-dir out --release-image registry.example/release:1.0.0
 
 The operator needs the permissions of a cluster administrator, as it creates whatever a release holds. mainstay adm release install makes the
-ClusterVersion; until there is one, the operator waits. Releases are pulled by this process, with the credentials and mirrors of its user, and
-verified by the keys of the release in force. One process works, the holder of Lease version in openshift-cluster-version; others wait for it.
+ClusterVersion; until there is one, the operator waits. Releases are pulled by this process, through the mirrors and with the pull secret of the cluster
+beside those of its user, and verified by the keys of the release in force. One process works, the holder of Lease version in openshift-cluster-version; others wait for it.
 Where another Cluster Version Operator is deployed, as on OpenShift, this one does not start unless told to by --take-over cluster-version.
 
 Metrics need a certificate, and are served by the process that works, to those who may get /metrics; the files are read again when they change.
@@ -74,6 +78,8 @@ enum Command {
         #[arg(long, value_name = "DIR|IMAGE")]
         release_image: Option<String>,
     },
+    /// Write the manifests with which a cluster begins
+    Render(render::Arguments),
     /// Print the version of the operator
     Version,
 }
@@ -151,6 +157,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(Command::Version) => output::line(format!("ClusterVersionOperator mainstay-{}", env!("CARGO_PKG_VERSION"))),
         Some(Command::Image { name, release_image }) => settings::image(name, release_image.as_deref()),
+        Some(Command::Render(arguments)) => render::run(arguments),
         None => start(&arguments.start),
     }
 }
@@ -191,8 +198,11 @@ fn start(flags: &Start) -> Result<(), Failure> {
                     let metrics = Metrics::new(risks(session, flags).await?);
                     let agent = mainstay_update_client::user_agent(env!("CARGO_PKG_VERSION"));
                     let updates = Services::new(Vec::new(), metrics, agent);
-                    let config = settings::config(flags, environment, &env, updates);
+                    let registries = Registries::open(&cluster, &env)?;
+                    let config = settings::config(flags, environment, &env, updates, registries.clients());
+                    let watched = tokio::spawn(registries.watch(working.clone()));
                     let ended = mainstay_cluster_version::run(cluster, env.clone(), config, working.clone()).await;
+                    watched.abort();
                     ended.map_err(|error| Failure::failed("cluster-version", &error))
                 };
                 if let Err(failure) = work.await {
@@ -287,7 +297,7 @@ async fn serve(
 /// Where risks of updates are asked for (CVO-RISK-04).
 async fn risks(session: &Session, flags: &Start) -> Result<MetricsConfig, Failure> {
     let (namespace, name) = (flags.metrics_namespace.as_str(), flags.metrics_service.as_str());
-    let has_service = flags.metrics_url.is_none()
-        && (flags.use_dns_for_services || read(session, "v1", "Service", namespace, name).await?.is_some());
+    let has_service =
+        flags.metrics_url.is_none() && (flags.use_dns_for_services || read(session, "v1", "Service", namespace, name).await?.is_some());
     Ok(settings::metrics(flags, has_service))
 }

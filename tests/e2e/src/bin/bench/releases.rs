@@ -50,10 +50,15 @@ impl Bench {
         println!("    API, controllers, operator and player: {:.1} MiB", resident(&cluster)? as f64 / 1_024.0);
 
         let gates = cluster.get(&["configmap", "admin-gates", "-n", "openshift-config-managed"]).context("no gates")?;
-        let data: Map<String, Value> = gates["data"].as_object().into_iter().flatten().map(|(gate, _)| (gate.clone(), json!("true"))).collect();
+        let data: Map<String, Value> =
+            gates["data"].as_object().into_iter().flatten().map(|(gate, _)| (gate.clone(), json!("true"))).collect();
         let patch = json!({"data": data}).to_string();
         cluster.kubectl(&["patch", "configmap", "admin-acks", "-n", "openshift-config", "--type", "merge", "-p", &patch]).ok();
-        wait(|| cluster.get(&["clusterversion", "version"]).is_some_and(|object| object["status"]["availableUpdates"][0]["version"] == VERSIONS[1]))?;
+        wait(|| {
+            cluster
+                .get(&["clusterversion", "version"])
+                .is_some_and(|object| object["status"]["availableUpdates"][0]["version"] == VERSIONS[1])
+        })?;
         let begun = Instant::now();
         cluster.mainstay(&["adm", "upgrade", "--to", VERSIONS[1]]).ok();
         until(&cluster, VERSIONS[1])?;

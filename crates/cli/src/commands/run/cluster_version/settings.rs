@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
+use mainstay_cluster_version::{Clients, Config, Images, NAMESPACE, Pace, Services};
 use mainstay_release::ImageReferences;
 use mainstay_release_source::{Limits, Place, ReadError};
 use mainstay_runtime::Env;
@@ -64,8 +64,7 @@ impl Environment {
 }
 
 /// The operator's settings.
-pub fn config(flags: &Start, environment: &Environment, env: &Env, updates: Services) -> Config {
-    let clients = Arc::new(|| images::plain_client().map_err(|error| ReadError::Settings(Box::new(error))));
+pub fn config(flags: &Start, environment: &Environment, env: &Env, updates: Services, clients: Clients) -> Config {
     let own = environment.payload.iter().map(|(image, folder)| (image.clone(), Place::Folder(folder.clone()))).collect::<BTreeMap<_, _>>();
     Config {
         release_image: flags.release_image.clone(),
