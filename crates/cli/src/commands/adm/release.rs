@@ -1,7 +1,8 @@
-//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI).
+//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI, CVO-RELM).
 
 mod extract;
 mod info;
+mod mirror;
 mod registry;
 mod template;
 
@@ -21,6 +22,8 @@ pub enum Commands {
     Info(Box<info::Arguments>),
     /// Write the manifests of a release to a folder
     Extract(Box<extract::Arguments>),
+    /// Copy a release with all its images to another registry or to a directory
+    Mirror(Box<mirror::Arguments>),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -31,6 +34,7 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
     match command {
         Commands::Info(arguments) => info::run(arguments, cluster),
         Commands::Extract(arguments) => extract::run(arguments, cluster),
+        Commands::Mirror(arguments) => mirror::run(arguments, cluster),
         Commands::Other(words) => {
             let verb = words.first().map_or("", String::as_str);
             Err(Failure::new(Exit::Usage, format!("adm release {verb}"), "is not part of this version of mainstay")
@@ -68,6 +72,18 @@ enum Refused {
     NotFound(String),
     #[error("unable to read image {image}: {cause}")]
     Unreadable { image: String, cause: String },
+    #[error("creating configmap {0}: configmaps {0:?} already exists; --overwrite replaces it")]
+    SignaturesExist(String),
+    #[error("{0} is a folder or a plain tar file; only an image can be mirrored")]
+    NoImage(String),
+    #[error("failed to retrieve cached signatures")]
+    NoSignatures,
+    #[error("{failed} of {all} images could not be mirrored; the same command goes on where it stopped")]
+    NotMirrored { failed: usize, all: usize },
+    #[error("directory {folder} holds {count} releases; name one with --from:{names}")]
+    Releases { folder: String, count: usize, names: String },
+    #[error("directory {folder} holds no release {name}; it holds:{names}")]
+    NoKeptRelease { folder: String, name: String, names: String },
     #[error("{} is a link; nothing is written through it", .0.display())]
     Link(std::path::PathBuf),
 }
