@@ -23,6 +23,7 @@ mod include;
 pub mod info;
 mod manifest;
 mod metadata;
+pub mod mirror;
 mod operators;
 mod payload;
 pub mod signature;

@@ -1,8 +1,9 @@
-//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI).
+//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI, CVO-RELM).
 
 mod extract;
 mod info;
 mod install;
+mod mirror;
 mod registry;
 mod template;
 
@@ -24,6 +25,8 @@ pub enum Commands {
     Extract(Box<extract::Arguments>),
     /// Install the first release of a cluster that has none
     Install(Box<install::Arguments>),
+    /// Copy a release with all its images to another registry or to a directory
+    Mirror(Box<mirror::Arguments>),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -35,6 +38,7 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
         Commands::Info(arguments) => info::run(arguments, cluster),
         Commands::Extract(arguments) => extract::run(arguments, cluster),
         Commands::Install(arguments) => install::run(arguments, cluster),
+        Commands::Mirror(arguments) => mirror::run(arguments, cluster),
         Commands::Other(words) => {
             let verb = words.first().map_or("", String::as_str);
             Err(Failure::new(Exit::Usage, format!("adm release {verb}"), "is not part of this version of mainstay")
@@ -72,6 +76,18 @@ enum Refused {
     NotFound(String),
     #[error("unable to read image {image}: {cause}")]
     Unreadable { image: String, cause: String },
+    #[error("creating configmap {0}: configmaps {0:?} already exists; --overwrite replaces it")]
+    SignaturesExist(String),
+    #[error("{0} is a folder or a plain tar file; only an image can be mirrored")]
+    NoImage(String),
+    #[error("failed to retrieve cached signatures")]
+    NoSignatures,
+    #[error("{failed} of {all} images could not be mirrored; the same command goes on where it stopped")]
+    NotMirrored { failed: usize, all: usize },
+    #[error("directory {folder} holds {count} releases; name one with --from:{names}")]
+    Releases { folder: String, count: usize, names: String },
+    #[error("directory {folder} holds no release {name}; it holds:{names}")]
+    NoKeptRelease { folder: String, name: String, names: String },
     #[error("{} is a link; nothing is written through it", .0.display())]
     Link(std::path::PathBuf),
 }
