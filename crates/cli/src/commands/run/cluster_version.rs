@@ -287,7 +287,7 @@ async fn serve(
 /// Where risks of updates are asked for (CVO-RISK-04).
 async fn risks(session: &Session, flags: &Start) -> Result<MetricsConfig, Failure> {
     let (namespace, name) = (flags.metrics_namespace.as_str(), flags.metrics_service.as_str());
-    let has_service = flags.metrics_url.is_none()
-        && (flags.use_dns_for_services || read(session, "v1", "Service", namespace, name).await?.is_some());
+    let has_service =
+        flags.metrics_url.is_none() && (flags.use_dns_for_services || read(session, "v1", "Service", namespace, name).await?.is_some());
     Ok(settings::metrics(flags, has_service))
 }

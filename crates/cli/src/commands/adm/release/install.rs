@@ -90,9 +90,8 @@ fn signature(file: &Path, digest: &str, repository: &str, now: Timestamp) -> Res
     std::fs::File::open(file)
         .and_then(|opened| opened.take(LARGEST_KEY).read_to_string(&mut text))
         .map_err(|error| Failure::of(Exit::Usage, subject(), &error))?;
-    let key = SigningKey::read(&text).map_err(|error| {
-        Failure::of(Exit::Usage, subject(), &error).hint("gpg --export-secret-keys --armor KEY writes one")
-    })?;
+    let key = SigningKey::read(&text)
+        .map_err(|error| Failure::of(Exit::Usage, subject(), &error).hint("gpg --export-secret-keys --armor KEY writes one"))?;
     let read: Digest = digest.parse().map_err(|error| Failure::failed(subject(), &error))?;
     let signed = key.sign(&read, repository, now).map_err(|error| Failure::failed(subject(), &error))?;
     let named = ReleaseDigest::parse(digest).ok_or_else(|| Failure::new(Exit::Failed, subject(), format!("cannot sign {digest}")))?;
