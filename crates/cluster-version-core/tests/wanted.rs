@@ -3,7 +3,7 @@
 
 use mainstay_api::config_v1::{Architecture, Release};
 use mainstay_cluster_version_core::Mode;
-use mainstay_cluster_version_core::wanted::{Wanted, mode, requested, target};
+use mainstay_cluster_version_core::wanted::{Wanted, mode, own_image, requested, target};
 use mainstay_cluster_version_core::{release, validation};
 use serde_json::{Value, json};
 
@@ -139,4 +139,22 @@ fn releases_are_completed() {
     assert_eq!(merged, Release { image: "r@sha256:02".into(), url: "own".into(), ..known.clone() });
     assert_eq!(release::merged(of("r:tag", ""), release::Known { current: Some(&known), updates: &[] }), of("r:tag", ""));
     assert!(release::same_content("a:tag", "a:tag") && !release::same_content("a@x@y", "b@x@y"));
+}
+
+/// CVO-RUN-02, CVO-RUN-07, CVO-FLOW-06: the operator's own release is the one that the cluster is at, then the flag's, then the one that is asked for.
+#[test]
+fn own_release() {
+    let of = |status: &str, asked: &str| {
+        cluster_version(json!({"clusterID": "", "desiredUpdate": {"image": asked}}), json!({"desired": {"version": "", "image": status}}))
+    };
+    for (status, flag, asked, expected) in [
+        ("at", Some("flag"), "asked", Some("at")),
+        ("", Some("flag"), "asked", Some("flag")),
+        ("", None, "asked", Some("asked")),
+        ("", Some(""), "asked", Some("asked")),
+        ("at", None, "", Some("at")),
+        ("", None, "", None),
+    ] {
+        assert_eq!(own_image(&of(status, asked), flag), expected, "{status:?} {flag:?} {asked:?}");
+    }
 }
