@@ -15,6 +15,7 @@ use mainstay_cluster_version_core::load::{EventType, Load, Step};
 use mainstay_cluster_version_core::metrics::{self, Sample};
 use mainstay_cluster_version_core::release::Known;
 use mainstay_cluster_version_core::retrieval::{self, Decision};
+use mainstay_cluster_version_core::stand_in::Candidate;
 use mainstay_cluster_version_core::status::{self, Facts, Work, Write};
 use mainstay_cluster_version_core::upgradeable::{self, ConfigMap, Operators};
 use mainstay_cluster_version_core::validation::{validate, without_invalid};
@@ -83,6 +84,8 @@ pub struct Config {
     pub is_hosted: bool,
     /// Operators are played: what they would make and a release takes for granted is made here, and says that it is simulated.
     pub plays: bool,
+    /// What the played operators would make beside it: settings and their definitions.
+    pub candidates: Arc<[Candidate]>,
     /// The times.
     pub pace: Pace,
     /// Gets the ClusterOperators that the release in force describes.
@@ -121,6 +124,7 @@ async fn run_once(client: &Client, env: Env, config: Config, stop: &Cancellation
         shared: operator.shared.clone(),
         metrics: operator.metrics.clone(),
         plays: operator.config.plays,
+        candidates: operator.config.candidates.clone(),
         reported: Box::new({
             let operator = operator.clone();
             move || operator.reported()
