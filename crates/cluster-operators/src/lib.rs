@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   manifests of the release, script ─► player::status ─► status of the ClusterOperators that no other part reports
+//!   ClusterOperators of the release ─► base ─► settings and their definitions that no manifest brings
 //!   discovery, StorageStates ─► storage_migration ─► objects written once more in the storage version
 //! ```
 //!
 //! What is played is marked: the annotation [`player::SIMULATED`], and a word in each message.
 
+pub mod base;
 mod error;
 mod manifests;
 pub mod player;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::Client;
+use mainstay_cluster_version_core::stand_in::Candidate;
 use mainstay_runtime::{Cluster, Env, Kinds, Queue};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -55,6 +56,8 @@ pub struct Config {
     pub is_hosted: bool,
     /// Operators are played: what they would make and a release takes for granted is made here, and says that it is simulated.
     pub plays: bool,
+    /// What the played operators would make beside it: settings and their definitions.
+    pub candidates: Arc<[Candidate]>,
     /// The times.
     pub pace: Pace,
     /// Gets the ClusterOperators that the release in force describes.
@@ -93,6 +96,7 @@ async fn run_once(client: &Client, env: Env, config: Config, stop: &Cancellation
         shared: operator.shared.clone(),
         metrics: operator.metrics.clone(),
         plays: operator.config.plays,
+        candidates: operator.config.candidates.clone(),
         reported: Box::new({
             let operator = operator.clone();
             move || operator.reported()

@@ -7,9 +7,10 @@ use mainstay_apply::{Reason, Writer};
 use mainstay_cluster_version_core::Mode;
 use mainstay_cluster_version_core::deletion::Deletions;
 use mainstay_cluster_version_core::error::{UpdateError, WaitingSince};
-use mainstay_cluster_version_core::stand_in::stand_ins;
+use mainstay_cluster_version_core::stand_in::{Candidate, StandIns, stand_ins};
 use mainstay_release::Manifest;
 use mainstay_runtime::{Env, Kinds};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +63,8 @@ pub(crate) struct Worker {
     pub metrics: Arc<Metrics>,
     /// Operators are played: what they would make is made here.
     pub plays: bool,
+    /// What they would make beside what every release needs.
+    pub candidates: Arc<[Candidate]>,
     /// Hears of every change of the report.
     pub reported: Box<dyn Fn() + Send + Sync>,
 }
@@ -111,6 +114,10 @@ impl Worker {
                 }
             };
             if matches!(end, End::Complete(_)) {
+                // Once after each start and each failure: what is there already is left alone.
+                if self.plays && progress.completed == 0 {
+                    self.create_once(&self.stand_ins(&job).after).await;
+                }
                 let client = self.writer.client();
                 self.shared.settled.watch(job.release.manifests(), client, &self.kinds, &stop).await;
             }
@@ -154,7 +161,7 @@ impl Worker {
             self.shared.since.lock().unwrap_or_else(PoisonError::into_inner).reset();
         }
         if self.plays && progress.attempt == 0 && progress.mode != Mode::Reconciling {
-            self.stand_in(job).await;
+            self.create_once(&self.stand_ins(job).before).await;
         }
         let settings = self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand = Hand {
@@ -190,10 +197,14 @@ impl Worker {
         end
     }
 
+    fn stand_ins(&self, job: &Job) -> StandIns {
+        stand_ins(job.release.manifests().iter().map(Manifest::object), &self.candidates)
+    }
+
     /// Makes what the release takes for granted. What goes wrong shows in the manifests that need it.
-    async fn stand_in(&self, job: &Job) {
-        for object in stand_ins(job.release.manifests().iter().map(Manifest::object)) {
-            match self.writer.create(&object).await {
+    async fn create_once(&self, objects: &[Value]) {
+        for object in objects {
+            match self.writer.create(object).await {
                 Ok(_) => {}
                 Err(error) if matches!(error.reason(), Some(Reason::AlreadyExists)) => {}
                 Err(error) => tracing::info!(%error, "no stand-in"),

@@ -169,6 +169,7 @@ impl World {
             always_enabled: Vec::new(),
             is_hosted: false,
             plays,
+            candidates: Arc::from(Vec::new()),
             pace: Pace::new(0.0).accelerated(acceleration),
             expected: self.sender.clone(),
         };

@@ -7,17 +7,19 @@
 //!   metrics::Endpoint      answers /api/v1/query as Prometheus does; its value can be switched
 //! ```
 //!
-//! There are four releases: three patch levels of one minor version, and the next minor version. Nothing of it is anybody else's content.
+//! There are four releases: three patch levels of one minor version, and the next minor version; and a pair that has all operators of the platform. Nothing of it is anybody else's content.
 
 mod component;
 mod error;
 pub mod graph_data;
 pub mod metrics;
 pub mod payload;
+mod platform;
 mod publish;
 mod signing;
 
 pub use error::Error;
 pub use payload::{Images, Release, Trust, releases};
+pub use platform::{platform_files, platform_releases};
 pub use publish::{Published, Target, publish, write_files};
 pub use signing::SigningKey;

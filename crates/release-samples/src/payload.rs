@@ -81,16 +81,24 @@ impl Release {
         for (file, object) in self.operator().into_iter().chain(self.manifests(images, trust)?) {
             files.insert(file, mainstay_yaml::to_string(&object).into_bytes());
         }
-        let metadata = json!({
-            "kind": "cincinnati-metadata-v0", "version": self.version, "previous": self.previous,
-            "metadata": {"url": format!("https://releases.example/mainstay-sample/{}", self.version)},
-        });
-        files.insert("release-manifests/release-metadata".to_owned(), pretty(&metadata));
+        files.insert("release-manifests/release-metadata".to_owned(), pretty(&self.metadata()));
         files.insert("release-manifests/image-references".to_owned(), pretty(&self.references(images)));
         Ok(files)
     }
 
-    fn references(&self, images: &Images) -> Value {
+    /// A release without content that the versions tell.
+    pub(crate) fn sample(version: &'static str, previous: &'static [&'static str], kubernetes: &'static str, asks: bool) -> Self {
+        Self { version, previous, kubernetes, removes: false, asks, serves_v1: false }
+    }
+
+    pub(crate) fn metadata(&self) -> Value {
+        json!({
+            "kind": "cincinnati-metadata-v0", "version": self.version, "previous": self.previous,
+            "metadata": {"url": format!("https://releases.example/mainstay-sample/{}", self.version)},
+        })
+    }
+
+    pub(crate) fn references(&self, images: &Images) -> Value {
         let tags = images.iter().map(|(name, image)| {
             let mut annotations = json!({
                 "io.openshift.build.commit.id": "0000000000000000000000000000000000000000",
@@ -110,7 +118,7 @@ impl Release {
     }
 
     /// The Cluster Version Operator's own manifests, which are templates.
-    fn operator(&self) -> Vec<(String, Value)> {
+    pub(crate) fn operator(&self) -> Vec<(String, Value)> {
         let file = |order: u8, what: &str| format!("manifests/0000_00_cluster-version-operator_{order:02}_{what}.yaml");
         let config_map = |name: &str, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "openshift-config"}, "data": data});
         let mut acks = annotated(config_map("admin-acks", json!({})));
@@ -259,7 +267,7 @@ impl Release {
     }
 }
 
-fn pretty(value: &Value) -> Vec<u8> {
+pub(crate) fn pretty(value: &Value) -> Vec<u8> {
     let mut text = format!("{value:#}").into_bytes();
     text.push(b'\n');
     text

@@ -13,6 +13,7 @@ mod classic_advice;
 mod classic_cli;
 mod classic_pods;
 mod classic_tenants;
+mod cluster_operators;
 mod crash;
 mod durability;
 mod ending;

@@ -41,8 +41,9 @@ Examples:
                                                       all have the files of --pki-dir (on other machines: a copy), and the one
                                                       that holds Lease kube-system/mainstay-components runs the components
 
-Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras, cluster-version. All of them run unless a
-list is given; cloud-credential runs by itself only with --platform, cluster-version with --release alone.
+Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras, cluster-version,
+storage-migrator. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
+storage-migrator with --release alone.
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,

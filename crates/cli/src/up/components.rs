@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
+use mainstay_cluster_operators::storage_migration;
 use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_classic::catalog::PodImages;
 use mainstay_olm_v1::cluster_operator;
@@ -53,9 +54,11 @@ pub enum Component {
     NetworkExtras,
     /// The Cluster Version Operator.
     ClusterVersion,
+    /// Writes objects once more when the storage version of their kind changes.
+    StorageMigrator,
 }
 
-const ALL: [(&str, Component); 8] = [
+const ALL: [(&str, Component); 9] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -64,6 +67,7 @@ const ALL: [(&str, Component); 8] = [
     ("cloud-credential", Component::CloudCredential),
     ("network-extras", Component::NetworkExtras),
     ("cluster-version", Component::ClusterVersion),
+    ("storage-migrator", Component::StorageMigrator),
 ];
 const LATER: [&str; 3] = ["machine-api", "machine-config", "console"];
 
@@ -77,12 +81,12 @@ impl Components {
         Self(ALL.iter().map(|(_, component)| *component).collect())
     }
 
-    /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, and the Cluster Version Operator
-    /// for a cluster that has a release.
+    /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, the Cluster Version Operator and
+    /// the storage migrator for a cluster that has a release.
     pub fn usual(has_cloud: bool, has_release: bool) -> Self {
         let is_usual = |component: &Component| match component {
             Component::CloudCredential => has_cloud,
-            Component::ClusterVersion => has_release,
+            Component::ClusterVersion | Component::StorageMigrator => has_release,
             _ => true,
         };
         Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
@@ -164,6 +168,10 @@ fn catalogd(extensions: &mut Extensions) {
 
 fn service_ca(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_service_ca::NAMESPACE, mainstay_service_ca::ACCOUNT))));
+}
+
+fn storage_migrator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(storage_migration::NAMESPACE, storage_migration::ACCOUNT))));
 }
 
 fn cluster_olm_operator(extensions: &mut Extensions) {
@@ -291,6 +299,19 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::ClusterVersion) && options.release.any() {
         super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
+    if chosen.has(Component::StorageMigrator) {
+        let begun = Instant::now();
+        for object in storage_migration::manifests() {
+            apply(&writer, &object).await?;
+        }
+        let (of, around, until) = (apis.in_process(storage_migrator), env.clone(), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = storage_migration::run(of, around, storage_migration::Config::default(), until).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the storage migrator ended");
+            }
+        });
+        tell("storage-migrator", "objects are written in the storage version", begun.elapsed());
+    }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
         classic.start(&mut tasks, tell).await?;
@@ -354,6 +375,8 @@ mod tests {
         assert!(Components::usual(true, false).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
         let usual = Components::usual(false, false);
         assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));
-        assert!(!usual.has(Component::ClusterVersion) && Components::usual(false, true).has(Component::ClusterVersion));
+        for component in [Component::ClusterVersion, Component::StorageMigrator] {
+            assert!(!usual.has(component) && Components::usual(false, true).has(component));
+        }
     }
 }

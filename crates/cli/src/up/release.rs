@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
-use mainstay_cluster_operators::player;
+use mainstay_cluster_operators::{base, player};
 use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
 use mainstay_objects::ObjectRef;
 use mainstay_oci::Digest;
@@ -185,6 +185,7 @@ pub async fn start(
         always_enabled: Vec::new(),
         is_hosted: false,
         plays: true,
+        candidates: base::candidates().into(),
         pace: Pace::new(env.fraction()).accelerated(arguments.accelerate),
         expected,
     };

@@ -1,0 +1,72 @@
+//! The sample pair with all operators of the platform, made from the data file of crate `release` (CVO-SIM-02, COP-G-12).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mainstay_release::{PlatformOperator, platform_operators};
+use serde_json::{Value, json};
+
+use crate::component::{annotated, namespace};
+use crate::payload::{Images, Release, pretty};
+
+/// The component whose image is the operator of the release itself.
+const OPERATOR: &str = "cluster-version-operator";
+
+/// Returns two consecutive minor versions, the older first. The older one asks the administrator before the newer one.
+pub fn platform_releases() -> [Release; 2] {
+    [Release::sample("4.18.9", &[], "1.31.4", true), Release::sample("4.19.0", &["4.18.9"], "1.32.1", false)]
+}
+
+/// Returns the files of a payload with a namespace and a ClusterOperator for each operator of the platform, at its runlevel and with its
+/// capability; no operator has a workload.
+///
+/// `image` is the pull spec of the Cluster Version Operator.
+pub fn platform_files(release: &Release, image: &str) -> BTreeMap<String, Vec<u8>> {
+    let images = Images::from([(OPERATOR.to_owned(), image.to_owned())]);
+    let rows = platform_operators().iter().flat_map(|row| manifests(row, release.version));
+    let mut files: BTreeMap<String, Vec<u8>> =
+        release.operator().into_iter().chain(rows).map(|(file, object)| (file, mainstay_yaml::to_string(&object).into_bytes())).collect();
+    files.insert("release-manifests/release-metadata".to_owned(), pretty(&release.metadata()));
+    files.insert("release-manifests/image-references".to_owned(), pretty(&release.references(&images)));
+    files
+}
+
+/// The namespaces that several operators have.
+fn shared() -> BTreeSet<&'static str> {
+    let mut seen = BTreeSet::new();
+    let all = platform_operators().iter().flat_map(|row| &row.namespaces);
+    all.map(String::as_str).filter(|name| !seen.insert(*name)).collect()
+}
+
+fn manifests(row: &PlatformOperator, version: &str) -> Vec<(String, Value)> {
+    if row.cluster_operators.is_empty() {
+        return Vec::new();
+    }
+    let shared = shared();
+    let file = |order: u8, what: &str| format!("release-manifests/0000_{:02}_{}_{order:02}_{what}.yaml", row.runlevel, row.project);
+    let optional = |mut object: Value| {
+        if !row.capabilities.is_empty() {
+            object["metadata"]["annotations"]["capability.openshift.io/name"] = row.capabilities.join("+").into();
+        }
+        object
+    };
+    let is_first = |name: &str| {
+        let first = platform_operators().iter().find(|other| other.namespaces.iter().any(|one| one == name));
+        first.is_some_and(|first| first.id == row.id)
+    };
+    let mut all = Vec::new();
+    for name in row.namespaces.iter().map(String::as_str).filter(|name| is_first(name)) {
+        let object = annotated(namespace(name));
+        // A shared namespace stays when the capability of one of its operators is off.
+        let object = if shared.contains(name) { object } else { optional(object) };
+        all.push((file(0, &format!("{name}-namespace")), object));
+    }
+    let related: Vec<Value> = row.namespaces.iter().map(|name| json!({"group": "", "resource": "namespaces", "name": name})).collect();
+    for name in &row.cluster_operators {
+        let object = json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {},
+            "status": {"versions": [{"name": "operator", "version": version}], "relatedObjects": related},
+        });
+        all.push((file(10, &format!("{name}-clusteroperator")), optional(annotated(object))));
+    }
+    all
+}
