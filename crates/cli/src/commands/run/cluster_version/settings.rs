@@ -77,6 +77,7 @@ pub fn config(flags: &Start, environment: &Environment, env: &Env, updates: Serv
         always_enabled: flags.always_enable_capabilities.clone(),
         is_hosted: flags.hypershift,
         plays: false,
+        candidates: Arc::from(Vec::new()),
         pace: Pace::new(env.fraction()).accelerated(flags.accelerate),
         expected: watch::Sender::new(Arc::from(Vec::new())),
     }
