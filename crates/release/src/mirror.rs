@@ -264,11 +264,19 @@ mod tests {
             ("m.test:5000/r", Some("multi"), all, ["sha256:ff m.test:5000/r:4.19.1-multi", "sha256:aa m.test:5000/r:4.19.1-multi-cli"]),
             ("m.test/r", None, all, ["sha256:ff m.test/r:4.19.1", "sha256:aa m.test/r:4.19.1-cli"]),
             ("m.test/r:v${version}-${component}", None, all, ["sha256:ff m.test/r:v4.19.1-release", "sha256:aa m.test/r:v4.19.1-cli"]),
-            ("m.test/r", Some("s390x"), ReleaseTarget::Image("m.test/x:1"), ["sha256:ff m.test/x:1", "sha256:aa m.test/r:4.19.1-s390x-cli"]),
+            (
+                "m.test/r",
+                Some("s390x"),
+                ReleaseTarget::Image("m.test/x:1"),
+                ["sha256:ff m.test/x:1", "sha256:aa m.test/r:4.19.1-s390x-cli"],
+            ),
         ] {
             assert_eq!(targets(destination, architecture, release)[..2], expected, "{destination}");
         }
-        assert_eq!(targets("m.test/r", Some("ppc64le"), ReleaseTarget::Skipped), ["sha256:aa m.test/r:4.19.1-ppc64le-cli", "m.test/r:4.19.1-ppc64le"]);
+        assert_eq!(
+            targets("m.test/r", Some("ppc64le"), ReleaseTarget::Skipped),
+            ["sha256:aa m.test/r:4.19.1-ppc64le-cli", "m.test/r:4.19.1-ppc64le"]
+        );
     }
 
     /// CVO-RELM-01: destinations and releases that are refused.

@@ -123,7 +123,9 @@ async fn one(client: &Client, source: &Source, target: &Target, mapping: &Mappin
             let root = kept.image(&digest)?;
             match layout.take(&root, kept.layout.store())?.first() {
                 None => Ok(Some(root)),
-                Some(missing) => Err(Error::Content { subject: mapping.source.clone(), problem: format!("lacks the blob {}", missing.digest) }),
+                Some(missing) => {
+                    Err(Error::Content { subject: mapping.source.clone(), problem: format!("lacks the blob {}", missing.digest) })
+                }
             }
         }
     }

@@ -72,8 +72,7 @@ fn read(folder: &Path) -> Result<Vec<SignatureConfigMap>, Failure> {
             continue;
         }
         let text = super::super::extract::read_small(&path, MAX_FILE)?;
-        let object: Value =
-            serde_json::from_str(&text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error))?;
+        let object: Value = serde_json::from_str(&text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error))?;
         maps.extend(SignatureConfigMap::of(&object));
     }
     Ok(maps)
