@@ -18,5 +18,6 @@ mod poisoned;
 mod poisoned_cluster;
 mod recorded;
 mod registries;
+mod release_mirror;
 mod releases;
 mod validate;
