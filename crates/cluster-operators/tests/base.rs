@@ -44,11 +44,13 @@ fn schema(definition: &Value) -> Value {
 fn recorded() -> Option<BTreeMap<String, Value>> {
     let mut all = BTreeMap::new();
     for (path, content) in mainstay_testing::data::archive("payload.tar.gz")? {
-        let Some(text) = std::str::from_utf8(&content).ok().filter(|_| path.contains("/4.19.44/") && path.ends_with(".yaml")) else { continue };
+        let Some(text) = std::str::from_utf8(&content).ok().filter(|_| path.contains("/4.19.44/") && path.ends_with(".yaml")) else {
+            continue;
+        };
         if !text.contains("kind: CustomResourceDefinition") {
             continue;
         }
-        let Ok(definition) = mainstay_yaml::parse::<Value>(text) else { continue };
+        let Ok(definition) = mainstay_yaml::parse(text) else { continue };
         let set = definition["metadata"]["annotations"].get("release.openshift.io/feature-set").and_then(Value::as_str);
         if set.is_none_or(|set| set.split(',').any(|one| one == "Default")) {
             all.insert(definition["metadata"]["name"].as_str().unwrap_or_default().to_owned(), definition);
@@ -85,7 +87,8 @@ fn every_candidate_has_an_operator() {
     for candidate in base::candidates() {
         assert!(platform_operators().iter().any(|row| row.has(&candidate.operator)), "{}", candidate.operator);
         let object = &candidate.object;
-        let id = [&object["apiVersion"], &object["kind"], &object["metadata"]["namespace"], &object["metadata"]["name"]].map(Value::to_string);
+        let id =
+            [&object["apiVersion"], &object["kind"], &object["metadata"]["namespace"], &object["metadata"]["name"]].map(Value::to_string);
         assert!(seen.insert(id.clone()), "{id:?}");
         assert_eq!(object["metadata"]["annotations"]["mainstay.dev/simulated"], "true", "{id:?}");
     }

@@ -64,7 +64,7 @@ fn operators() -> Vec<(Kind, Value)> {
 
 /// The management state and log levels of settings that have no other field in common with the rest.
 fn logged() -> Value {
-    let level = || json!({"type": "string", "enum": ["Normal", "Debug", "Trace", "TraceAll"], "default": "Normal"});
+    let level = || json!({"type": "string", "enum": ["Normal", "Debug", "Trace"], "default": "Normal"});
     json!({
         "managementState": {"type": "string", "pattern": "^(Managed|Unmanaged|Force|Removed)$"},
         "logLevel": level(), "operatorLogLevel": level(),

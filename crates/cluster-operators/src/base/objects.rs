@@ -46,8 +46,8 @@ const SINGLETONS: [(&str, &str); 10] = [
 pub fn objects() -> Vec<Candidate> {
     let operators = OPERATORS
         .iter()
-        .map(|(owner, kind, name)| of(owner, made(OPERATOR, kind, "", name, "spec", json!({"managementState": "Managed"}))));
-    let singletons = SINGLETONS.iter().map(|(owner, kind)| of(owner, made(CONFIG, kind, "", "cluster", "spec", json!({}))));
+        .map(|(owner, kind, name)| of(owner, made(OPERATOR, kind, "", name, "spec", &json!({"managementState": "Managed"}))));
+    let singletons = SINGLETONS.iter().map(|(owner, kind)| of(owner, made(CONFIG, kind, "", "cluster", "spec", &json!({}))));
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": "simulated", "annotations": {SIMULATED: "true", "storageclass.kubernetes.io/is-default-class": "true"}},
@@ -56,11 +56,11 @@ pub fn objects() -> Vec<Candidate> {
     let samples = json!({"managementState": "Managed", "architectures": ["x86_64"]});
     let others = vec![
         of("monitoring", namespace("openshift-monitoring")),
-        of("monitoring", made("v1", "ConfigMap", "openshift-monitoring", "cluster-monitoring-config", "data", json!({"config.yaml": ""}))),
+        of("monitoring", made("v1", "ConfigMap", "openshift-monitoring", "cluster-monitoring-config", "data", &json!({"config.yaml": ""}))),
         of("ingress", namespace("openshift-ingress")),
         of("ingress", namespace("openshift-ingress-operator")),
-        of("ingress", made(OPERATOR, "IngressController", "openshift-ingress-operator", "default", "spec", json!({}))),
-        of("openshift-samples", made("samples.operator.openshift.io/v1", "Config", "", "cluster", "spec", samples)),
+        of("ingress", made(OPERATOR, "IngressController", "openshift-ingress-operator", "default", "spec", &json!({}))),
+        of("openshift-samples", made("samples.operator.openshift.io/v1", "Config", "", "cluster", "spec", &samples)),
         of("storage", class),
     ];
     operators.chain(singletons).chain(others).collect()
@@ -74,7 +74,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {SIMULATED: "true"}}})
 }
 
-fn made(api_version: &str, kind: &str, namespace: &str, name: &str, field: &str, content: Value) -> Value {
+fn made(api_version: &str, kind: &str, namespace: &str, name: &str, field: &str, content: &Value) -> Value {
     let mut object =
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "annotations": {SIMULATED: "true"}}, field: content});
     if !namespace.is_empty() {
