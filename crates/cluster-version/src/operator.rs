@@ -97,6 +97,7 @@ async fn run_once(client: &Client, env: Env, config: Config, stop: &Cancellation
         metrics: operator.metrics.clone(),
         plays: operator.config.plays,
         candidates: operator.config.candidates.clone(),
+        stand_ins: std::sync::Mutex::default(),
         reported: Box::new({
             let operator = operator.clone();
             move || operator.reported()

@@ -65,6 +65,8 @@ pub(crate) struct Worker {
     pub plays: bool,
     /// What they would make beside what every release needs.
     pub candidates: Arc<[Candidate]>,
+    /// The stand-ins of the release that is applied, by its pullspec.
+    pub stand_ins: Mutex<Option<(String, Arc<StandIns>)>>,
     /// Hears of every change of the report.
     pub reported: Box<dyn Fn() + Send + Sync>,
 }
@@ -114,8 +116,8 @@ impl Worker {
                 }
             };
             if matches!(end, End::Complete(_)) {
-                // Once after each start and each failure: what is there already is left alone.
-                if self.plays && progress.completed == 0 {
+                // What is there already is left alone; what was deleted comes back with the next pass.
+                if self.plays {
                     self.create_once(&self.stand_ins(&job).after).await;
                 }
                 let client = self.writer.client();
@@ -197,8 +199,17 @@ impl Worker {
         end
     }
 
-    fn stand_ins(&self, job: &Job) -> StandIns {
-        stand_ins(job.release.manifests().iter().map(Manifest::object), &self.candidates)
+    /// The stand-ins of a release, found once: every manifest is looked at.
+    fn stand_ins(&self, job: &Job) -> Arc<StandIns> {
+        let mut held = self.stand_ins.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*held {
+            Some((image, found)) if image == job.release.image() => found.clone(),
+            _ => {
+                let found = Arc::new(stand_ins(job.release.manifests().iter().map(Manifest::object), &self.candidates));
+                *held = Some((job.release.image().to_owned(), found.clone()));
+                found
+            }
+        }
     }
 
     /// Makes what the release takes for granted. What goes wrong shows in the manifests that need it.

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod classic;
+mod cluster_version;
 mod deploy;
 mod leaders;
 mod proxy;
