@@ -39,6 +39,7 @@ All digests stay the same. The release is verified before anything is copied, wi
 again, so an interrupted command is simply repeated. A directory is an OCI layout; the signatures lie in its folder config.
 
 Exit codes: 0 done, 1 refused, or an image could not be copied.")]
+#[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 pub struct Arguments {
     /// The release
     #[arg(value_name = "IMAGE")]

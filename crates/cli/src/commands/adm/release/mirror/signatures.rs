@@ -1,7 +1,7 @@
 //! The signatures of a release that is mirrored: verified before anything is copied, and kept for clusters without a connection
 //! (CVO-RELM-05, CVO-RELM-06).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use mainstay_objects::{Expect, ObjectRef, Step};
@@ -117,7 +117,7 @@ impl Wanted<'_> {
     }
 }
 
-fn save(path: &PathBuf, object: &Value) -> std::io::Result<()> {
+fn save(path: &Path, object: &Value) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
