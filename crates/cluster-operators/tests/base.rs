@@ -44,7 +44,10 @@ fn schema(definition: &Value) -> Value {
 fn recorded() -> Option<BTreeMap<String, Value>> {
     let mut all = BTreeMap::new();
     for (path, content) in mainstay_testing::data::archive("payload.tar.gz")? {
-        let Some(text) = std::str::from_utf8(&content).ok().filter(|_| path.contains("/4.19.44/") && path.ends_with(".yaml")) else {
+        let Some(text) = std::str::from_utf8(&content)
+            .ok()
+            .filter(|_| path.contains("/4.19.44/") && std::path::Path::new(&path).extension().is_some_and(|end| end == "yaml"))
+        else {
             continue;
         };
         if !text.contains("kind: CustomResourceDefinition") {

@@ -85,7 +85,9 @@ fn gaps(manifests: impl IntoIterator<Item: Borrow<Value>>, early: &[&Value]) -> 
         needed.insert(namespace);
     };
     manifests.into_iter().for_each(|manifest| see(manifest.borrow()));
-    early.iter().for_each(|object| see(object));
+    for object in early {
+        see(object);
+    }
     needed.remove("");
     let definitions =
         kinds.into_iter().filter(|(id, _)| !defined.contains(id)).map(|((group, kind), versions)| definition(&group, &kind, &versions));

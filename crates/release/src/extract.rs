@@ -199,7 +199,7 @@ pub fn extract(files: &Files, wanted: &Wanted, context: &str) -> Result<Extracte
             });
             if belongs && (!wanted.credentials_requests || is_wanted(manifest, provider)?) {
                 written.push_str("---\n");
-                written.push_str(&mainstay_yaml::to_string(&*manifest.object()));
+                written.push_str(&mainstay_yaml::to_string(&manifest.object()));
             }
         }
         if !written.is_empty() {

@@ -214,7 +214,7 @@ impl Manifest {
     pub(crate) fn raw(&self) -> Cow<'_, str> {
         match &self.raw {
             Some(raw) => raw.as_ref().into(),
-            None => json::to_string(&*self.object(), Html::Escaped).into(),
+            None => json::to_string(&self.object(), Html::Escaped).into(),
         }
     }
 

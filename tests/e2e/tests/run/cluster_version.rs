@@ -117,7 +117,9 @@ fn an_operator_on_a_foreign_cluster() {
 
     // Another operator.
     cluster.kubectl(&["create", "namespace", "openshift-cluster-version"]).ok();
-    cluster.kubectl(&["create", "deployment", "-n", "openshift-cluster-version", "cluster-version-operator", "--image=example.com/release:1"]).ok();
+    cluster
+        .kubectl(&["create", "deployment", "-n", "openshift-cluster-version", "cluster-version-operator", "--image=example.com/release:1"])
+        .ok();
     let refused = cluster.mainstay(&["run", "cluster-version"]).exits(1);
     assert!(refused.contains("another Cluster Version Operator runs here: image example.com/release:1"), "{refused}");
     assert!(refused.contains("--take-over cluster-version"), "{refused}");

@@ -86,7 +86,6 @@ enum Command {
 
 /// Flags of the operator.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 struct Start {
     #[command(flatten)]
     cluster: ClusterArgs,

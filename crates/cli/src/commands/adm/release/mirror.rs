@@ -298,7 +298,7 @@ fn kept_release(folder: &Path, kept: &Kept, named: Option<&str>) -> Result<(Stri
     let mut found = all.iter().filter(matches);
     let (first, more) = (found.next(), found.next().is_some());
     let folder = folder.display().to_string();
-    let names = || all.iter().map(|release| format!("\n  {}", release.name)).collect::<String>();
+    let names = || all.iter().map(|release| format!("\n  {}", release.name)).collect::<Vec<_>>().concat();
     match first {
         Some(release) if !more => Ok((release.name.to_owned(), release.source.to_owned())),
         Some(_) => Err(refuse(&Refused::Releases { folder, count: all.len(), names: names() })),

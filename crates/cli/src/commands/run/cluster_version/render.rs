@@ -102,6 +102,7 @@ fn single(path: &Path, kind: &str) -> Result<Value, Failure> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     /// CVO-RUN-05: the files that flags name must hold one object of their kind.
