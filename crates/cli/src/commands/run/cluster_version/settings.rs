@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(set.profile, "CLUSTER_PROFILE-value");
         assert_eq!(set.payload, Some(("r.test/release@sha256:ab".to_owned(), PathBuf::from("PAYLOAD_OVERRIDE-value"))));
         let refused = Environment::of(all, None).unwrap_err().to_line();
-        assert!(refused.contains("PAYLOAD_OVERRIDE"), "{refused}");
+        assert!(refused.contains("--release-image, which is not given"), "{refused}");
     }
 }
