@@ -157,13 +157,15 @@ mod tests {
         definition["spec"] = json!({"group": "demo.example", "names": {"kind": "Lamp"}});
         let (lamp, other) = (object("demo.example/v1", "Lamp", "cluster"), object("demo.example/v1", "Lamp", "other"));
         let operator = object("config.openshift.io/v1", "ClusterOperator", "lamps");
+        let mut operators = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "clusteroperators.config.openshift.io");
+        operators["spec"] = json!({"group": "config.openshift.io", "names": {"kind": "ClusterOperator"}});
         let candidates =
             [of("lamps", &definition), of("lamps", &lamp), of("lamps", &other), of("gone", &object("v1", "Namespace", "gone"))];
-        let made = stand_ins(&[operator.clone(), other.clone()], &candidates);
+        let made = stand_ins(&[operators.clone(), operator.clone(), other.clone()], &candidates);
         assert_eq!(made, StandIns { before: vec![definition.clone()], after: vec![lamp.clone()] });
         let mut tombstone = lamp;
         tombstone["metadata"]["annotations"] = json!({crate::deletion::DELETE: "true"});
-        let made = stand_ins(&[operator, other, tombstone, definition], &candidates);
+        let made = stand_ins(&[operators, operator, other, tombstone, definition], &candidates);
         assert_eq!(made, StandIns::default());
     }
 }
