@@ -19,7 +19,7 @@ pub struct Candidate {
     pub object: Value,
 }
 
-/// What stands in for the operators that are played. All of it is created once, and what is there already is left alone.
+/// The stand-ins for the operators that are played. All of it is created once, and what is there already is left alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StandIns {
     /// Definitions, then namespaces: manifests need them.

@@ -56,7 +56,7 @@ pub struct Config {
     pub is_hosted: bool,
     /// Operators are played: what they would make and a release takes for granted is made here, and says that it is simulated.
     pub plays: bool,
-    /// What the played operators would make beside it: settings and their definitions.
+    /// Objects that the played operators would make beside it: settings and their definitions.
     pub candidates: Arc<[Candidate]>,
     /// The times.
     pub pace: Pace,

@@ -63,7 +63,7 @@ pub(crate) struct Worker {
     pub metrics: Arc<Metrics>,
     /// Operators are played: what they would make is made here.
     pub plays: bool,
-    /// What they would make beside what every release needs.
+    /// Objects that they would make beside those that every release needs.
     pub candidates: Arc<[Candidate]>,
     /// The stand-ins of the release that is applied, by its pullspec.
     pub stand_ins: Mutex<Option<(String, Arc<StandIns>)>>,
