@@ -125,7 +125,11 @@ async fn requirements_are_told() {
     api.apply(crd("widgets")).await;
     api.apply(crd("gadgets")).await;
     api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "widgets", "namespace": "home"}})).await;
-    let known = |csv: &Value| status(csv, "ServiceAccount", "widgets") == "PresentNotSatisfied";
+    // A CRD is there a moment before it is served, and the account may be seen in between.
+    let known = |csv: &Value| {
+        status(csv, "ServiceAccount", "widgets") == "PresentNotSatisfied"
+            && status(csv, "CustomResourceDefinition", "widgets.example.com") == "Present"
+    };
     let waiting = api.until(&csv_at("home", "widgets.v1.0.0"), known).await;
     assert_eq!(status(&waiting, "CustomResourceDefinition", "widgets.example.com"), "Present");
     assert_eq!(status(&waiting, "CustomResourceDefinition", "gadgets.example.com"), "NotPresent");
