@@ -5,11 +5,14 @@
 //!                       on every replica                         one replica
 //! ```
 
+mod bootstrap;
 mod classic;
 mod cluster_version;
+mod cluster_version_settings;
 mod flags;
 mod health;
 mod listeners;
+mod registries;
 mod update_service;
 mod work;
 

@@ -1,10 +1,12 @@
 //! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI, CVO-RELM).
 
+mod copy;
 mod extract;
 mod info;
 mod install;
 mod mirror;
 mod registry;
+mod signatures;
 mod template;
 
 use clap::Subcommand;

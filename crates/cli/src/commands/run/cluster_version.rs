@@ -4,10 +4,6 @@
 //!   flags, environment ──► rival? ──► Lease `version` ──► kinds, metrics, the operator
 //! ```
 
-mod registries;
-mod render;
-mod settings;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,17 +15,17 @@ use mainstay_objects::{ObjectRef, Step};
 use mainstay_operations::{Session, cluster_install};
 use mainstay_runtime::leader::{self, Candidate, Ended, Times};
 use mainstay_runtime::{Env, Gate, Kinds, Reviews};
-use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::{output, runtime};
 use mainstay_update_client::{Metrics, MetricsConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::registries::Registries;
-use self::settings::{Environment, LEASE};
+use super::bootstrap;
+use super::cluster_version_settings::{self as settings, Environment, LEASE, Start};
 use super::flags::{address, duration};
 use super::listeners::{self, Operations};
+use super::registries::Registries;
 use crate::admin;
 use crate::up::Signals;
 
@@ -79,76 +75,9 @@ enum Command {
         release_image: Option<String>,
     },
     /// Write the manifests with which a cluster begins
-    Render(render::Arguments),
+    Render(bootstrap::Arguments),
     /// Print the version of the operator
     Version,
-}
-
-/// Flags of the operator.
-#[derive(Debug, Args)]
-struct Start {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    /// The release to begin with [default: the one that the ClusterVersion asks for]. A cluster that is at a release stays at it
-    #[arg(long, value_name = "IMAGE")]
-    release_image: Option<String>,
-    /// Where metrics are served, with --serving-cert-file; 0 means off
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9099")]
-    listen: String,
-    /// The serving certificate of metrics
-    #[arg(long, value_name = "FILE", requires = "serving_key_file")]
-    serving_cert_file: Option<std::path::PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
-    serving_key_file: Option<std::path::PathBuf>,
-    /// The node of this process; accepted for compatibility, as releases are retrieved without pods
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
-    node_name: Option<String>,
-    /// Take every recommended update, the highest version first
-    #[arg(long)]
-    enable_auto_update: bool,
-    /// The update service, before the one that the ClusterVersion names
-    #[arg(long, value_name = "URL")]
-    update_service: Option<String>,
-    /// The control plane runs elsewhere: metrics are served to anybody, and the API's internal address is left alone
-    #[arg(long)]
-    hypershift: bool,
-    /// Capabilities that are enabled in any case
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    always_enable_capabilities: Vec<String>,
-    /// The server of metrics for risks of updates [default: the Service of --metrics-service, if the cluster has it]
-    #[arg(long, value_name = "URL", help_heading = "Risks of updates")]
-    metrics_url: Option<String>,
-    /// The namespace of the Service of metrics
-    #[arg(long, value_name = "NAME", default_value = "openshift-monitoring", help_heading = "Risks of updates")]
-    metrics_namespace: String,
-    /// The Service of metrics
-    #[arg(long, value_name = "NAME", default_value = "thanos-querier", help_heading = "Risks of updates")]
-    metrics_service: String,
-    /// The authorities of that server [default: service-ca.crt of the pod's account]
-    #[arg(long, value_name = "FILE", help_heading = "Risks of updates")]
-    metrics_ca_bundle_file: Option<std::path::PathBuf>,
-    /// The token for that server [default: that of the pod's account]
-    #[arg(long, value_name = "FILE", help_heading = "Risks of updates")]
-    metrics_token_file: Option<std::path::PathBuf>,
-    /// Use the Service's name without a look whether it exists
-    #[arg(long, help_heading = "Risks of updates")]
-    use_dns_for_services: bool,
-    /// Work although another operator is deployed
-    #[arg(long, value_name = "NAME", value_parser = ["cluster-version"])]
-    take_over: Option<String>,
-    /// How long the Lease counts that is not renewed [default: 137s; 270s with one control plane node]
-    #[arg(long, value_name = "DURATION")]
-    leader_elect_lease_duration: Option<String>,
-    /// How long the leader may fail to renew before it stops [default: 107s; 240s with one control plane node]
-    #[arg(long, value_name = "DURATION")]
-    leader_elect_renew_deadline: Option<String>,
-    /// Between two looks at the Lease [default: 26s; 60s with one control plane node]
-    #[arg(long, value_name = "DURATION")]
-    leader_elect_retry_period: Option<String>,
-    /// Let waits and intervals of an update pass faster by this factor, for rehearsals
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    accelerate: f64,
 }
 
 /// Runs a subcommand, or the operator until a signal.
@@ -156,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(Command::Version) => output::line(format!("ClusterVersionOperator mainstay-{}", env!("CARGO_PKG_VERSION"))),
         Some(Command::Image { name, release_image }) => settings::image(name, release_image.as_deref()),
-        Some(Command::Render(arguments)) => render::run(arguments),
+        Some(Command::Render(arguments)) => bootstrap::run(arguments),
         None => start(&arguments.start),
     }
 }

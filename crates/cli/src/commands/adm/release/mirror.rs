@@ -1,8 +1,5 @@
 //! `mainstay adm release mirror` (CVO-RELM).
 
-mod copy;
-mod signatures;
-
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -16,9 +13,9 @@ use mainstay_terminal::errors::Failure;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::{images, output, runtime};
 
-use self::copy::{Kept, Source, Target};
+use super::copy::{self, Kept, Source, Target};
 use super::registry::Options;
-use super::{Refused, refuse, resolve, tell};
+use super::{Refused, refuse, resolve, signatures, tell};
 
 /// The repository of a directory that images are named by, unless another one is asked for.
 const IN_DIRECTORY: &str = "openshift/release";

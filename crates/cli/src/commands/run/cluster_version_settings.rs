@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use mainstay_cluster_version::{Clients, Config, Images, NAMESPACE, Pace, Services};
 use mainstay_release::ImageReferences;
 use mainstay_release_source::{Limits, Place, ReadError};
 use mainstay_runtime::Env;
 use mainstay_runtime::leader::Times;
+use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::{images, output, runtime};
 use mainstay_update_client::MetricsConfig;
 use serde_json::Value;
 use tokio::sync::watch;
-
-use super::Start;
 
 /// The Lease of the operator; upstream's name, so that this program and upstream's do not work at the same time.
 pub const LEASE: &str = "version";
@@ -25,6 +25,73 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const PROFILE: &str = "self-managed-high-availability";
 /// The port of the Service of metrics.
 const METRICS_PORT: u16 = 9091;
+
+/// Flags of the operator.
+#[derive(Debug, Args)]
+pub struct Start {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// The release to begin with [default: the one that the ClusterVersion asks for]. A cluster that is at a release stays at it
+    #[arg(long, value_name = "IMAGE")]
+    pub release_image: Option<String>,
+    /// Where metrics are served, with --serving-cert-file; 0 means off
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9099")]
+    pub listen: String,
+    /// The serving certificate of metrics
+    #[arg(long, value_name = "FILE", requires = "serving_key_file")]
+    pub serving_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
+    pub serving_key_file: Option<PathBuf>,
+    /// The node of this process; accepted for compatibility, as releases are retrieved without pods
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    pub node_name: Option<String>,
+    /// Take every recommended update, the highest version first
+    #[arg(long)]
+    pub enable_auto_update: bool,
+    /// The update service, before the one that the ClusterVersion names
+    #[arg(long, value_name = "URL")]
+    pub update_service: Option<String>,
+    /// The control plane runs elsewhere: metrics are served to anybody, and the API's internal address is left alone
+    #[arg(long)]
+    pub hypershift: bool,
+    /// Capabilities that are enabled in any case
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub always_enable_capabilities: Vec<String>,
+    /// The server of metrics for risks of updates [default: the Service of --metrics-service, if the cluster has it]
+    #[arg(long, value_name = "URL", help_heading = "Risks of updates")]
+    pub metrics_url: Option<String>,
+    /// The namespace of the Service of metrics
+    #[arg(long, value_name = "NAME", default_value = "openshift-monitoring", help_heading = "Risks of updates")]
+    pub metrics_namespace: String,
+    /// The Service of metrics
+    #[arg(long, value_name = "NAME", default_value = "thanos-querier", help_heading = "Risks of updates")]
+    pub metrics_service: String,
+    /// The authorities of that server [default: service-ca.crt of the pod's account]
+    #[arg(long, value_name = "FILE", help_heading = "Risks of updates")]
+    pub metrics_ca_bundle_file: Option<PathBuf>,
+    /// The token for that server [default: that of the pod's account]
+    #[arg(long, value_name = "FILE", help_heading = "Risks of updates")]
+    pub metrics_token_file: Option<PathBuf>,
+    /// Use the Service's name without a look whether it exists
+    #[arg(long, help_heading = "Risks of updates")]
+    pub use_dns_for_services: bool,
+    /// Work although another operator is deployed
+    #[arg(long, value_name = "NAME", value_parser = ["cluster-version"])]
+    pub take_over: Option<String>,
+    /// How long the Lease counts that is not renewed [default: 137s; 270s with one control plane node]
+    #[arg(long, value_name = "DURATION")]
+    pub leader_elect_lease_duration: Option<String>,
+    /// How long the leader may fail to renew before it stops [default: 107s; 240s with one control plane node]
+    #[arg(long, value_name = "DURATION")]
+    pub leader_elect_renew_deadline: Option<String>,
+    /// Between two looks at the Lease [default: 26s; 60s with one control plane node]
+    #[arg(long, value_name = "DURATION")]
+    pub leader_elect_retry_period: Option<String>,
+    /// Let waits and intervals of an update pass faster by this factor, for rehearsals
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub accelerate: f64,
+}
 
 /// The environment of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::{images, runtime};
 use serde_json::Value;
 
-use super::settings::Environment;
-use crate::commands::run::flags::usage;
+use super::cluster_version_settings::Environment;
 
 /// The largest manifest that a flag names, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -30,6 +29,10 @@ pub struct Arguments {
     /// A manifest of FeatureGate, whose feature set counts
     #[arg(long, value_name = "FILE")]
     feature_gate_manifest_path: Option<PathBuf>,
+}
+
+fn usage(subject: &str, message: String) -> Failure {
+    Failure::new(Exit::Usage, subject, message)
 }
 
 /// The files of a release, and its name in messages.

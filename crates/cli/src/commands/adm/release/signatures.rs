@@ -17,7 +17,7 @@ use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output;
 use serde_json::Value;
 
-use super::super::{Refused, refuse, tell};
+use super::{Refused, refuse, tell};
 
 /// Time for all stores together.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ fn read(folder: &Path) -> Result<Vec<SignatureConfigMap>, Failure> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let text = super::super::extract::read_small(&path, MAX_FILE)?;
+        let text = super::extract::read_small(&path, MAX_FILE)?;
         let object: Value = serde_json::from_str(&text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error))?;
         maps.extend(SignatureConfigMap::of(&object));
     }
