@@ -43,7 +43,7 @@ impl Operator {
         }
         let feature_set = self.observed.feature_set();
         if self.state().feature_set.as_ref().is_some_and(|loaded| *loaded != feature_set) {
-            tracing::info!(feature_set, "the feature set changed: the operator starts anew");
+            tracing::info!(feature_set, "the feature set changed: the operator starts again");
             self.stop.cancel();
             return Ok(Outcome::Done);
         }

@@ -5,7 +5,7 @@
 //!   upstream  mainstay up, the kinds and stand-ins of ours, cluster-version-operator, operators that report at once
 //! ```
 //!
-//! The Go module proxy has no release branch of the program: whoever compares builds branch `release-4.19` of
+//! The Go module proxy has no release branch of the program: the person who compares builds branch `release-4.19` of
 //! `github.com/openshift/cluster-version-operator` and names the program in `MAINSTAY_CVO`. It finds the second release where its retrieval pod
 //! would have put it, which takes the permission to write below `/etc/cvo`.
 

@@ -129,7 +129,7 @@ fn an_operator_on_a_foreign_cluster() {
     // No ClusterVersion: the operator makes the kinds, and no ClusterVersion.
     let one = operator(&cluster, "one");
     cluster.until("the kinds are made", &["crd", "infrastructures.config.openshift.io"], |_| true);
-    eventually("it leads", LONG, || if holder(&cluster).is_empty() { Err("nobody holds the Lease".to_owned()) } else { Ok(()) });
+    eventually("it leads", LONG, || if holder(&cluster).is_empty() { Err("no process holds the Lease".to_owned()) } else { Ok(()) });
     assert!(cluster.get(&VERSION).is_none());
 
     let _operators = Operators::start(&cluster);

@@ -46,7 +46,7 @@ Examples:
   mainstay run cluster-version image etcd --release-image registry.example/release:1.0.0
   mainstay run cluster-version render --output-dir out --release-image registry.example/release:1.0.0
 
-The operator needs the permissions of a cluster administrator, as it creates whatever a release holds. mainstay adm release install makes the
+The operator needs the permissions of a cluster administrator, as it creates every object of a release. mainstay adm release install makes the
 ClusterVersion; until there is one, the operator waits. Releases are pulled by this process, through the mirrors and with the pull secret of the cluster
 beside those of its user, and verified by the keys of the release in force. One process works, the holder of Lease version in openshift-cluster-version; others wait for it.
 Where another Cluster Version Operator is deployed, as on OpenShift, this one does not start unless told to by --take-over cluster-version.
