@@ -12,8 +12,8 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
     (
         "domain",
         &[
-            &["diagnostics", "golang", "graph", "yaml"],
-            &["versions", "rbac"],
+            &["diagnostics", "golang", "graph", "promql", "yaml"],
+            &["alerts", "versions", "rbac"],
             &["schema", "objects"],
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog", "release", "update-graph"],

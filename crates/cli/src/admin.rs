@@ -5,6 +5,7 @@
 //!                                           /mainstay/log-level
 //!   mainstay up    beside the API           /mainstay/metrics                  the API server's own RBAC
 //!                                           /mainstay/log-level
+//!                                           /mainstay/alerts
 //! ```
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,6 +18,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Extension, Router};
+use mainstay_alerts::Report;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_runtime::metrics::{Format, Metrics};
 use mainstay_runtime::{Access, Reviews};
@@ -27,6 +29,8 @@ use crate::logging::{self, Levels, levels};
 pub const LOG_LEVEL: &str = "/mainstay/log-level";
 /// The path of metrics with `mainstay up`; the API server's own are at `/metrics`.
 const UP_METRICS: &str = "/mainstay/metrics";
+/// The path of alerts with `mainstay up` (COP-11).
+pub const ALERTS: &str = "/mainstay/alerts";
 /// Limit for the few bytes of a body to arrive.
 const BODY: Duration = Duration::from_secs(5);
 
@@ -51,6 +55,17 @@ impl std::fmt::Debug for ServedMetrics {
     }
 }
 
+/// The alerts of the last evaluation; none before the first.
+#[derive(Clone, Debug, Default)]
+pub struct ServedAlerts(Arc<RwLock<Option<Report>>>);
+
+impl ServedAlerts {
+    /// Serves these alerts from now on.
+    pub fn show(&self, report: Report) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+}
+
 /// The routes of `mainstay run`, for users whom the cluster's RBAC allows them.
 pub fn of_run(metrics: Arc<Metrics>, reviews: Arc<Reviews>) -> Router {
     let served = ServedMetrics::default();
@@ -68,13 +83,19 @@ pub fn of_plain_run(metrics: Arc<Metrics>) -> Router {
 }
 
 /// The routes of `mainstay up`, behind the API server, which authenticates and authorizes the user.
-pub fn of_up(metrics: ServedMetrics) -> Router {
+pub fn of_up(metrics: ServedMetrics, alerts: ServedAlerts) -> Router {
     let named = from_fn(|mut request: Request, next: Next| async move {
         let name = request.extensions().get::<TrustedIdentity>().map(|identity| identity.0.name.clone());
         request.extensions_mut().insert(User(name.unwrap_or_default()));
         next.run(request).await
     });
-    Router::new().route(UP_METRICS, page(metrics)).route(LOG_LEVEL, log_level()).route_layer(named)
+    let shown = get(move || async move {
+        match &*alerts.0.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(report) => axum::Json(report).into_response(),
+            None => answer(StatusCode::SERVICE_UNAVAILABLE, "no alert was evaluated yet"),
+        }
+    });
+    Router::new().route(UP_METRICS, page(metrics)).route(ALERTS, shown).route(LOG_LEVEL, log_level()).route_layer(named)
 }
 
 /// Passes requests whose token's user is allowed this verb on this path, as controller-runtime does it.

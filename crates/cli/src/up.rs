@@ -7,6 +7,7 @@
 //!   registration: where other commands find it      kubeconfig: how clients reach it
 //! ```
 
+mod alerting;
 mod api;
 mod catalog_names;
 pub mod classic;

@@ -7,5 +7,6 @@
 pub mod bundles;
 pub mod crd_pairs;
 pub mod data;
+pub mod prometheus;
 pub mod transcripts;
 pub mod widgets;

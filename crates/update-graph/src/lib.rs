@@ -20,7 +20,6 @@ mod graph;
 pub mod graph_data;
 mod labels;
 pub mod lint;
-mod promql;
 mod read_graph;
 mod release;
 mod release_list;
@@ -37,7 +36,6 @@ pub use evaluate::{ConditionalUpdate, Recommended, Status, Updates, evaluate, ev
 pub use graph::{ConditionalEdge, ConditionalEdges, Graph, GraphLimits, Node};
 pub use graph_data::GraphData;
 pub use labels::{ARCHITECTURE, CHANNELS, MANIFEST_REF, MULTI, RELEASE_ARCHITECTURE};
-pub use promql::{PromqlError, PromqlProblem, check_promql};
 pub use read_graph::{InvalidGraph, MAX_GRAPH_BYTES, TargetGraph};
 pub use release::{InvalidReleaseMetadata, Release, ReleaseMetadata};
 pub use release_list::{InvalidReleaseList, ListedRelease, read_release_list};

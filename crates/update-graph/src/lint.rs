@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mainstay_diagnostics::{Finding, Hint, Location, Severity};
+use mainstay_promql::check_promql;
 use mainstay_versions::Version;
 use serde::Serialize;
 
 use crate::evaluate::is_reason;
 use crate::graph_data::{BlockedEdge, Channel, Files, GraphData, line_of_item, line_of_key};
 use crate::labels::{KNOWN, is_graph_label};
-use crate::promql::check_promql;
 use crate::release::{Release, without_build};
 use crate::risk::MatchingRule;
 

@@ -118,7 +118,44 @@ fn the_commands_of_the_reference() {
     let kept = get(&["-n", "openshift-monitoring", "cm", "cluster-monitoring-config"]);
     assert_eq!(kept["data"], json!({"config.yaml": "a: 1"}));
     assert_eq!(get(&["co", "monitoring"])["metadata"]["annotations"]["mainstay.dev/simulated"], "true");
+
+    // COP-11, CVO-MET-03: rules of the cluster are evaluated over what the operator measures, without Prometheus.
+    cluster.apply(ALERTS);
+    let alerts = eventually("the alert fires", Duration::from_secs(90), || {
+        let report: Value =
+            serde_json::from_str(&kubectl(&["get", "--raw", "/mainstay/alerts"]).ok()).map_err(|error| error.to_string())?;
+        let fires = |alert: &&Value| alert["labels"]["alertname"] == "MonitoringIsUp";
+        report["alerts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(fires)
+            .cloned()
+            .ok_or_else(|| report.to_string())
+            .map(|alert| (alert, report))
+    });
+    let (alert, report) = alerts;
+    assert_eq!((&alert["state"], &alert["labels"]["job"]), (&json!("firing"), &json!("cluster-version-operator")));
+    assert_eq!(alert["annotations"]["summary"], "monitoring is up");
+    let skipped: Vec<&Value> = report["notEvaluated"].as_array().unwrap().iter().filter(|rule| rule["alert"] == "NodeDown").collect();
+    assert_eq!(skipped[0]["reason"], "metric kube_node_status_condition is not measured here");
 }
+
+const ALERTS: &str = "\
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: mine, namespace: openshift-monitoring}
+spec:
+  groups:
+  - name: mine
+    rules:
+    - alert: MonitoringIsUp
+      expr: cluster_operator_up{name=\"monitoring\"} == 1
+      labels: {severity: info}
+      annotations: {summary: \"{{ $labels.name }} is up\"}
+    - alert: NodeDown
+      expr: kube_node_status_condition{condition=\"Ready\"} == 0
+";
 
 /// One operator is slow, one is degraded meanwhile.
 const SCRIPT: &str = "\

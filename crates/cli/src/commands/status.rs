@@ -5,12 +5,17 @@ use std::time::Duration;
 use clap::Args;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
+use mainstay_alerts::{AlertState, Report};
+use mainstay_diagnostics::counted;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::printable::printable_line;
 use mainstay_terminal::registration::{Entry, running};
 use mainstay_terminal::runtime;
 use serde_json::{Value, json};
+
+use crate::admin::ALERTS;
 
 /// Interval between looks at the state with `--watch`.
 const LOOK: Duration = Duration::from_secs(2);
@@ -56,18 +61,29 @@ async fn state(entry: &Entry) -> Value {
     });
     let asked = ask(entry).await;
     let problem = asked.as_ref().err().map(|failure| failure.message().to_owned());
-    let (checks, nodes) = asked.unwrap_or_default();
+    let Answer { checks, nodes, alerts } = asked.unwrap_or_default();
     value["ready"] = (problem.is_none() && checks.iter().all(|(_, good)| *good)).into();
     value["checks"] = checks.iter().map(|(name, good)| json!({"name": name, "ok": good})).collect();
     value["nodes"] = nodes.iter().map(|(name, ready)| json!({"name": name, "ready": ready})).collect();
+    if let Some(report) = alerts {
+        value["alerts"] = json!(report);
+    }
     if let Some(problem) = problem {
         value["problem"] = problem.into();
     }
     value
 }
 
-/// Checks of the API server, and nodes, each with a flag that is true if it is healthy.
-type Answer = (Vec<(String, bool)>, Vec<(String, bool)>);
+/// The state of a cluster.
+#[derive(Debug, Default)]
+struct Answer {
+    /// Checks of the API server, each with a flag that is true if it is healthy.
+    checks: Vec<(String, bool)>,
+    /// The same of nodes.
+    nodes: Vec<(String, bool)>,
+    /// The alerts; none before the first evaluation.
+    alerts: Option<Report>,
+}
 
 async fn ask(entry: &Entry) -> Result<Answer, Failure> {
     let session = ClusterArgs { kubeconfig: Some(entry.kubeconfig.clone()), ..ClusterArgs::default() }.open().await?;
@@ -80,13 +96,19 @@ async fn ask(entry: &Entry) -> Result<Answer, Failure> {
     };
     let check = |line: &str| Some((line.get(3..)?.split(' ').next()?.to_owned(), line.starts_with("[+]")));
     let checks = text.lines().filter(|line| line.starts_with("[+]") || line.starts_with("[-]")).filter_map(check).collect();
+    let request = http::Request::get(ALERTS).body(Vec::new()).map_err(|error| Failure::failed("cluster", &error))?;
+    let alerts = match session.client.request::<Report>(request).await {
+        Err(kube::Error::Api(status)) if status.code == 503 || status.code == 404 => None,
+        outcome => Some(outcome.map_err(unreachable)?),
+    };
     let nodes: Api<Node> = Api::all(session.client);
     let nodes = nodes.list(&ListParams::default()).await.map_err(unreachable)?;
     let ready = |node: &Node| {
         let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
         conditions.filter(|condition| condition.type_ == "Ready").any(|condition| condition.status == "True")
     };
-    Ok((checks, nodes.items.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), ready(node))).collect()))
+    let nodes = nodes.items.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), ready(node))).collect();
+    Ok(Answer { checks, nodes, alerts })
 }
 
 fn show(arguments: &Arguments, clusters: &[Value]) -> Result<(), Failure> {
@@ -119,6 +141,37 @@ fn show(arguments: &Arguments, clusters: &[Value]) -> Result<(), Failure> {
             ]);
         }
         output::print(&table.render(2))?;
+        show_alerts(&cluster["alerts"])?;
     }
     Ok(())
+}
+
+/// Alerts that fire or are pending, and the number of rules (COP-11).
+fn show_alerts(report: &Value) -> Result<(), Failure> {
+    let Ok(report) = serde_json::from_value::<Report>(report.clone()) else { return Ok(()) };
+    let of = |state: AlertState| report.alerts.iter().filter(|alert| alert.state == state).count();
+    let counts = match (of(AlertState::Firing), of(AlertState::Pending)) {
+        (0, 0) => "none".to_owned(),
+        (firing, pending) => format!("{firing} firing, {pending} pending"),
+    };
+    let foreign = match report.not_evaluated.len() {
+        0 => String::new(),
+        some => format!("; {some} of {} read metrics that nothing here measures", counted(report.evaluated + some, "rule")),
+    };
+    output::line(format!("Alerts:      {counts}{foreign}"))?;
+    for problem in &report.problems {
+        output::line(format!("             {}", printable_line(problem)))?;
+    }
+    if report.alerts.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["ALERT", "SEVERITY", "STATE", "SINCE", "OF", "SUMMARY"]);
+    for alert in &report.alerts {
+        let label = |name: &str| printable_line(alert.labels.get(name).map_or("", String::as_str)).to_string();
+        let summary =
+            printable_line(alert.annotations.get("summary").or(alert.annotations.get("message")).map_or("", String::as_str)).to_string();
+        let state = if alert.state == AlertState::Firing { "firing" } else { "pending" };
+        table.row([label("alertname"), label("severity"), state.to_owned(), alert.active_at.to_string(), label("name"), summary]);
+    }
+    output::print(&table.render(2))
 }

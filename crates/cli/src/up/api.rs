@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Options;
-use crate::admin::{self, ServedMetrics};
+use crate::admin::{self, ServedAlerts, ServedMetrics};
 
 /// Limit for a request for a catalog to arrive at a listener of catalogs (OLM1-CAT-18).
 const CATALOG_READ: Duration = Duration::from_secs(5);
@@ -43,6 +43,8 @@ pub struct Apis {
     catalogs: Catalogs,
     /// The metrics of the components.
     pub metrics: ServedMetrics,
+    /// The alerts about them.
+    pub alerts: ServedAlerts,
     shutdown: CancellationToken,
     listeners: Vec<JoinHandle<Ended>>,
 }
@@ -69,7 +71,7 @@ impl Apis {
         let (host, url) = reached(address);
         let (catalogs_host, catalogs_url) =
             of_catalogs.as_ref().map_or_else(|| (host, url.clone()), |listener| reached(listener.address()));
-        let metrics = ServedMetrics::default();
+        let (metrics, alerts) = (ServedMetrics::default(), ServedAlerts::default());
         let config = Config {
             endpoint: Endpoint { address: host.to_string(), port: address.port() },
             names: ServingNames { addresses: vec![host, address.ip(), catalogs_host], ..ServingNames::default() },
@@ -81,7 +83,7 @@ impl Apis {
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
             containers: super::processes::containers(machine.as_ref()),
-            pages: admin::of_up(metrics.clone()),
+            pages: admin::of_up(metrics.clone(), alerts.clone()),
             // Clouds look the keys up there.
             anonymous: if options.platform.platform.is_some() { AnonymousAccess::IssuerKeys } else { AnonymousAccess::default() },
             issuer: options.platform.platform.is_some().then(|| url.clone()),
@@ -106,7 +108,7 @@ impl Apis {
             listeners.push(tokio::spawn(listener.run(both(Router::new(), catalogs.clone()), shutdown.clone())));
         }
         let address = SocketAddr::new(host, address.port());
-        Ok(Self { server, url, address, machine, catalogs_url, catalogs, metrics, shutdown, listeners })
+        Ok(Self { server, url, address, machine, catalogs_url, catalogs, metrics, alerts, shutdown, listeners })
     }
 
     /// Serves these routes below `/catalogs`.

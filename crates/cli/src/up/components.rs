@@ -316,6 +316,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
         classic.start(&mut tasks, tell).await?;
     }
+    tasks.spawn(super::alerting::run(self::client(apis)?, chosen.clone(), env.clone(), apis.alerts.clone(), stop.clone()));
     for object in &options.manifests {
         apply(&writer, object).await?;
     }

@@ -1,13 +1,13 @@
 //! The functions and their types.
 
-use super::parser::Kind::{self, Matrix, Scalar, Text, Vector};
+use crate::expr::Kind::{self, Matrix, Scalar, Text, Vector};
 
 /// A function: the types of its arguments, how many of the last ones may be left out, if the last may be repeated, and what it gives.
-pub(super) struct Function {
-    pub(super) arguments: &'static [Kind],
-    pub(super) optional: usize,
-    pub(super) repeated: bool,
-    pub(super) result: Kind,
+pub(crate) struct Function {
+    pub(crate) arguments: &'static [Kind],
+    pub(crate) optional: usize,
+    pub(crate) repeated: bool,
+    pub(crate) result: Kind,
 }
 
 const fn plain(arguments: &'static [Kind]) -> Function {
@@ -15,7 +15,7 @@ const fn plain(arguments: &'static [Kind]) -> Function {
 }
 
 /// The function of that name.
-pub(super) fn find(name: &str) -> Option<Function> {
+pub(crate) fn find(name: &str) -> Option<Function> {
     Some(match name {
         "abs" | "absent" | "acos" | "acosh" | "asin" | "asinh" | "atan" | "atanh" | "ceil" | "cos" | "cosh" | "deg" | "exp" | "floor"
         | "histogram_avg" | "histogram_count" | "histogram_stddev" | "histogram_stdvar" | "histogram_sum" | "ln" | "log10" | "log2"
@@ -65,11 +65,35 @@ pub(super) fn find(name: &str) -> Option<Function> {
 }
 
 /// The types of an aggregation's arguments.
-pub(super) fn aggregation(name: &str) -> Option<&'static [Kind]> {
+pub(crate) fn aggregation(name: &str) -> Option<&'static [Kind]> {
     Some(match name {
         "avg" | "count" | "group" | "max" | "min" | "stddev" | "stdvar" | "sum" => &[Vector],
         "bottomk" | "limitk" | "limit_ratio" | "quantile" | "topk" => &[Scalar, Vector],
         "count_values" => &[Text, Vector],
         _ => return None,
     })
+}
+
+/// Functions and aggregations that are parsed, but not evaluated: those of native histograms, experimental ones, and those that order a result.
+pub(crate) fn is_parsed_only(name: &str) -> bool {
+    matches!(
+        name,
+        "histogram_avg"
+            | "histogram_count"
+            | "histogram_fraction"
+            | "histogram_stddev"
+            | "histogram_stdvar"
+            | "histogram_sum"
+            | "double_exponential_smoothing"
+            | "holt_winters"
+            | "info"
+            | "mad_over_time"
+            | "sort_by_label"
+            | "sort_by_label_desc"
+            | "ts_of_last_over_time"
+            | "ts_of_max_over_time"
+            | "ts_of_min_over_time"
+            | "limitk"
+            | "limit_ratio"
+    )
 }

@@ -1,16 +1,16 @@
 //! Words, numbers, texts and signs of a query.
 
-use super::PromqlProblem;
+use crate::problem::PromqlProblem;
 
 /// A token and the byte where it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Token<'a> {
-    pub(super) at: usize,
-    pub(super) what: What<'a>,
+pub(crate) struct Token<'a> {
+    pub(crate) at: usize,
+    pub(crate) lexeme: Lexeme<'a>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum What<'a> {
+pub(crate) enum Lexeme<'a> {
     /// A name or a keyword.
     Word(&'a str),
     Number(&'a str),
@@ -25,13 +25,13 @@ pub(super) enum What<'a> {
 const SIGNS: [&str; 25] =
     ["==", "!=", "=~", "!~", "<=", ">=", "<", ">", "=", "+", "-", "*", "/", "%", "^", "(", ")", "{", "}", "[", "]", ",", ":", "@", "!"];
 
-pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, (usize, PromqlProblem)> {
+pub(crate) fn tokens(query: &str) -> Result<Vec<Token<'_>>, (usize, PromqlProblem)> {
     let mut tokens = Vec::new();
     let mut at = 0;
     let mut in_brackets = false;
     while let Some(c) = query[at..].chars().next() {
         let rest = &query[at..];
-        let (what, length) = if c.is_whitespace() {
+        let (lexeme, length) = if c.is_whitespace() {
             at += c.len_utf8();
             continue;
         } else if c == '#' {
@@ -39,9 +39,9 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, (usize, PromqlProble
             continue;
         } else if c.is_ascii_alphabetic() || c == '_' || c == ':' && !in_brackets {
             let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':' && !in_brackets)).unwrap_or(rest.len());
-            (What::Word(&rest[..length]), length)
+            (Lexeme::Word(&rest[..length]), length)
         } else if c.is_ascii_digit() || c == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()) {
-            number(rest).map_err(|problem| (at, problem))?
+            number_or_duration(rest).map_err(|problem| (at, problem))?
         } else if matches!(c, '"' | '\'' | '`') {
             text(rest, c).map_err(|problem| (at, problem))?
         } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
@@ -50,19 +50,19 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token<'_>>, (usize, PromqlProble
                 "]" => false,
                 _ => in_brackets,
             };
-            (What::Sign(sign), sign.len())
+            (Lexeme::Sign(sign), sign.len())
         } else {
             return Err((at, PromqlProblem::Character(c)));
         };
-        tokens.push(Token { at, what });
+        tokens.push(Token { at, lexeme });
         at += length;
     }
-    // What is missing is missed behind the last word, not on a line behind the query.
-    tokens.push(Token { at: query.trim_end().len(), what: What::End });
+    // The end is behind the last word, not on a line behind the query.
+    tokens.push(Token { at: query.trim_end().len(), lexeme: Lexeme::End });
     Ok(tokens)
 }
 
-fn number(rest: &str) -> Result<(What<'_>, usize), PromqlProblem> {
+fn number_or_duration(rest: &str) -> Result<(Lexeme<'_>, usize), PromqlProblem> {
     let is_hex = rest.starts_with("0x") || rest.starts_with("0X");
     let mut length = 0;
     let mut before = ' ';
@@ -81,31 +81,44 @@ fn number(rest: &str) -> Result<(What<'_>, usize), PromqlProblem> {
         None => !word.contains('_') && word.parse::<f64>().is_ok(),
     };
     if is_number {
-        return Ok((What::Number(word), length));
+        return Ok((Lexeme::Number(word), length));
     }
-    if is_duration(word) { Ok((What::Duration(word), length)) } else { Err(PromqlProblem::Number(word.to_owned())) }
+    if duration(word).is_some() { Ok((Lexeme::Duration(word), length)) } else { Err(PromqlProblem::Number(word.to_owned())) }
 }
 
-/// Returns true for numbers with units, from larger to smaller ones: `1h30m`.
-fn is_duration(word: &str) -> bool {
+/// The value of a number.
+pub(crate) fn number(word: &str) -> Option<f64> {
+    match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        #[allow(clippy::cast_precision_loss, reason = "a number of a query is a float")]
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(|value| value as f64),
+        None => word.parse().ok(),
+    }
+}
+
+/// Milliseconds of a duration, which is numbers with units, from larger to smaller ones: `1h30m`. None for anything else, and beyond 64 bits.
+pub(crate) fn duration(word: &str) -> Option<i64> {
+    const UNITS: [(&str, i64); 7] =
+        [("y", 31_536_000_000), ("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
     let mut rest = word;
-    for unit in ["y", "w", "d", "h", "m", "s", "ms"] {
+    let mut sum = 0_i64;
+    for (unit, milliseconds) in UNITS {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let after = &rest[digits..];
         let letters = after.bytes().take_while(u8::is_ascii_alphabetic).count();
         if digits > 0 && &after[..letters] == unit {
+            sum = sum.checked_add(rest[..digits].parse::<i64>().ok()?.checked_mul(milliseconds)?)?;
             rest = &after[letters..];
         }
     }
-    rest.is_empty() && !word.is_empty()
+    (rest.is_empty() && !word.is_empty()).then_some(sum)
 }
 
-fn text(rest: &str, quote: char) -> Result<(What<'_>, usize), PromqlProblem> {
+fn text(rest: &str, quote: char) -> Result<(Lexeme<'_>, usize), PromqlProblem> {
     let mut out = String::new();
     let mut chars = rest.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {
         match c {
-            c if c == quote => return Ok((What::Text(out), at + c.len_utf8())),
+            c if c == quote => return Ok((Lexeme::Text(out), at + c.len_utf8())),
             '\n' if quote != '`' => return Err(PromqlProblem::OpenText),
             '\\' if quote != '`' => {
                 let (_, escaped) = chars.next().ok_or(PromqlProblem::OpenText)?;
