@@ -19,5 +19,6 @@ mod poisoned_cluster;
 mod recorded;
 mod registries;
 mod release_mirror;
+mod release_new;
 mod releases;
 mod validate;

@@ -1,7 +1,8 @@
-//! A cluster's update as its administrator sees it and asks for it (CVO-CLI, CVO-CHAN, CVO-RLBK, CVO-STAT).
+//! A cluster's update as its administrator sees it and asks for it (CVO-CLI, CVO-CHAN, CVO-RCMD, CVO-RLBK, CVO-STAT).
 //!
 //! ```text
 //!   ClusterVersion ──┬─ summary   what `oc adm upgrade` prints
+//!                    ├─ recommend which releases it could go to (alerts, if they are checked before)
 //!                    ├─ request   an update that is asked for: guards, target, the patch
 //!                    ├─ channel   another channel: checks, the patch
 //!                    └─ rollback  back to the release before: checks, the patch
@@ -17,7 +18,9 @@ mod cluster_version;
 pub mod explain;
 mod guards;
 mod install;
+mod precheck;
 mod pull_spec;
+mod recommend;
 mod request;
 mod rollback;
 mod screen;
@@ -28,7 +31,9 @@ mod tabs;
 pub use channel::{ChannelRefusal, channel};
 pub use guards::{Guard, Guards};
 pub use install::{InstallRefusal, Installation, install};
+pub use precheck::{Check, NoAlerts, checks};
 pub use pull_spec::{InvalidPullSpec, PullSpec};
+pub use recommend::{RecommendRefusal, Shown, recommend};
 pub use request::{Allowances, Asked, Refusal, Target, request};
 pub use rollback::{RollbackRefusal, rollback};
 pub use screen::Screen;

@@ -171,11 +171,26 @@ impl ImageBuilder {
         self
     }
 
+    /// Says when and how the image was made, in place of what the base says of itself: its time, history and labels.
+    #[must_use]
+    pub fn origin(mut self, created: impl Into<String>, comment: impl Into<String>) -> Self {
+        self.settings.origin = Some(config::Origin { created: created.into(), comment: comment.into() });
+        self
+    }
+
     /// Sets the kind of manifest that is written.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
+    }
+
+    /// Returns the new layer alone, as a compressed archive.
+    ///
+    /// # Errors
+    /// A path is no plain relative one.
+    pub fn archive(&self) -> Result<Vec<u8>, Error> {
+        Ok(layer::layer(&self.files, &self.emptied, self.compression)?.bytes)
     }
 
     /// Builds the image into the store, which must hold the configuration of the base.
@@ -199,6 +214,9 @@ impl ImageBuilder {
             store.write(&layer.bytes)?;
             config::add_layer(&mut config, &layer.diff);
             layers.push(self.format.layer(&Descriptor::of(self.compression.media_type(), &layer.bytes))?);
+        }
+        if let Some(origin) = &self.settings.origin {
+            origin.replace(&mut config, &self.settings.labels);
         }
         let config_bytes = config.to_string().into_bytes();
         store.write(&config_bytes)?;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mainstay_oci::Digest;
-use pgp::composed::{ArmorOptions, Deserializable as _, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey};
+use pgp::composed::{
+    ArmorOptions, Deserializable as _, DetachedSignature, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey,
+};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::types::Password;
 use rand_core::OsRng;
@@ -79,6 +81,18 @@ impl SigningKey {
         let mut message = MessageBuilder::from_bytes("", claim(digest, repository, now).to_string().into_bytes());
         message.sign(&self.0.primary_key, Password::empty(), HashAlgorithm::Sha256);
         Ok(message.to_vec(OsRng)?)
+    }
+}
+
+impl SigningKey {
+    /// Signs bytes apart from them: the signature in armour.
+    ///
+    /// # Errors
+    /// The key has a passphrase, or the library cannot sign.
+    pub fn detached(&self, content: &[u8]) -> Result<String, Error> {
+        let signature =
+            DetachedSignature::sign_binary_data(OsRng, &self.0.primary_key, &Password::empty(), HashAlgorithm::Sha256, content)?;
+        Ok(signature.to_armored_string(ArmorOptions::default())?)
     }
 }
 

@@ -9,7 +9,7 @@ use mainstay_release::{Files, Folder};
 use crate::error::ReadError;
 
 /// The most bytes that are read of one file; more are refused by [`Files`].
-const MAX_FILE: u64 = (16 << 20) + 1;
+pub(crate) const MAX_FILE: u64 = (16 << 20) + 1;
 /// The most entries of one folder that are looked at.
 pub(crate) const MAX_ENTRIES: usize = 100_000;
 

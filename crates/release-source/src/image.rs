@@ -42,7 +42,7 @@ pub(crate) fn of_layout(layout: &Layout, name: Option<&str>, subject: &str, limi
     of_store(&image, layout.store(), subject, limits)
 }
 
-fn check_size(subject: &str, image: &Image, limits: &Limits) -> Result<(), ReadError> {
+pub(crate) fn check_size(subject: &str, image: &Image, limits: &Limits) -> Result<(), ReadError> {
     let size = image.manifest.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
     if size <= limits.image_bytes {
         return Ok(());
@@ -67,7 +67,7 @@ pub async fn inspect(client: &Client, reference: &Reference) -> Result<ReleaseIm
     facts(&image, workspace.store(), &subject)
 }
 
-fn facts(image: &Image, store: &BlobStore, subject: &str) -> Result<ReleaseImage, ReadError> {
+pub(crate) fn facts(image: &Image, store: &BlobStore, subject: &str) -> Result<ReleaseImage, ReadError> {
     let config = store.read(&image.manifest.config.digest, MAX_CONFIG).map_err(|error| ReadError::image(subject, error))?;
     let config = serde_json::from_slice(&config).map_err(|error| ReadError::Config { image: subject.to_owned(), error })?;
     let blob = |descriptor: &Descriptor| Blob {
@@ -87,6 +87,11 @@ fn facts(image: &Image, store: &BlobStore, subject: &str) -> Result<ReleaseImage
 
 /// Options that keep the two folders.
 pub(crate) fn options(limits: &Limits) -> UnpackOptions {
+    kept(limits, &[Folder::Operator, Folder::Release])
+}
+
+/// Options that keep these folders.
+pub(crate) fn kept(limits: &Limits, folders: &[Folder]) -> UnpackOptions {
     let limits = UnpackLimits {
         total_bytes: limits.payload_bytes,
         file_bytes: limits.file_bytes,
@@ -94,7 +99,7 @@ pub(crate) fn options(limits: &Limits) -> UnpackOptions {
         read_bytes: limits.expanded_bytes,
         ..UnpackLimits::default()
     };
-    let keep = [Folder::Operator, Folder::Release].map(|folder| folder.name().to_owned()).to_vec();
+    let keep = folders.iter().map(|folder| folder.name().to_owned()).collect();
     UnpackOptions { keep, limits, ..UnpackOptions::default() }
 }
 

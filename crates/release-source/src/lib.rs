@@ -9,6 +9,7 @@
 //!
 //! Only what lies in `manifests` and `release-manifests` is kept; nothing is unpacked to disk.
 
+mod component;
 mod error;
 mod folder;
 mod image;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use mainstay_oci::Client;
 use mainstay_release::{Files, ReleaseImage};
 
+pub use component::{ComponentFolders, ComponentImage, component, folders};
 pub use error::ReadError;
 pub use folder::folder;
 pub use image::{image, inspect};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::capability::{Baseline, Capabilities, KNOWN, UnknownBaseline};
+use crate::capability::{Baseline, Capabilities, KNOWN, UnknownBaseline, implied};
 use crate::files::{Files, Folder};
 use crate::include::{Filter, Override};
 use crate::info::{FileError, read_references};
@@ -279,6 +279,23 @@ fn known(enabled: BTreeSet<String>) -> Capabilities {
 }
 
 impl Inclusion {
+    /// Takes the capabilities of a newer release as they would be implicitly enabled by an update to it (CVO-RELX-03): those that objects, which
+    /// the cluster has today, move behind. Files that cannot be read count for nothing.
+    pub fn imply(&mut self, update: &Files, current: &Files) {
+        let filter = Filter { feature_set: self.feature_set.as_deref(), profile: self.profile.as_deref(), ..Filter::default() };
+        let manifests = |files: &Files| -> Vec<Manifest> {
+            let read = files.in_folder(Folder::Release).filter(|(name, _)| is_manifest(name));
+            let all = read.flat_map(|(name, content)| manifest::parse(name, content).unwrap_or_default());
+            all.filter(|manifest| filter.exclusion(manifest).is_none()).collect()
+        };
+        let (update, current) = (manifests(update), manifests(current));
+        if let Some(capabilities) = &mut self.capabilities {
+            let implied = implied(&update, &current, capabilities);
+            capabilities.known.extend(implied.iter().cloned());
+            capabilities.imply(implied);
+        }
+    }
+
     /// Reads a cluster's objects: FeatureGate `cluster`, ClusterVersion, Infrastructure `cluster` and the operator's Deployment.
     pub fn of_cluster(
         feature_gate: &Value,
@@ -341,4 +358,42 @@ pub enum ClusterError {
     /// The overrides have another form.
     #[error("the overrides of ClusterVersion version cannot be read")]
     Overrides,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn files(manifests: &[(&str, &str)]) -> Files {
+        let mut files = Files::default();
+        for (name, capability) in manifests {
+            let mut object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n", "annotations": {"a": "b"}}});
+            if !capability.is_empty() {
+                object["metadata"]["annotations"]["capability.openshift.io/name"] = (*capability).into();
+            }
+            files.add(&format!("release-manifests/{name}.yaml"), object.to_string().into_bytes()).unwrap();
+        }
+        files
+    }
+
+    /// CVO-RELX-03: a capability that the cluster does not know is taken as enabled if an object of today moves behind it, and only then.
+    #[test]
+    fn new_capabilities() {
+        let (update, current) =
+            (files(&[("moved", "New"), ("added", "Other"), ("off", "Console")]), files(&[("moved", ""), ("off", "Console")]));
+        let known = BTreeSet::from(["Console".to_owned(), "Build".to_owned()]);
+        let capabilities = Capabilities { known, enabled: BTreeSet::from(["Build".to_owned()]), implicitly_enabled: BTreeSet::new() };
+        let mut included = Inclusion { capabilities: Some(capabilities), ..Inclusion::default() };
+        let names = |included: &Inclusion| -> Vec<String> {
+            let wanted = Wanted { included: Some(included.clone()), ..Wanted::default() };
+            extract(&update, &wanted, "").unwrap().files.into_iter().map(|(name, _)| name).collect()
+        };
+        assert!(names(&included).is_empty());
+        included.imply(&update, &current);
+        assert_eq!(names(&included), ["moved.yaml"]);
+    }
 }

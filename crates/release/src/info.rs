@@ -4,9 +4,11 @@
 //!   Files, ReleaseImage ── Info ──┬─ screen      the description, with one of several tables of images
 //!                                 ├─ document    -o json, in the order of upstream's fields
 //!                                 ├─ contents    --contents
-//!                                 └─ difference  two releases (CVO-RELI-03)
+//!                                 ├─ difference  two releases (CVO-RELI-03)
+//!                                 └─ changelog   the commits between them
 //! ```
 
+mod changelog;
 mod components;
 mod difference;
 mod document;
@@ -17,8 +19,10 @@ use std::collections::BTreeMap;
 use mainstay_golang::value;
 use serde_json::{Map, Value};
 
+pub use changelog::{CodeChange, History, bugs_json};
 pub use components::{Component, LabelError, components, parse_versions};
 pub use difference::Difference;
+pub(crate) use document::{Doc, references as image_stream};
 pub use screen::{Clock, Columns, short_duration};
 
 use crate::files::{Files, Folder};
@@ -243,6 +247,16 @@ impl<'a> Tag<'a> {
         self.digest().or(self.image()).unwrap_or_default()
     }
 
+    /// Returns the address of the source code; empty if it is not known.
+    pub fn source_location(self) -> &'a str {
+        self.annotation(SOURCE_LOCATION)
+    }
+
+    /// Returns the commit of the source code; empty if it is not known.
+    pub fn source_commit(self) -> &'a str {
+        self.annotation(SOURCE_COMMIT)
+    }
+
     /// Returns an annotation; empty if there is none.
     pub fn annotation(self, key: &str) -> &'a str {
         self.0["annotations"][key].as_str().unwrap_or_default()
@@ -251,6 +265,14 @@ impl<'a> Tag<'a> {
 
 fn is_description(name: &str) -> bool {
     name == METADATA || name == REFERENCES
+}
+
+/// Reads `image-references`.
+///
+/// # Errors
+/// It is no ImageStream.
+pub fn references(content: &[u8]) -> Result<Value, FileError> {
+    read_references(content)
 }
 
 pub(crate) fn read_references(content: &[u8]) -> Result<Value, FileError> {

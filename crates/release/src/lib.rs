@@ -5,6 +5,7 @@
 //!                                                              └─ Manifest ─── include: Filter ──> included, or an Exclusion
 //!   included manifests ── tasks ── TaskGraph::new(mode)   runlevels in sequence, components in parallel, Jobs as barriers
 //!   ClusterVersion's spec.capabilities ── Capabilities    known, enabled, implicitly enabled
+//!   images, operators' files ── compose ──> Files of a new release
 //!   an image's digest ── signature: Verification ──> verified, or why not
 //! ```
 //!
@@ -14,6 +15,8 @@
 mod bootstrap;
 mod capability;
 pub mod cases;
+pub mod commits;
+pub mod compose;
 pub mod extract;
 mod file_name;
 mod files;
@@ -28,6 +31,7 @@ mod operators;
 mod payload;
 pub mod signature;
 mod template;
+pub mod tools;
 
 pub use bootstrap::Bootstrap;
 pub use capability::{Baseline, Capabilities, KNOWN, UnknownBaseline, implied, named as named_capabilities};

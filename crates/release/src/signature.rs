@@ -15,7 +15,7 @@ mod lookup;
 mod store;
 mod verdict;
 
-pub use claim::{ClaimError, check_claim};
+pub use claim::{ClaimError, check_claim, unsigned_claim};
 pub use config::{ConfigError, SignatureConfig};
 pub use digest::ReleaseDigest;
 pub use lookup::{Exhausted, MAX_SIGNATURE, MAX_SIGNATURES, SignatureStore, StoreAddress};

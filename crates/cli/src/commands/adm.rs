@@ -4,6 +4,7 @@ mod credentials;
 mod folder;
 mod inspect;
 mod must_gather;
+mod recorded;
 mod release;
 mod upgrade;
 

@@ -8,6 +8,9 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::Platform;
 
+/// Fields of a configuration about the container that a base was made in.
+const OF_THE_BASE: [&str; 4] = ["id", "parent", "container", "container_config"];
+
 /// Values that a builder sets; the others stay as the base has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
@@ -18,6 +21,27 @@ pub(super) struct Settings {
     pub user: Option<String>,
     pub working_directory: Option<String>,
     pub ports: BTreeSet<String>,
+    pub origin: Option<Origin>,
+}
+
+/// When and how an image was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub created: String,
+    pub comment: String,
+}
+
+impl Origin {
+    /// Replaces what a base says of its own making. Labels are the builder's alone.
+    pub(super) fn replace(&self, config: &mut Value, labels: &BTreeMap<String, String>) {
+        let Some(fields) = config.as_object_mut() else { return };
+        for field in OF_THE_BASE {
+            fields.remove(field);
+        }
+        fields.insert("created".to_owned(), self.created.as_str().into());
+        fields.insert("history".to_owned(), json!([{"created": self.created, "comment": self.comment}]));
+        config["config"]["Labels"] = json!(labels);
+    }
 }
 
 /// The configuration of an image from nothing.
@@ -107,5 +131,22 @@ fn merge(run: &mut Map<String, Value>, key: &str, entries: impl Iterator<Item = 
     }
     if let Some(object) = object.as_object_mut() {
         object.extend(entries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CVO-RELN-03: nothing of how a base was made is left, so that the image says only what its builder says.
+    #[test]
+    fn origins() {
+        let mut config = json!({"created": "2020-01-01T00:00:00Z", "container": "x", "container_config": {}, "parent": "y", "os": "linux",
+            "config": {"Labels": {"of": "base"}, "User": "1"}, "history": [{"created_by": "base"}, {"created_by": "base"}]});
+        let origin = Origin { created: "2026-01-01T00:00:00Z".to_owned(), comment: "made".to_owned() };
+        origin.replace(&mut config, &BTreeMap::from([("own".to_owned(), "1".to_owned())]));
+        let expected = json!({"created": "2026-01-01T00:00:00Z", "os": "linux", "config": {"Labels": {"own": "1"}, "User": "1"},
+            "history": [{"created": "2026-01-01T00:00:00Z", "comment": "made"}]});
+        assert_eq!(config, expected);
     }
 }

@@ -18,9 +18,9 @@ const GITHUB: &str = "https://github.com/";
 /// Two releases, and what differs.
 #[derive(Debug)]
 pub struct Difference<'a> {
-    from: &'a Info<'a>,
-    to: &'a Info<'a>,
-    images: BTreeMap<&'a str, (Option<Tag<'a>>, Option<Tag<'a>>)>,
+    pub(super) from: &'a Info<'a>,
+    pub(super) to: &'a Info<'a>,
+    pub(super) images: BTreeMap<&'a str, (Option<Tag<'a>>, Option<Tag<'a>>)>,
     manifests: BTreeMap<&'a str, Sides<'a>>,
 }
 

@@ -8,7 +8,7 @@ use super::{Info, Tag};
 use crate::image::ReleaseImage;
 
 /// A JSON value whose objects keep the order of their fields.
-pub(super) enum Doc {
+pub(crate) enum Doc {
     Plain(Value),
     Object(Vec<(String, Doc)>),
     List(Vec<Doc>),
@@ -30,7 +30,7 @@ impl Serialize for Doc {
 
 impl Doc {
     /// Writes it as Go does: indented by two blanks, with `<`, `>` and `&` escaped.
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         json::write_html_escaped(&mut text, &serde_json::to_string_pretty(self).unwrap_or_default());
         text
@@ -227,7 +227,8 @@ fn config(image: &ReleaseImage) -> Doc {
 
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-fn references(stream: &Value) -> Doc {
+/// An ImageStream, the form of `image-references`.
+pub(crate) fn references(stream: &Value) -> Doc {
     let metadata = |value: &Value| {
         Fields::of(value)
             .optional(&["name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"])

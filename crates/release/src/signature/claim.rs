@@ -1,9 +1,11 @@
 //! What signed content says: which image it is about (CVO-SIG-04).
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::digest::ReleaseDigest;
+use crate::info::Doc;
 
 /// The objects of the content.
 const OBJECTS: [&str; 5] = ["", "/critical", "/critical/image", "/critical/identity", "/optional"];
@@ -64,6 +66,19 @@ struct Notes {
     _creator: String,
     #[serde(rename = "timestamp")]
     _timestamp: i64,
+}
+
+/// Returns the content that is to be signed for a release, as `oc adm release new --to-signature` writes it.
+pub fn unsigned_claim(creator: &str, created: Timestamp, digest: &ReleaseDigest, reference: &str) -> String {
+    let text = |text: &str| Doc::Plain(text.into());
+    let object = |fields: Vec<(&str, Doc)>| Doc::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    let critical = object(vec![
+        ("type", text(KIND)),
+        ("image", object(vec![("docker-manifest-digest", text(digest.as_str()))])),
+        ("identity", object(vec![("docker-reference", text(reference))])),
+    ]);
+    let optional = object(vec![("creator", text(creator)), ("timestamp", Doc::Plain(created.as_second().into()))]);
+    object(vec![("critical", critical), ("optional", optional)]).to_text()
 }
 
 /// Checks that content, whose signature was verified, vouches for a release. Unknown members are refused wherever they stand: a newer format may
@@ -144,5 +159,16 @@ mod tests {
         for text in ["", "{}", "null", "{\"critical\": {}, \"critical\": {}}", &format!("{} {}", good(), good())] {
             assert!(check_claim(text.as_bytes(), &digest).is_err(), "{text}");
         }
+    }
+
+    /// CVO-RELN-03, CVO-SIG-04: what is to be signed for a new release is what a verification takes.
+    #[test]
+    fn unsigned() {
+        let digest = ReleaseDigest::parse("sha256:ab").unwrap();
+        let text = unsigned_claim("mainstay/1", Timestamp::from_second(1_700_000_000).unwrap(), &digest, "q.test/release@sha256:ab");
+        assert_eq!(check_claim(text.as_bytes(), &digest), Ok(()));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["optional"], json!({"creator": "mainstay/1", "timestamp": 1_700_000_000}));
+        assert!(text.starts_with("{\n  \"critical\": {\n    \"type\": \"atomic container signature\",\n    \"image\": {"), "{text}");
     }
 }

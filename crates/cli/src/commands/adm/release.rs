@@ -1,13 +1,22 @@
-//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI, CVO-RELM).
+//! `mainstay adm release`: what `oc adm release` says of release images, and does with them (CVO-RELX, CVO-RELI, CVO-RELM, CVO-RELN).
 
+mod changes;
 mod copy;
 mod extract;
+mod git;
 mod info;
+mod inputs;
 mod install;
 mod mirror;
+mod moved;
+mod new;
+mod packed;
 mod registry;
 mod signatures;
+mod sources;
 mod template;
+mod tools;
+mod written;
 
 use clap::Subcommand;
 use mainstay_operations::Session;
@@ -29,6 +38,8 @@ pub enum Commands {
     Install(Box<install::Arguments>),
     /// Copy a release with all its images to another registry or to a directory
     Mirror(Box<mirror::Arguments>),
+    /// Make a release of the manifests and images of its operators
+    New(Box<new::Arguments>),
     /// A verb that is not part of this version
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -41,6 +52,7 @@ pub fn run(command: &Commands, cluster: &ClusterArgs) -> Result<(), Failure> {
         Commands::Extract(arguments) => extract::run(arguments, cluster),
         Commands::Install(arguments) => install::run(arguments, cluster),
         Commands::Mirror(arguments) => mirror::run(arguments, cluster),
+        Commands::New(arguments) => new::run(arguments, cluster),
         Commands::Other(words) => {
             let verb = words.first().map_or("", String::as_str);
             Err(Failure::new(Exit::Usage, format!("adm release {verb}"), "is not part of this version of mainstay")
@@ -90,6 +102,16 @@ enum Refused {
     Releases { folder: String, count: usize, names: String },
     #[error("directory {folder} holds no release {name}; it holds:{names}")]
     NoKeptRelease { folder: String, name: String, names: String },
+    #[error("imagestreams.image.openshift.io {0:?} not found")]
+    NoStream(String),
+    #[error("{0} images could not be read")]
+    ImagesNotRead(usize),
+    #[error("unable to find an image within the release that matches the base image manifest {0:?}, please specify --to-image-base")]
+    NoBase(String),
+    #[error("the base image tag {0:?} could not be found in the input, cannot build a release image")]
+    NoBaseTag(String),
+    #[error("the release could not be reproduced from its inputs; other files came out:{0}")]
+    NotReproduced(String),
     #[error("{} is a link; nothing is written through it", .0.display())]
     Link(std::path::PathBuf),
 }

@@ -1,10 +1,10 @@
-//! `mainstay adm upgrade`: what `oc adm upgrade` shows and asks for (CVO-CLI, CVO-CHAN, CVO-RLBK, CVO-STAT).
+//! `mainstay adm upgrade`: what `oc adm upgrade` shows and asks for (CVO-CLI, CVO-CHAN, CVO-RCMD, CVO-RLBK, CVO-STAT).
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use mainstay_cluster_update::status::{self, Details, Facts};
-use mainstay_cluster_update::{Allowances, Asked, Screen, Style, Target};
+use mainstay_cluster_update::{Allowances, Asked, Check, Screen, Shown, Style, Target};
 use mainstay_operations::cluster_update::{self as operations, Observed};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
@@ -12,9 +12,21 @@ use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{output, runtime};
 use serde_json::Value;
 
-/// The longest file that is read, in bytes.
-const MAX_FILE: u64 = 64 << 20;
+use super::recorded::{beside, list, object};
+
 const NO_ALERTS: &str = "alerts are read from files only (--from-files)";
+
+const PRECHECK: &str = "OC_ENABLE_CMD_UPGRADE_RECOMMEND_PRECHECK";
+const RECOMMEND_HELP: &str = "\
+Examples:
+  mainstay adm upgrade recommend                               the two newest releases of each minor version
+  mainstay adm upgrade recommend --show-outdated-releases      all
+  mainstay adm upgrade recommend --version 4.19.44             one at length
+  mainstay adm upgrade recommend --precheck --from-files DIR   with the alerts of alerts.json
+
+Nothing is changed. Words and exit codes are those of oc.
+
+Exit codes: 0 done, 1 refused.";
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -26,6 +38,7 @@ Examples:
   mainstay adm upgrade --to-latest --allow-upgrade-with-warnings
   mainstay adm upgrade --clear
   mainstay adm upgrade channel stable-4.19
+  mainstay adm upgrade recommend                    the releases that it could update to, and their known issues
   mainstay adm upgrade status --details health
   mainstay adm upgrade status --from-files DIR      of recorded objects: cv.yaml, co.yaml, mcp.yaml, mc.yaml, node.yaml, alerts.json
 
@@ -103,6 +116,19 @@ enum Verb {
         #[arg(long)]
         allow_explicit_channel: bool,
     },
+    /// Show the releases that the cluster could update to, and their known issues
+    #[command(after_help = RECOMMEND_HELP)]
+    Recommend {
+        /// Show all releases, the older ones too
+        #[arg(long)]
+        show_outdated_releases: bool,
+        /// Show one release at length
+        #[arg(long, value_name = "VERSION")]
+        version: Option<String>,
+        /// Check firing alerts before; OC_ENABLE_CMD_UPGRADE_RECOMMEND_PRECHECK=true says the same
+        #[arg(long)]
+        precheck: bool,
+    },
     /// Go back to the release before, of the same minor version
     Rollback,
     /// Show how far an update is, and what stands in its way
@@ -141,12 +167,33 @@ pub fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Failure> 
     if let Some(Verb::Status { details }) = arguments.verb {
         return show_status(arguments, cluster, details.into());
     }
+    let shown = match &arguments.verb {
+        Some(Verb::Recommend { show_outdated_releases, version, .. }) => {
+            Some(Shown::new(*show_outdated_releases, version.as_deref()).map_err(|error| refuse(&error))?)
+        }
+        _ => None,
+    };
     let decide = |cluster_version: Option<Value>| -> Result<Screen, Failure> {
         let Some(cluster_version) = cluster_version else { return Err(no_cluster(arguments.verb.is_some())) };
         match &arguments.verb {
             Some(Verb::Channel { channel, allow_explicit_channel }) => {
                 let wanted = channel.as_deref().unwrap_or_default();
                 mainstay_cluster_update::channel(wanted, *allow_explicit_channel, &cluster_version).map_err(|error| refuse(&error))
+            }
+            Some(Verb::Recommend { precheck, .. }) => {
+                let checks = if *precheck || std::env::var_os(PRECHECK).is_some_and(|set| set == "true") {
+                    Some(checks(arguments.from_files.as_deref())?)
+                } else {
+                    None
+                };
+                let shown = shown.clone().unwrap_or_default();
+                mainstay_cluster_update::recommend(&cluster_version, &shown, checks.as_deref()).or_else(|error| {
+                    if let Some(before) = error.screen() {
+                        screen::err(&before.warnings, Kind::Text);
+                        output::print(&before.text)?;
+                    }
+                    Err(refuse(&error))
+                })
             }
             Some(Verb::Rollback) => mainstay_cluster_update::rollback(&cluster_version).map_err(|error| refuse(&error)),
             _ if target == Target::None => Ok(mainstay_cluster_update::summary(
@@ -234,6 +281,22 @@ fn no_cluster(of_verb: bool) -> Failure {
     refuse(&Missing(if of_verb { 'n' } else { 'N' }))
 }
 
+/// What alerts say against an update; that they cannot be read is printed first.
+fn checks(folder: Option<&Path>) -> Result<Vec<Check>, Failure> {
+    let Some(folder) = folder else {
+        output::line(format!("Failed to check for at least some preconditions: {NO_ALERTS}"))?;
+        return Ok(Vec::new());
+    };
+    let Some(alerts) = object(folder, &["alerts"])? else { return Ok(vec![Check::without_file(&beside(folder, "alerts.json"))]) };
+    match mainstay_cluster_update::checks(&alerts) {
+        Ok(checks) => Ok(checks),
+        Err(error) => {
+            output::line(format!("Failed to check for at least some preconditions: {error}"))?;
+            Ok(Vec::new())
+        }
+    }
+}
+
 fn show_status(arguments: &Arguments, cluster: &ClusterArgs, details: Details) -> Result<(), Failure> {
     let (observed, alerts, now) = if let Some(folder) = &arguments.from_files {
         let Some(cluster_version) = object(folder, &["cv", "clusterversion"])? else { return Err(no_cluster(true)) };
@@ -264,52 +327,4 @@ fn show_status(arguments: &Arguments, cluster: &ClusterArgs, details: Details) -
         now,
     };
     output::print(&status::status(&facts, details).map_err(|error| refuse(&error))?)
-}
-
-/// The name that a file has beside that of the ClusterVersion: `NAME-alerts.json` beside `NAME-cv.yaml`.
-fn beside(folder: &Path, name: &str) -> String {
-    let mut entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.file_name());
-    let own = entries.find_map(|entry| entry.to_str()?.split_once("-cv.").map(|(name, _)| name.to_owned()));
-    own.map_or_else(|| name.to_owned(), |own| format!("{own}-{name}"))
-}
-
-/// The items of a list, or the object itself.
-fn list(object: Value) -> Vec<Value> {
-    match object {
-        Value::Object(mut object) if object.contains_key("items") => match object.remove("items") {
-            Some(Value::Array(items)) => items,
-            _ => Vec::new(),
-        },
-        Value::Array(items) => items,
-        other => vec![other],
-    }
-}
-
-/// Reads the file of a folder with one of these names, or with one of them behind a hyphen; none if there is no such file, or it says null.
-fn object(folder: &Path, names: &[&str]) -> Result<Option<Value>, Failure> {
-    let subject = format!("folder {}", folder.display());
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::failed(&subject, &error))?;
-    let mut found: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    found.retain(|path| {
-        let is_kind = path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml" || kind == "json");
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_lowercase();
-        is_kind && names.iter().any(|name| stem == *name || stem.ends_with(&format!("-{name}")))
-    });
-    found.sort();
-    let Some(path) = found.first() else { return Ok(None) };
-    let subject = format!("file {}", path.display());
-    let size = std::fs::metadata(path).map_err(|error| Failure::failed(&subject, &error))?.len();
-    if size > MAX_FILE {
-        return Err(Failure::new(Exit::Failed, subject, format!("{size} bytes, more than {MAX_FILE}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::failed(&subject, &error))?;
-    let value = mainstay_yaml::parse(&text).map_err(|error| Failure::failed(&subject, &error))?;
-    // A ClusterVersion may stand in a list of one.
-    let value = match value {
-        Value::Object(object) if names.contains(&"cv") && object.contains_key("items") => {
-            object["items"].get(0).cloned().unwrap_or_default()
-        }
-        value => value,
-    };
-    Ok(Some(value).filter(|value| !value.is_null()))
 }

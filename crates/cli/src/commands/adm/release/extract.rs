@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mainstay_objects::ObjectRef;
 use mainstay_release::Folder;
-use mainstay_release::extract::{Described, Extracted, Inclusion, Wanted, clouds, extract};
+use mainstay_release::extract::{Described, Inclusion, Wanted, clouds, extract};
 use mainstay_release_source::Release;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
@@ -15,7 +15,7 @@ use mainstay_terminal::{output, runtime};
 use serde_json::Value;
 
 use super::registry::Options;
-use super::{Refused, refuse, resolve, session, tell};
+use super::{Refused, refuse, resolve, session, sources, tell, tools};
 
 /// The longest install-config that is read.
 const MAX_CONFIG: u64 = 4 << 20;
@@ -58,8 +58,16 @@ pub struct Arguments {
     /// An install-config that describes the cluster
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
+    /// Check the source code of all images out below this folder
+    #[arg(long, value_name = "DIR")]
+    git: Option<PathBuf>,
+    /// With --git: print each repository with its commit instead of checking it out
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<String>,
     #[command(flatten)]
-    registries: Options,
+    tools: tools::Programs,
+    #[command(flatten)]
+    pub(super) registries: Options,
 }
 
 /// Runs it.
@@ -73,20 +81,32 @@ pub(super) fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Fa
         arguments.check().map_err(|error| refuse(&error))?;
         arguments.registries.check()?;
         let client = arguments.registries.client()?;
+        if let Some(folder) = &arguments.git {
+            let release = arguments.registries.read(&image, &client).await.map_err(|error| refuse(&error))?;
+            return sources::check_out(&release, &image, folder, arguments.output.is_some());
+        }
+        if arguments.tools.are_wanted() {
+            let release = arguments.registries.read(&image, &client).await.map_err(|error| refuse(&error))?;
+            return arguments.tools.extract(&release, &image, &arguments.to, &client).await;
+        }
         if let Some(file) = &arguments.file {
             let release = arguments.registries.read(&image, &client).await.map_err(|error| refuse(&error))?;
             let found = release.files.in_folder(Folder::Release).find(|(name, _)| name == file);
             let (_, content) = found.ok_or_else(|| refuse(&Refused::NoFile(file.clone())))?;
             return output::stream(Kind::Text, |out| out.write_all(content));
         }
-        let (included, context) = arguments.inclusion(cluster).await?;
+        let (included, context, running) = arguments.inclusion(cluster).await?;
         let wanted = Wanted { credentials_requests: arguments.credentials_requests, cloud: arguments.cloud.clone(), included };
         // What can be refused without the image is.
         extract(&mainstay_release::Files::default(), &wanted, &context).map_err(|error| refuse(&error))?;
         make_folder(&arguments.to)?;
         let release = arguments.registries.read(&image, &client).await.map_err(|error| refuse(&error))?;
+        let mut wanted = wanted;
+        if let (Some(included), Some(running)) = (&mut wanted.included, running) {
+            arguments.imply(included, &release, &running, &client).await;
+        }
         let extracted = extract(&release.files, &wanted, &context).map_err(|error| refuse(&error))?;
-        write(&arguments.to, &extracted)?;
+        write_files(&arguments.to, &extracted.files)?;
         output::line(summary(&image, &release))?;
         if let Some(errors) = extracted.errors() {
             tell(&errors);
@@ -97,6 +117,12 @@ pub(super) fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Fa
 
 impl Arguments {
     fn check(&self) -> Result<(), Refused> {
+        if self.output.is_some() && self.git.is_none() {
+            return Err(Refused::Usage("--output is only supported with --git"));
+        }
+        if self.output.as_deref().is_some_and(|format| format != "commit") {
+            return Err(Refused::Usage("the only supported option for --output is 'commit'"));
+        }
         if self.install_config.is_some() && !self.included {
             return Err(Refused::Usage("--install-config is only supported with --included"));
         }
@@ -114,7 +140,8 @@ impl Arguments {
                  cluster is not expected to need.",
             );
         }
-        if self.credentials_requests && self.file.is_some() {
+        let sources = [self.credentials_requests, self.file.is_some(), self.git.is_some(), self.tools.tools, self.tools.command.is_some()];
+        if sources.iter().filter(|source| **source).count() > 1 {
             return Err(Refused::Usage("only one of --tools, --command, --credentials-requests, --file, or --git may be specified"));
         }
         if self.file.is_some() && self.to != Path::new(".") {
@@ -124,15 +151,16 @@ impl Arguments {
     }
 
     /// The cluster whose manifests are wanted, and where its description comes from.
-    async fn inclusion(&self, cluster: &ClusterArgs) -> Result<(Option<Inclusion>, String), Failure> {
+    /// Of a connected cluster, its running release is returned, too.
+    async fn inclusion(&self, cluster: &ClusterArgs) -> Result<(Option<Inclusion>, String, Option<String>), Failure> {
         if !self.included {
-            return Ok((None, String::new()));
+            return Ok((None, String::new(), None));
         }
         if let Some(path) = &self.install_config {
             let context = path.display().to_string();
             let described = Described::of_install_config(&context, &read_small(path, MAX_CONFIG)?).map_err(|error| refuse(&error))?;
             described.notes.iter().for_each(|note| log(note));
-            return Ok((Some(described.inclusion), context));
+            return Ok((Some(described.inclusion), context, None));
         }
         let Some(session) = session(cluster).await else {
             tell("The connection to the server localhost:8080 was refused - did you specify the right host or port?");
@@ -153,7 +181,21 @@ impl Arguments {
         let infrastructure = get("config.openshift.io/v1", "Infrastructure", "", "cluster").await?;
         let deployment = get("apps/v1", "Deployment", "openshift-cluster-version", "cluster-version-operator").await?;
         let included = Inclusion::of_cluster(&feature_gate, &cluster_version, &infrastructure, &deployment);
-        Ok((Some(included.map_err(|error| refuse(&error))?), "connected cluster".to_owned()))
+        let running = cluster_version["status"]["desired"]["image"].as_str().filter(|image| !image.is_empty()).map(str::to_owned);
+        Ok((Some(included.map_err(|error| refuse(&error))?), "connected cluster".to_owned(), running))
+    }
+
+    /// Adds the capabilities that an update from the running release would switch on. If that release cannot be read, it is told.
+    async fn imply(&self, included: &mut Inclusion, release: &Release, running: &str, client: &mainstay_oci::Client) {
+        if release.image.as_ref().is_some_and(|image| running.ends_with(&image.listed)) {
+            return;
+        }
+        match self.registries.read(running, client).await {
+            Ok(current) => included.imply(&release.files, &current.files),
+            Err(error) => tell(&format!(
+                "warning: capabilities that an update would implicitly enable are not known, since the running release cannot be read: {error}"
+            )),
+        }
     }
 }
 
@@ -181,13 +223,14 @@ fn summary(image: &str, release: &Release) -> String {
     }
 }
 
-fn make_folder(folder: &Path) -> Result<(), Failure> {
+/// Makes a folder, with those above it.
+pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| Failure::failed(format!("folder {}", folder.display()), &error))
 }
 
 /// Writes the files; their names have no folders.
-fn write(folder: &Path, extracted: &Extracted) -> Result<(), Failure> {
-    for (name, content) in &extracted.files {
+pub(super) fn write_files(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Failure> {
+    for (name, content) in files {
         let path = folder.join(name);
         // A link in the folder could lead anywhere.
         if std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {

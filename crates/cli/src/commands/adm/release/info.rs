@@ -1,6 +1,7 @@
 //! `mainstay adm release info`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt as _;
@@ -16,7 +17,7 @@ use mainstay_terminal::screen::Kind;
 use serde_json::Value;
 
 use super::registry::{Options, told};
-use super::{Refused, refuse, resolve, tell};
+use super::{Refused, changes, refuse, resolve, signatures, tell};
 
 const FORMATS: [&str; 11] = [
     "json",
@@ -43,6 +44,8 @@ Examples:
   mainstay adm release info quay.example/release:4.19.44 --commits
   mainstay adm release info release.tar --image-for etcd
   mainstay adm release info quay.example/release:4.18.54 quay.example/release:4.19.44
+  mainstay adm release info quay.example/release:4.18.54 quay.example/release:4.19.44 --changelog repositories
+  mainstay adm release info quay.example/release@sha256:... --verify
   mainstay adm release info                      of the cluster's own release
   mainstay adm release info 4.19.44              of a version that the cluster knows
 
@@ -56,7 +59,7 @@ pub struct Arguments {
     /// Show what changes from this release
     #[arg(long, value_name = "IMAGE")]
     changes_from: Option<String>,
-    /// Check that every image of the release is there, and print one line
+    /// Check that every image of the release is there, and its signatures with the keys that it brings; print one line
     #[arg(long)]
     verify: bool,
     /// Print all files of the release
@@ -80,6 +83,15 @@ pub struct Arguments {
     /// Another form, as oc has them: json|name|digest|pullspec|jsonpath=TEMPLATE|template=TEMPLATE
     #[arg(short, long, value_name = "FORMAT", default_value = "", hide_default_value = true)]
     output: String,
+    /// Show the pull requests between two releases as Markdown, or with -o json; repositories are cloned below this folder
+    #[arg(long, value_name = "DIR")]
+    changelog: Option<PathBuf>,
+    /// Show the bugs that the pull requests between two releases mention; repositories are cloned below this folder
+    #[arg(long, value_name = "DIR")]
+    bugs: Option<PathBuf>,
+    /// Do not ask trackers about bugs; print only what commits mention, with -o name or -o json
+    #[arg(long)]
+    skip_bug_check: bool,
     /// Add the configurations of all images to -o json
     #[arg(long)]
     include_images: bool,
@@ -123,6 +135,26 @@ impl Arguments {
         }
         if self.image_for.is_some() && !self.output.is_empty() {
             return Err(Refused::Usage("--output and --image-for may not both be specified"));
+        }
+        if self.skip_bug_check && self.bugs.is_none() {
+            return Err(Refused::Usage("--skip-bug-check requires --bugs"));
+        }
+        if self.skip_bug_check && !["name", "json"].contains(&self.output.as_str()) {
+            return Err(Refused::Usage("--skip-bug-check requires --output to be set to 'name' or 'json'"));
+        }
+        if (self.changelog.is_some() || self.bugs.is_some()) && from.is_none() {
+            return Err(Refused::Usage("--changelog/--bugs/--rpmdb-diff require --changes-from"));
+        }
+        match (&self.changelog, &self.bugs) {
+            (Some(_), Some(_)) => return Err(Refused::Usage("--changelog/--bugs/--rpmdb-diff are mutually exclusive")),
+            (Some(_), None) if !["", "json"].contains(&self.output.as_str()) => return Err(Refused::Output("'json' for --changelog")),
+            (None, Some(_)) if !["", "name", "json"].contains(&self.output.as_str()) => {
+                return Err(Refused::Output("'name' or 'json' for --bugs"));
+            }
+            (None, Some(_)) if !self.skip_bug_check => {
+                return Err(Refused::Usage("--bugs does not ask trackers about bugs; add --skip-bug-check and --output name or json"));
+            }
+            _ => {}
         }
         let format = self.output.split('=').next().unwrap_or_default();
         if !format.is_empty() && !FORMATS.contains(&format) {
@@ -181,6 +213,12 @@ impl Arguments {
         let (new, old) = (self.read(client, to).await?, self.read(client, from).await?);
         let (new, old) = (self.described(client, to, &new).await?, self.described(client, from, &old).await?);
         let difference = Difference::new(&old, &new);
+        if let Some(folder) = &self.bugs {
+            return changes::bugs(&difference, folder, &self.output);
+        }
+        if let Some(folder) = &self.changelog {
+            return changes::changelog(&difference, folder, &self.output);
+        }
         match self.output.as_str() {
             "json" => print(&(difference.to_json() + "\n"), Kind::Json),
             "" => print(&difference.describe(self.commits, &age), Kind::Text),
@@ -196,7 +234,13 @@ impl Arguments {
             let digest = info.image.map(|image| image.digest.as_str()).unwrap_or_default();
             output::line(format!("{digest} {created} {}", info.name()))?;
             info.warnings.iter().for_each(|warning| tell(&format!("error: {warning}")));
-            return if info.warnings.is_empty() { Ok(()) } else { Err(Failure::silent(Exit::Failed)) };
+            let is_vouched_for = if info.image.is_some() {
+                signatures::is_vouched_for(&read.release, &info.pull_spec()).await?
+            } else {
+                tell(&format!("warning: {image} is no image, so that it has no signatures"));
+                true
+            };
+            return if info.warnings.is_empty() && is_vouched_for { Ok(()) } else { Err(Failure::silent(Exit::Failed)) };
         }
         if self.contents {
             let contents = info.contents();

@@ -8,7 +8,7 @@ use mainstay_objects::{Expect, ObjectRef, Step};
 use mainstay_oci::OutboundConfig;
 use mainstay_operations::Session;
 use mainstay_release::mirror::signature_file;
-use mainstay_release::signature::{SignatureConfigMap, Verified, release_config_map};
+use mainstay_release::signature::{SignatureConfigMap, Verified, VerifyError, release_config_map};
 use mainstay_release::{Payload, Values};
 use mainstay_release_source::Release;
 use mainstay_release_source::signature::{Stores, Verifier};
@@ -21,6 +21,7 @@ use super::{Refused, refuse, tell};
 
 /// Time for all stores together.
 const DEADLINE: Duration = Duration::from_secs(60);
+const NO_KEYS: &str = "warning: No release authenticity verification is configured, all releases are considered unverified";
 /// The most files of a directory, and the longest of them, that are looked at.
 const MAX_FILES: usize = 1000;
 const MAX_FILE: u64 = 1 << 20;
@@ -40,22 +41,43 @@ pub(super) struct Wanted<'a> {
 /// Verifies a release with the keys that it brings, and with the signatures that an earlier mirror kept beside it. None if it is not verified,
 /// which is said.
 pub(super) async fn verify(release: &Release, image: &str, kept: Option<&Path>) -> Result<Option<Verified>, Failure> {
+    match check(release, image, kept).await? {
+        Ok(verified) => Ok(Some(verified)),
+        Err(error) => {
+            if matches!(error, VerifyError::NotPossible) {
+                tell(NO_KEYS);
+            }
+            tell(&format!("warning: An image was retrieved that failed verification: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Verifies a release with the keys that it brings, and returns false if it has other signatures than it needs, which is said. A release without
+/// keys is told.
+pub(super) async fn is_vouched_for(release: &Release, image: &str) -> Result<bool, Failure> {
+    match check(release, image, None).await? {
+        Ok(_) => Ok(true),
+        Err(VerifyError::NotPossible) => {
+            tell(NO_KEYS);
+            Ok(true)
+        }
+        Err(error) => {
+            let because = error.causes().map(|causes| format!("\nbecause {causes}")).unwrap_or_default();
+            tell(&format!("error: {error}{because}"));
+            Ok(false)
+        }
+    }
+}
+
+async fn check(release: &Release, image: &str, kept: Option<&Path>) -> Result<Result<Verified, VerifyError>, Failure> {
     let values = Values { release_image: image, cluster_profile: "" };
     let manifests = Payload::all(&release.files, values, image).map_err(|error| Failure::failed(format!("payload {image}"), &error))?;
     let verifier = Verifier::of(&manifests).map_err(|error| refuse(&error))?;
     let config_maps = kept.map(read).transpose()?.unwrap_or_default();
     let outbound = OutboundConfig::default();
     let stores = Stores { config_maps: &config_maps, custom: None, outbound: &outbound, deadline: DEADLINE };
-    match verifier.verify(image, stores, jiff::Timestamp::now()).await {
-        Ok(verified) => Ok(Some(verified)),
-        Err(error) => {
-            if matches!(error, mainstay_release::signature::VerifyError::NotPossible) {
-                tell("warning: No release authenticity verification is configured, all releases are considered unverified");
-            }
-            tell(&format!("warning: An image was retrieved that failed verification: {error}"));
-            Ok(None)
-        }
-    }
+    Ok(verifier.verify(image, stores, jiff::Timestamp::now()).await)
 }
 
 /// Reads the ConfigMaps that an earlier mirror wrote.
