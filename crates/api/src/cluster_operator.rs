@@ -97,8 +97,8 @@ pub fn transitions(live: &Value, status: &Value) -> Option<String> {
     (!changed.is_empty()).then(|| format!("Status for clusteroperator/{name} changed: {}", changed.join(",")))
 }
 
-/// Whether a release brought the object: the ClusterVersion owns it.
-fn is_of_release(live: &Value) -> bool {
+/// Returns true if a release brought the object: the ClusterVersion owns it.
+pub fn is_of_release(live: &Value) -> bool {
     let owners = live["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| owner["kind"] == "ClusterVersion")
 }

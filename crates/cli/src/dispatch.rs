@@ -92,7 +92,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         // A person sees only problems; a log in a file says what happened, too.
         Command::Up(_) if std::io::stderr().is_terminal() => ("warn", logging::Format::Text),
         Command::Up(_) => ("info", logging::Format::Text),
-        Command::Run(arguments) => ("info", arguments.log_format),
+        Command::Run(arguments) => ("info", arguments.log_format()),
         _ => ("error", logging::Format::Text),
     };
     let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default), format).and_then(|()| run_command(cli.command));

@@ -15,6 +15,7 @@ pub mod components;
 pub mod config;
 pub mod kubeconfig;
 pub mod platform;
+mod platform_release;
 mod pod_images;
 pub mod processes;
 mod registries;

@@ -13,6 +13,6 @@ mod objects;
 mod plan;
 mod run;
 
-pub use objects::{ACCOUNT, NAMESPACE, manifests};
+pub use objects::{ACCOUNT, LEASE, NAMESPACE, definitions, manifests};
 pub use plan::{Launch, Plan, Resource, plan, resources};
 pub use run::{Config, MigrationError, run};

@@ -2,7 +2,7 @@
 
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_cluster_operators::storage_migration::{self, ACCOUNT, Config, NAMESPACE, manifests};
+use mainstay_cluster_operators::storage_migration::{self, ACCOUNT, Config, NAMESPACE, definitions, manifests};
 use mainstay_objects::Patch;
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
@@ -29,16 +29,24 @@ fn definition(storage: &str) -> Value {
     })
 }
 
+/// The ClusterOperator as a release brings it.
+fn brought() -> Value {
+    let owner = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "name": "version", "uid": "5f7f6e8e-6a34-4c3e-9a71-0d9a3a0f5b11"});
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "kube-storage-version-migrator", "ownerReferences": [owner]}, "spec": {}})
+}
+
 /// COP-25, COP-SVM-01, COP-SVM-02, COP-SVM-03, COP-SVM-04, COP-SVM-05: a new storage version of a CRD has every object written once more, the old
 /// version leaves storedVersions and can be removed, and the ClusterOperator reports.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_changes_its_storage_version() {
     let release = mainstay_api::release_manifests().unwrap().into_iter().map(|manifest| manifest.definition);
-    let own = manifests().into_iter().filter(|object| object["kind"] == "CustomResourceDefinition");
+    let own = definitions().into_iter();
     let api = Api::open(&release.chain(own).chain([definition("v1beta1")]).collect::<Vec<_>>()).await;
     for object in manifests() {
         api.apply(&object).await;
     }
+    api.admin.create(&brought()).await.unwrap();
     let widget = |number: usize| place("demo.io/v1", "Widget", "default", &format!("w{number}"));
     for number in 0..3 {
         let object = json!({"apiVersion": "demo.io/v1", "kind": "Widget", "metadata": {"name": format!("w{number}"), "namespace": "default"},
@@ -91,11 +99,12 @@ async fn futures_of(api: &Api, widget: &dyn Fn(usize) -> mainstay_objects::Objec
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_is_refused() {
     let release = mainstay_api::release_manifests().unwrap().into_iter().map(|manifest| manifest.definition);
-    let own = manifests().into_iter().filter(|object| object["kind"] == "CustomResourceDefinition");
+    let own = definitions().into_iter();
     let api = Api::open(&release.chain(own).chain([definition("v1beta1")]).collect::<Vec<_>>()).await;
     for object in manifests() {
         api.apply(&object).await;
     }
+    api.admin.create(&brought()).await.unwrap();
     let object =
         json!({"apiVersion": "demo.io/v1", "kind": "Widget", "metadata": {"name": "bad", "namespace": "default"}, "spec": {"size": 7}});
     api.admin.create(&object).await.unwrap();
@@ -131,6 +140,43 @@ async fn an_object_is_refused() {
     let crd = place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.demo.io");
     let live = api.admin.get(&crd).await.unwrap().unwrap();
     assert_eq!(live["status"]["storedVersions"], json!(["v1beta1", "v1"]), "the old version is still stored");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    api.close().await;
+}
+
+/// COP-SVM-05: the ClusterOperator is a release's: the loop makes none where there is no release, leaves that of others alone, and reports once a
+/// release has brought it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_cluster_operator_of_its_own() {
+    let release = mainstay_api::release_manifests().unwrap().into_iter().map(|manifest| manifest.definition);
+    let api = Api::open(&release.chain(definitions()).chain([definition("v1beta1")]).collect::<Vec<_>>()).await;
+    for object in manifests() {
+        api.apply(&object).await;
+    }
+    let stop = CancellationToken::new();
+    let (cluster, until) = (Cluster::Embedded { router: api.server.router(), identity: account }, stop.clone());
+    let config = Config { writes_per_second: 2_000.0, ..Config::default() };
+    let running = tokio::spawn(storage_migration::run(cluster, Env::system(), config, until));
+    let state = place("migration.k8s.io/v1alpha1", "StorageState", "", "widgets.demo.io");
+    let persisted = |live: &Value| live["status"]["persistedStorageVersionHashes"].as_array().map_or(0, Vec::len);
+    api.until(&state, |live| persisted(live) == 1).await;
+    let operator = place("config.openshift.io/v1", "ClusterOperator", "", "kube-storage-version-migrator");
+    assert!(api.admin.get(&operator).await.unwrap().is_none());
+
+    let mut foreign = brought();
+    foreign["metadata"]["ownerReferences"] = json!([]);
+    let created = api.admin.create(&foreign).await.unwrap();
+    let crd = place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.demo.io");
+    api.admin.patch(&crd, "", &Patch::Merge(json!({"spec": {"versions": definition("v1")["spec"]["versions"]}}))).await.unwrap();
+    api.until(&crd, |live| live["status"]["storedVersions"] == json!(["v1"])).await;
+    let live = api.admin.get(&operator).await.unwrap().unwrap();
+    assert_eq!(live["metadata"]["uid"], created["metadata"]["uid"]);
+    assert_eq!(live["status"]["conditions"], Value::Null, "{live:#}");
+
+    let owners = brought()["metadata"]["ownerReferences"].clone();
+    api.admin.patch(&operator, "", &Patch::Merge(json!({"metadata": {"ownerReferences": owners}}))).await.unwrap();
+    api.until(&operator, |live| live["status"]["conditions"].is_array()).await;
     stop.cancel();
     running.await.unwrap().unwrap();
     api.close().await;

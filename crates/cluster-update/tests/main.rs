@@ -3,3 +3,4 @@
 
 mod explain;
 mod recorded;
+mod risks;

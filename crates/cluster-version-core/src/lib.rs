@@ -21,6 +21,7 @@ pub mod history;
 pub mod inject;
 pub mod load;
 pub mod metrics;
+pub mod payload_pod;
 pub mod plan;
 pub mod precondition;
 pub mod release;

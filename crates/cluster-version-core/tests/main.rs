@@ -4,6 +4,7 @@ mod apply;
 mod errors;
 mod health;
 mod history;
+mod payload_pod;
 mod plan;
 mod preconditions;
 mod recorded;

@@ -13,12 +13,15 @@ use mainstay_oci::OutboundConfig;
 use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Capabilities, Files, LoadError, implied};
 use mainstay_release_source::signature::CustomStore;
+use tokio::time::Instant;
 
 use crate::accepted::{Accepted, Circumstances};
 use crate::source::{Genuine, Proof, Releases};
 
-/// The time for one attempt to retrieve a release; half of it for its verification (CVO-RET-05).
+/// The time for one attempt to retrieve a release, of which its verification may take half (CVO-RET-05).
 const DEADLINE: Duration = Duration::from_secs(240);
+/// The time that a source has to say in its own words that it is late.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The facts that an acceptance depends on.
 pub(crate) struct Facts<'a> {
@@ -48,6 +51,7 @@ pub(crate) async fn accept(wanted: Wanted, facts: &Facts<'_>, step: impl Fn(&Loa
         step(load);
     };
     to(&mut load, Step::Retrieving);
+    let deadline = Instant::now() + DEADLINE;
     if let Some(running) = facts.running {
         match verify(&wanted, running, facts).await {
             Ok(Proof::Signed) => load.verified = true,
@@ -77,7 +81,7 @@ pub(crate) async fn accept(wanted: Wanted, facts: &Facts<'_>, step: impl Fn(&Loa
             }
         }
     }
-    let files = match retrieve(&wanted.image, facts.releases).await {
+    let files = match retrieve(&wanted, deadline, facts.releases).await {
         Ok(files) => files,
         Err(problem) => {
             to(&mut load, Step::NotRetrieved { cause: problem.to_string() });
@@ -142,8 +146,8 @@ async fn verify(wanted: &Wanted, running: &Accepted, facts: &Facts<'_>) -> Resul
     Err(PayloadProblem::NotVerified { cause })
 }
 
-async fn retrieve(image: &str, releases: &dyn Releases) -> Result<Files, PayloadProblem> {
-    let cause = match tokio::time::timeout(DEADLINE, releases.files(image)).await {
+async fn retrieve(wanted: &Wanted, deadline: Instant, releases: &dyn Releases) -> Result<Files, PayloadProblem> {
+    let cause = match tokio::time::timeout_at(deadline + MOMENT, releases.files(wanted, deadline)).await {
         Ok(Ok(files)) => return Ok(files),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "context deadline exceeded".to_owned(),

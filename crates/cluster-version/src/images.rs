@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use mainstay_cluster_version_core::wanted::Wanted;
 use mainstay_oci::Client;
 use mainstay_release::Files;
 use mainstay_release::signature::managed_config_map;
 use mainstay_release_source::signature::{Stores, Verifier};
 use mainstay_release_source::{Limits, Place, ReadError};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::RetrieveError;
 use crate::source::{Genuine, Proof, Releases};
@@ -36,6 +38,11 @@ impl Images {
         Self { clients, given, limits: Limits::default(), verifier: Mutex::default() }
     }
 
+    /// True if the pullspec was named when the program was started, with its place.
+    pub(crate) fn is_given(&self, image: &str) -> bool {
+        self.given.contains_key(image)
+    }
+
     /// The verifier of the running release; it remembers what it has verified.
     fn verifier(&self, question: &Genuine<'_>) -> Result<Arc<Verifier>, RetrieveError> {
         let mut held = self.verifier.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,9 +58,10 @@ impl Images {
 }
 
 impl Releases for Images {
-    fn files<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<Files, RetrieveError>> {
+    fn files<'a>(&'a self, wanted: &'a Wanted, _: Instant) -> BoxFuture<'a, Result<Files, RetrieveError>> {
+        let image = &wanted.image;
         async move {
-            let place = self.given.get(image).cloned().unwrap_or_else(|| Place::Image(image.to_owned()));
+            let place = self.given.get(image).cloned().unwrap_or_else(|| Place::Image(image.clone()));
             let read = mainstay_release_source::read(&place, || (self.clients)(), &self.limits).await;
             read.map(|release| release.files).map_err(RetrieveError::new)
         }
@@ -62,7 +70,7 @@ impl Releases for Images {
 
     fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<Proof, RetrieveError>> {
         async move {
-            if self.given.contains_key(question.image) {
+            if self.is_given(question.image) {
                 return Ok(Proof::Given);
             }
             let Genuine { config_maps, stores: custom, outbound, .. } = question;

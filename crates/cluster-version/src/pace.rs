@@ -85,6 +85,29 @@ impl Pace {
     }
 }
 
+/// Reports of the worker in the status: one in this time, and some at once (CVO-SYNC-06).
+const REPORT_EVERY: Duration = Duration::from_secs(15);
+const REPORTS_AT_ONCE: u32 = 2;
+
+/// The time that was saved for reports, and when it was looked at last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reports(Option<(Timestamp, Duration)>);
+
+impl Reports {
+    /// A report is there now: returns how long it waits until it is shown.
+    pub fn wait(&mut self, pace: &Pace, now: Timestamp) -> Duration {
+        let every = pace.shortened(REPORT_EVERY);
+        let most = every * REPORTS_AT_ONCE;
+        let (at, saved) = self.0.unwrap_or((now, most));
+        // A clock that was set back saves nothing.
+        let passed = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        let saved = saved.saturating_add(passed).min(most);
+        let left = saved.checked_sub(every);
+        self.0 = Some((now, left.unwrap_or(saved)));
+        if left.is_some() { Duration::ZERO } else { every.saturating_sub(saved) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +120,23 @@ mod tests {
         assert_eq!(waits(0.0), [15, 30, 60, 120, 120]);
         assert_eq!(waits(1.0), [18, 36, 72, 144, 144]);
         assert_eq!(pace.accelerated(60.0).after_failures(4, 0.0), Duration::from_secs(2));
+    }
+
+    /// CVO-SYNC-06: two reports are shown at once, then one in 15 seconds; what waits is shown when its time has come.
+    #[test]
+    fn reports_are_shown_now_and_then() {
+        let pace = Pace::new(0.0);
+        let mut reports = Reports::default();
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap_or_default();
+        let mut wait = |second: u64| reports.wait(&pace, start + Duration::from_secs(second)).as_secs();
+        assert_eq!([wait(0), wait(0), wait(0), wait(5), wait(14)], [0, 0, 15, 10, 1]);
+        assert_eq!([wait(15), wait(15), wait(30), wait(31)], [0, 15, 0, 14]);
+        // Silence saves two, and no more.
+        assert_eq!([wait(3600), wait(3600), wait(3600)], [0, 0, 15]);
+        let mut other = Reports::default();
+        let fast = pace.accelerated(15.0);
+        assert_eq!([0, 0, 0].map(|_| other.wait(&fast, start)), [Duration::ZERO, Duration::ZERO, Duration::from_secs(1)]);
+        assert_eq!(other.wait(&fast, start - Duration::from_secs(60)), Duration::from_secs(1), "the clock was set back");
     }
 
     /// CVO-GRAPH-05: attempts at a task by mode; CVO-SYNC-01: limits of a pass are those of real work.

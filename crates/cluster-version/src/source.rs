@@ -2,18 +2,21 @@
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use mainstay_cluster_version_core::wanted::Wanted;
 use mainstay_oci::OutboundConfig;
 use mainstay_release::signature::SignatureConfigMap;
 use mainstay_release::{Files, Manifest};
 use mainstay_release_source::signature::CustomStore;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::RetrieveError;
 
 /// The places of releases. They may be slow and hostile: the operator limits the time, the implementation the bytes.
 pub trait Releases: Send + Sync {
-    /// Reads the two folders of a release image.
-    fn files<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<Files, RetrieveError>>;
+    /// Reads the two folders of a release image. A source that has words of its own for a lack of time gives up at the deadline; the operator
+    /// waits a moment longer.
+    fn files<'a>(&'a self, wanted: &'a Wanted, deadline: Instant) -> BoxFuture<'a, Result<Files, RetrieveError>>;
 
     /// Checks that the image is genuine, by the keys that the running release holds (CVO-SIG-01).
     fn verify<'a>(&'a self, question: Genuine<'a>) -> BoxFuture<'a, Result<Proof, RetrieveError>>;

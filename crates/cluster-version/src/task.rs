@@ -284,3 +284,6 @@ impl Hand<'_> {
 
 /// The end of a task that did not succeed.
 pub(crate) use mainstay_cluster_version_core::error::TaskFailure as TaskFailed;
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,15 @@ pub(crate) struct Report {
     pub failure: Option<UpdateError>,
 }
 
+impl Report {
+    /// Notes how many manifests of this pass are done. After a failure smaller numbers are not told until it is passed (CVO-SYNC-06).
+    fn count(&mut self, done: usize) {
+        if self.failure.is_none() || done >= self.done {
+            (self.done, self.failure) = (done, None);
+        }
+    }
+}
+
 /// The state that the worker shares with the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -179,12 +188,10 @@ impl Worker {
             stop,
         };
         let version = job.release.version();
-        // After a failure smaller numbers are not reported until it is passed (CVO-SYNC-06).
         let counted = |done: usize| {
             self.set(|report| {
-                if let Some(report) = report.as_mut().filter(|report| report.failure.is_none() || done >= report.done) {
-                    report.done = done;
-                    report.failure = None;
+                if let Some(report) = report {
+                    report.count(done);
                 }
             });
         };
@@ -251,5 +258,45 @@ impl Worker {
             }
             End::Stopped => Duration::ZERO,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use mainstay_cluster_version_core::wanted::Wanted;
+    use mainstay_release::{Capabilities, Files};
+    use serde_json::json;
+
+    use super::*;
+    use crate::accepted::{Accepted, Circumstances};
+
+    fn job() -> Arc<Job> {
+        let mut files = Files::default();
+        let metadata = json!({"kind": "cincinnati-metadata-v0", "version": "1.0.1"});
+        let references =
+            json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "metadata": {"name": "1.0.1"}, "spec": {"tags": []}});
+        files.seen(mainstay_release::Folder::Operator);
+        files.add("release-manifests/release-metadata", metadata.to_string().into_bytes()).unwrap();
+        files.add("release-manifests/image-references", references.to_string().into_bytes()).unwrap();
+        let circumstances = Circumstances { profile: String::new(), exclude_identifier: String::new(), feature_set: String::new() };
+        let release = Arc::new(Accepted::load(Wanted::default(), &files, &circumstances).unwrap());
+        let (capabilities, owner) = (Capabilities::all(), ("version".to_owned(), "uid".to_owned()));
+        Arc::new(Job { generation: 1, release, overrides: Vec::new(), capabilities, mode: Mode::Updating, owner })
+    }
+
+    /// CVO-SYNC-06: progress does not go backwards in the pass after a failure; its failure stands until the point of it is passed.
+    #[test]
+    fn progress_does_not_go_backwards() {
+        let mut report = Report { job: job(), mode: Mode::Updating, done: 0, completed: 0, failure: None };
+        let told = |report: &mut Report, done: usize| {
+            report.count(done);
+            (report.done, report.failure.is_some())
+        };
+        assert_eq!([1, 2, 7].map(|done| told(&mut report, done)), [(1, false), (2, false), (7, false)]);
+        report.failure = Some(UpdateError::DeadlineExceeded);
+        assert_eq!([1, 6, 7, 8].map(|done| told(&mut report, done)), [(7, true), (7, true), (7, false), (8, false)]);
+        // A pass after one that did not fail begins at its own beginning.
+        assert_eq!(told(&mut report, 1), (1, false));
     }
 }

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use mainstay_apiserver::Server;
 use mainstay_apply::Writer;
 use mainstay_cluster_version::{Config, Genuine, NAMESPACE, Pace, Proof, Proxy, Releases, RetrieveError, UpdateService};
+use mainstay_cluster_version_core::wanted::Wanted;
 use mainstay_objects::{Expect, ObjectRef};
 use mainstay_release::Files;
 use mainstay_runtime::{Cluster, Env};
@@ -17,6 +18,7 @@ use mainstay_testing_cluster::{EmbeddedCluster, administrator};
 use mainstay_update_graph::{EvaluationError, MatchingRule, Query, RetrievalError, Retrieved, retrieve};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Releases by pullspec; those that are `genuine` can be verified.
@@ -31,8 +33,9 @@ pub struct Stock {
 struct Refused(&'static str);
 
 impl Releases for Stock {
-    fn files<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<Files, RetrieveError>> {
-        async move { self.files.lock().unwrap().get(image).cloned().ok_or_else(|| RetrieveError::new(Refused("manifest unknown"))) }.boxed()
+    fn files<'a>(&'a self, wanted: &'a Wanted, _: Instant) -> BoxFuture<'a, Result<Files, RetrieveError>> {
+        async move { self.files.lock().unwrap().get(&wanted.image).cloned().ok_or_else(|| RetrieveError::new(Refused("manifest unknown"))) }
+            .boxed()
     }
 
     fn verified(&self) -> Option<Value> {
@@ -155,12 +158,29 @@ impl World {
         self.on(self.server.router(), image, acceleration, is_automatic, plays)
     }
 
+    /// The same, with releases from elsewhere.
+    pub fn retrieving(&self, releases: Arc<dyn Releases>, image: &str, acceleration: f64) -> DropGuard {
+        self.with(releases, self.server.router(), image, acceleration, false, true)
+    }
+
     fn on(&self, router: axum::Router, image: &str, acceleration: f64, is_automatic: bool, plays: bool) -> DropGuard {
+        self.with(self.stock.clone(), router, image, acceleration, is_automatic, plays)
+    }
+
+    fn with(
+        &self,
+        releases: Arc<dyn Releases>,
+        router: axum::Router,
+        image: &str,
+        acceleration: f64,
+        is_automatic: bool,
+        plays: bool,
+    ) -> DropGuard {
         let stop = CancellationToken::new();
         let cluster = Cluster::Embedded { router, identity: administrator };
         let config = Config {
             release_image: Some(image.to_owned()),
-            releases: self.stock.clone(),
+            releases,
             updates: self.service.clone(),
             update_service: None,
             is_automatic,

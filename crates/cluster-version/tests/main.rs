@@ -4,6 +4,7 @@
 
 mod cluster;
 mod faults;
+mod pods;
 mod real;
 mod releases;
 mod rules;

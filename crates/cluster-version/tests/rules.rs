@@ -336,3 +336,64 @@ async fn an_update_service_that_hangs() {
         "{object:#}"
     );
 }
+
+/// CVO-APPLY-12, CVO-APPLY-04: objects that another client made by update keep what is theirs through passes and updates, whoever is noted as the
+/// manager of a field; the release's own fields are restored, and fields that the cluster fills in stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_others_made() {
+    let more = |version: &str| {
+        let own = json!({"spec": {"selector": {"app": "alpha"}, "ports": [{"name": "web", "port": 80}]}});
+        let account = json!({"automountServiceAccountToken": false});
+        let mut marked = manifest("v1", "ServiceAccount", "alpha", "marked", account);
+        marked["metadata"]["labels"] = json!({"release": version});
+        if version == "1.0.1" {
+            marked["metadata"]["labels"]["once"] = json!("here");
+        }
+        [("0000_10_alpha_12_service.yaml", manifest("v1", "Service", "alpha", "web", own)), ("0000_10_alpha_13_account.yaml", marked)]
+    };
+    let world = world(&[("1.0.1", release("1.0.1", &more("1.0.1"))), ("1.0.2", release("1.0.2", &more("1.0.2")))]).await;
+    // By POST and PUT, as clients without server-side apply write.
+    let metadata = |name: &str| json!({"name": name, "namespace": "alpha", "labels": {"team": "blue"}, "annotations": {"note": "theirs"}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "alpha", "labels": {"team": "blue"}}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("alpha"), "data": {"release": "theirs", "more": "theirs"},
+        "binaryData": {"bytes": "AAE="}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata("web"), "spec": {
+        "type": "NodePort", "selector": {"app": "other"}, "ports": [{"name": "web", "port": 80, "targetPort": 8080}]}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata("marked"),
+        "automountServiceAccountToken": true, "secrets": [{"name": "theirs"}], "imagePullSecrets": [{"name": "pull"}]});
+    for object in [&namespace, &map, &service, &account] {
+        let mut live = world.admin.create(object).await.unwrap();
+        live["metadata"]["annotations"]["second"] = json!("look");
+        world.admin.replace(&live).await.unwrap();
+    }
+    let (web, marked) = (place("v1", "Service", "alpha", "web"), place("v1", "ServiceAccount", "alpha", "marked"));
+    let before = world.admin.get(&web).await.unwrap().unwrap();
+    assert!(before["metadata"]["managedFields"].as_array().unwrap().iter().all(|entry| entry["operation"] == "Update"));
+    let _operators = world.operators(&[]);
+    let _operator = world.operator(&image("1.0.1"), 500.0);
+    world.until(&version(), 30, completed("1.0.1")).await;
+    let check = async |release: &str| {
+        let (map, service, account) = (
+            world.admin.get(&config("alpha")).await.unwrap().unwrap(),
+            world.admin.get(&web).await.unwrap().unwrap(),
+            world.admin.get(&marked).await.unwrap().unwrap(),
+        );
+        for object in [&map, &service, &account] {
+            let metadata = &object["metadata"];
+            assert_eq!(metadata["labels"]["team"], "blue", "{object:#}");
+            assert_eq!((&metadata["annotations"]["note"], &metadata["annotations"]["second"]), (&json!("theirs"), &json!("look")));
+            assert_eq!(metadata["ownerReferences"][0]["kind"], "ClusterVersion");
+        }
+        assert_eq!((&map["data"], &map["binaryData"]), (&json!({"release": release, "more": "theirs"}), &json!({"bytes": "AAE="})));
+        let spec = &service["spec"];
+        assert_eq!((&spec["selector"], &spec["type"]), (&json!({"app": "alpha"}), &json!("ClusterIP")));
+        assert_eq!(spec["clusterIP"], before["spec"]["clusterIP"]);
+        assert_eq!(account["automountServiceAccountToken"], false);
+        assert_eq!((&account["secrets"], &account["imagePullSecrets"]), (&json!([{"name": "theirs"}]), &json!([{"name": "pull"}])));
+        assert_eq!((&account["metadata"]["labels"]["release"], &account["metadata"]["labels"]["once"]), (&json!(release), &json!("here")));
+    };
+    check("1.0.1").await;
+    wish(&world, json!({"version": "1.0.2", "image": image("1.0.2")})).await;
+    world.until(&version(), 60, completed("1.0.2")).await;
+    check("1.0.2").await;
+}

@@ -21,7 +21,7 @@ pub use certificates::{Certificates, Pair, Serving};
 pub use cluster_operator::ClusterOperator;
 pub use fields::{Writes, lent};
 pub use olm_v1::{CATALOGD_METRICS, CATALOGD_SERVICE, OPERATOR_CONTROLLER_SERVICE, OlmV1, PULL_SECRET_ROLE};
-pub use program::{METRICS, Mount, Program};
+pub use program::{CERTIFICATES, CommandLine, GRACE, METRICS, Mount, Program};
 
 /// The label that marks every deployed object.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "mainstay-deploy");

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod classic;
+mod cluster_version;
 mod components;
 mod home;
 mod remove;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use mainstay_api::manifests;
 use mainstay_apply::{Effect, Reason, WriteError, Writer};
+use mainstay_cluster_operators::storage_migration;
 use mainstay_diagnostics::counted;
 use mainstay_objects::{Expect, ObjectRef, Until};
 use mainstay_olm_classic_core::hub;
@@ -73,6 +75,7 @@ Examples:
   mainstay deploy --image REGISTRY/mainstay:1.0 --components olm-v1,service-ca --certificates service-ca
   mainstay deploy --image REGISTRY/mainstay:1.0 -o yaml > mainstay.yaml
   mainstay deploy --image REGISTRY/mainstay:1.0 --components olm-classic --default-catalogs --release-version 4.19.3
+  mainstay deploy --image REGISTRY/mainstay:1.0 --components cluster-version,storage-migrator
   mainstay deploy --uninstall
 
 Components, each in its own namespace:
@@ -83,6 +86,8 @@ Components, each in its own namespace:
   all                    all of these that this cluster has a use for
   olm-classic            OLM classic: both operators, package server and marketplace (openshift-operator-lifecycle-manager)
   cloud-credential       Secrets for CredentialsRequests (openshift-cloud-credential-operator); definitions that the cluster lacks come along
+  storage-migrator       writes objects again whose kind is stored in another version now (openshift-kube-storage-version-migrator)
+  cluster-version        the release of the cluster's platform, and updates of it (openshift-cluster-version)
 
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the permissions it
 needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
@@ -103,6 +108,10 @@ OLM classic is one Deployment without further pods, since it reads catalogs and 
 may, so it is deployed only when it is named; beside them, the package server and the marketplace act as accounts that may do little. Settings
 (OperatorHub, OLMConfig, OperatorGroups) are made once and never changed again; the default catalogs are off without --default-catalogs. The
 package server makes its certificate at each start, and tells the API server of it.
+
+The Cluster Version Operator is a cluster administrator, since it creates every object of a release, and is deployed only when it is named.
+mainstay adm release install then says which release. Where another one works, it is not deployed. The storage migrator reads and updates objects of
+any kind.
 
 --uninstall keeps the CRDs, and with them catalogs and extensions; as long as there are extensions it also keeps the namespace, which holds
 their records. --delete-crds removes everything, but only when there are no extensions, and of OLM classic only when there are no subscriptions and
@@ -185,6 +194,8 @@ enum Name {
     ClusterOlmOperator,
     OlmClassic,
     CloudCredential,
+    StorageMigrator,
+    ClusterVersion,
     All,
 }
 
@@ -215,9 +226,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if chosen.contains(&Component::OlmClassic) {
             objects.extend(classic::definitions()?);
         }
-        if chosen.contains(&Component::CloudCredential) {
-            objects.extend(credentials_definitions()?);
-        }
+        objects.extend(platform_definitions(&chosen)?);
         for component in &chosen {
             let frame = frame(*component, &shape, arguments, arguments.service_monitor, None)?;
             objects.extend(component.objects(&shape, &frame));
@@ -255,6 +264,8 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             Name::ClusterOlmOperator => vec![Component::ClusterOlmOperator],
             Name::OlmClassic => vec![Component::OlmClassic],
             Name::CloudCredential => vec![Component::CloudCredential],
+            Name::StorageMigrator => vec![Component::StorageMigrator],
+            Name::ClusterVersion => vec![Component::ClusterVersion],
             Name::All if arguments.uninstall => Component::ALL.to_vec(),
             Name::All => Component::USUAL.to_vec(),
         })
@@ -367,12 +378,14 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         note("the operators of OLM classic may do everything on this cluster, as upstream's may");
         classic::define(writer, arguments.force_conflicts).await?;
     }
-    if chosen.contains(&Component::CloudCredential) {
-        for definition in credentials_definitions()? {
-            // A platform's own definitions are better than these.
-            if !has_definition(definition["metadata"]["name"].as_str().unwrap_or_default()).await? {
-                apply(writer, &definition, arguments.force_conflicts).await?;
-            }
+    if chosen.contains(&Component::ClusterVersion) {
+        cluster_version::check(writer).await?;
+        note("the Cluster Version Operator may do everything on this cluster: it creates every object of a release");
+    }
+    for definition in platform_definitions(&chosen)? {
+        // A platform's own definitions are better than these.
+        if !has_definition(definition["metadata"]["name"].as_str().unwrap_or_default()).await? {
+            apply(writer, &definition, arguments.force_conflicts).await?;
         }
     }
     let shape = &shape;
@@ -482,6 +495,15 @@ async fn is_there(writer: &Writer, object: &Value) -> Result<bool, Failure> {
 
 fn place(api_version: &str, kind: &str, name: &str, namespace: &str) -> ObjectRef {
     ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// The CRDs of a platform that these components work on, and that a cluster may lack.
+fn platform_definitions(chosen: &BTreeSet<Component>) -> Result<Vec<Value>, Failure> {
+    let mut all = if chosen.contains(&Component::CloudCredential) { credentials_definitions()? } else { Vec::new() };
+    if chosen.contains(&Component::StorageMigrator) {
+        all.extend(storage_migration::definitions());
+    }
+    Ok(all)
 }
 
 /// The CRDs that requests for credentials are about.

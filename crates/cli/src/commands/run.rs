@@ -53,6 +53,7 @@ Components:
   marketplace          OperatorHub and the default catalogs
   cloud-credential     Secrets for CredentialsRequests: by tokens, or passed on; nothing is minted
   network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
+  storage-migrator     writes objects again whose kind is stored in another version now; its kinds come with mainstay deploy
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
   cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
 
@@ -62,6 +63,7 @@ Examples:
   mainstay run catalogd --leader-elect --tls-cert tls.crt --tls-key tls.key
   mainstay run olm-classic --leader-elect --unhealthy-catalogs isolate
   mainstay run olm-operator --watchedNamespaces team-a,team-b
+  mainstay run storage-migrator --leader-elect
 
 Flags have the names and defaults of operator-controller and catalogd, and of the two operators of OLM classic. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
 one process the metrics of both are at the address of catalogd's. Who reads them needs get on /metrics (ClusterRole NAME-metrics-reader of
@@ -105,7 +107,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
     /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
-    /// service-ca alone (openshift-cloud-credential-operator, openshift-network-operator likewise), or openshift-operator-lifecycle-manager for components of OLM classic alone]
+    /// service-ca alone (likewise for cloud-credential, network-extras and storage-migrator), or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched
@@ -154,7 +156,17 @@ pub struct Arguments {
     classic: classic::ClassicArguments,
     /// How lines of the log look
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
-    pub log_format: Format,
+    log_format: Format,
+}
+
+impl Arguments {
+    /// How lines of the log look.
+    pub fn log_format(&self) -> Format {
+        match &self.alone {
+            Some(Alone::ClusterVersion(arguments)) => arguments.log_format(),
+            _ => self.log_format,
+        }
+    }
 }
 
 /// Components with flags of their own; each runs alone.

@@ -26,8 +26,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::components::{ESTABLISHED, apply};
-use super::{Apis, Options};
+use super::components::{Component, ESTABLISHED, apply};
+use super::{Apis, Options, platform_release};
 
 fn olm_operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(olm::NAMESPACE, olm::ACCOUNT))));
@@ -89,8 +89,12 @@ impl Classic<'_> {
         tasks.spawn(async move { super::registries::run(of, writer, stop).await });
         tell("olm-classic", detail, begun.elapsed());
         self.package_server(contents, tasks, tell).await?;
-        self.marketplace(tasks, tell);
-        self.reports(tasks);
+        // A cluster with a release says its own.
+        let has_release = self.options.release.any() && self.options.components.has(Component::ClusterVersion);
+        let given = if has_release { None } else { Some(self.options.classic.release_version.clone()) };
+        let release = platform_release::follow(self.writer.client(), given, &self.stop, tasks);
+        self.marketplace(release.clone(), tasks, tell);
+        self.reports(release, tasks);
         Ok(())
     }
 
@@ -140,8 +144,7 @@ impl Classic<'_> {
     }
 
     /// Reports to ClusterOperators, once the cluster has their kind.
-    fn reports(&self, tasks: &mut JoinSet<()>) {
-        let (_, release) = watch::channel(self.options.classic.release_version.clone());
+    fn reports(&self, release: watch::Receiver<String>, tasks: &mut JoinSet<()>) {
         let setup = report::Setup {
             cluster: self.apis.in_process(olm_operator),
             env: self.env.clone(),
@@ -150,14 +153,23 @@ impl Classic<'_> {
             release,
         };
         let stop = self.stop.clone();
-        tasks.spawn(async move { ended("reports", report::run(setup, stop).await) });
+        let known = setup.release.clone();
+        tasks.spawn(async move {
+            if platform_release::known(known, &stop).await {
+                ended("reports", report::run(setup, stop).await);
+            }
+        });
     }
 
-    fn marketplace(&self, tasks: &mut JoinSet<()>, tell: &mut impl FnMut(&str, &str, Duration)) {
-        let (_, release) = watch::channel(self.options.classic.release_version.clone());
+    fn marketplace(&self, release: watch::Receiver<String>, tasks: &mut JoinSet<()>, tell: &mut impl FnMut(&str, &str, Duration)) {
         let config = mainstay_marketplace::Config { catalogs: mainstay_marketplace::default_catalogs(), release };
         let (cluster, env, stop) = (self.apis.in_process(marketplace), self.env.clone(), self.stop.clone());
-        tasks.spawn(async move { ended("marketplace", mainstay_marketplace::run(cluster, env, config, stop).await) });
+        let known = config.release.clone();
+        tasks.spawn(async move {
+            if platform_release::known(known, &stop).await {
+                ended("marketplace", mainstay_marketplace::run(cluster, env, config, stop).await);
+            }
+        });
         let detail =
             if self.options.classic.default_catalogs { "default catalogs" } else { "default catalogs are off (--default-catalogs)" };
         tell("marketplace", detail, Duration::ZERO);
@@ -178,7 +190,7 @@ pub struct Arguments {
     /// Start with the default catalogs, whose images must be reachable: with one that is not, nothing is installed by OLM classic
     #[arg(long)]
     pub default_catalogs: bool,
-    /// The platform's release, which the images of the default catalogs follow
+    /// The platform's release, which the images of the default catalogs follow; with --release that of the cluster counts
     #[arg(long, value_name = "VERSION", default_value = "4.19.0")]
     pub release_version: String,
     /// How far a failed resolution of OLM classic reaches: to what has to do with it, or to the whole namespace as upstream has it

@@ -301,7 +301,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
-        for object in storage_migration::manifests() {
+        for object in storage_migration::definitions().into_iter().chain(storage_migration::manifests()) {
             apply(&writer, &object).await?;
         }
         let (of, around, until) = (apis.in_process(storage_migrator), env.clone(), stop.clone());

@@ -11,10 +11,11 @@ pub const NAMESPACE: &str = "openshift-kube-storage-version-migrator";
 /// The account, and the field manager of what it writes.
 pub const ACCOUNT: &str = "storage-version-migrator";
 
-/// Returns the CRDs, the namespace, the account and its role.
-///
-/// The account writes objects of any kind, as that is what a migration is.
-pub fn manifests() -> Vec<Value> {
+/// The Lease of the loop where several processes could run it.
+pub const LEASE: &str = "storage-version-migrator-lock";
+
+/// Returns the CRDs of migrations and of their record.
+pub fn definitions() -> [Value; 2] {
     let text = || json!({"type": "string"});
     let texts = |fields: &[&str]| -> Value { fields.iter().map(|field| ((*field).to_owned(), text())).collect() };
     let migration = json!({
@@ -37,16 +38,27 @@ pub fn manifests() -> Vec<Value> {
             "lastHeartbeat": {"type": "string", "format": "date-time"},
         }},
     });
+    [definition("StorageVersionMigration", "storageversionmigrations", &migration), definition("StorageState", "storagestates", &state)]
+}
+
+/// Returns the namespace, the account and its role.
+///
+/// The account reads and writes objects of any kind, as that is what a migration is. It creates, patches and deletes none but its own.
+pub fn manifests() -> Vec<Value> {
     let group = "rbac.authorization.k8s.io";
     let name = "mainstay-storage-version-migrator";
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     vec![
-        definition("StorageVersionMigration", "storageversionmigrations", &migration),
-        definition("StorageState", "storagestates", &state),
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name},
-            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["get"]}],
+            "rules": [
+                rule("*", &["*"], &["get", "list", "update"]),
+                rule(GROUP, &["storageversionmigrations", "storagestates"], &["create", "delete", "patch", "watch"]),
+                rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["watch"]),
+                rule("config.openshift.io", &["clusteroperators"], &["watch"]),
+            ],
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},

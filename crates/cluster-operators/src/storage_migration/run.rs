@@ -174,7 +174,12 @@ impl Migrator {
 
     /// Starts migrations and keeps the record; wakes the migrations that are not done.
     async fn discover(&self) -> Result<Outcome, MigrationError> {
-        if !self.migrations.is_known() || self.migrations.objects().is_none() {
+        if !self.migrations.is_known() {
+            return Ok(Outcome::Done);
+        }
+        if self.migrations.objects().is_none() {
+            // It is called when they are.
+            tracing::info!("waits until StorageVersionMigrations of {GROUP} are served");
             return Ok(Outcome::Done);
         }
         let kind = |kind: &str| GroupVersionKind::gvk(GROUP, "v1alpha1", kind);
@@ -392,9 +397,12 @@ impl Migrator {
     }
 
     async fn report(&self) -> Result<Outcome, MigrationError> {
-        if !self.operators.is_known() || self.operators.objects().is_none() {
+        // Only a release has a ClusterOperator of this name, and makes it itself.
+        let place = ObjectRef::of(&cluster_operator::object(OPERATOR))?;
+        if !self.operators.is_known() || self.operators.named(OPERATOR).is_none() {
             return Ok(Outcome::Done);
         }
+        let Some(live) = self.writer.get(&place).await?.filter(cluster_operator::is_of_release) else { return Ok(Outcome::Done) };
         let all = self.migrations.objects().map(|all| all.all()).unwrap_or_default();
         let mut failed: Vec<String> = all.iter().filter_map(|migration| failure(&migration.data)).collect();
         failed.sort();
@@ -415,8 +423,7 @@ impl Migrator {
                 Related::new(GROUP, "storagestates", "", ""),
             ],
         };
-        let now = self.env.now_seconds();
-        self.writer.keep_status(&cluster_operator::object(OPERATOR), |live| cluster_operator::status(live, &report, now)).await?;
+        self.writer.update_status(&live, &cluster_operator::status(&live, &report, self.env.now_seconds())).await?;
         Ok(Outcome::Done)
     }
 }

@@ -19,6 +19,7 @@ use super::observed::Observed;
 use super::{Config, NAME};
 use crate::accepted::Accepted;
 use crate::metrics::Metrics;
+use crate::pace::Reports;
 use crate::pass::Job;
 use crate::updates::Retrieval;
 use crate::worker::Shared;
@@ -77,7 +78,7 @@ pub(super) struct State {
     pub upgradeable: Vec<StatusCondition>,
     pub evaluated: Option<Timestamp>,
     pub failures: u32,
-    pub reports: Option<(Timestamp, f64)>,
+    pub reports: Reports,
     pub activity: Activity,
     pub retrieval: Retrieval,
 }

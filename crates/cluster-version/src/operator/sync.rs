@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use mainstay_api::config_v1::{CapabilitiesStatus, Capability, ClusterVersion, ClusterVersionStatus};
 use mainstay_cluster_version_core::Mode;
@@ -24,9 +23,6 @@ use crate::pass::Job;
 
 /// The failures in a row after which the status says that it cannot be kept (CVO-COND-08).
 const MOST_FAILURES: u32 = 15;
-/// Reports of the worker: one in this time, and some at once (CVO-SYNC-06).
-const REPORT_EVERY: Duration = Duration::from_secs(15);
-const REPORTS_AT_ONCE: f64 = 2.0;
 
 impl Operator {
     pub(super) async fn sync(self: Arc<Self>) -> Result<Outcome, Error> {
@@ -190,20 +186,8 @@ impl Operator {
 
     /// The worker's report changed: soon it is in the status (CVO-SYNC-06).
     pub(super) fn reported(&self) {
-        let now = self.env.now();
-        let every = self.config.pace.shortened(REPORT_EVERY).as_secs_f64();
-        let wait = {
-            let mut state = self.state();
-            let (at, tokens) = state.reports.unwrap_or((now, REPORTS_AT_ONCE));
-            let tokens = (tokens + now.duration_since(at).as_secs_f64() / every).min(REPORTS_AT_ONCE);
-            let taken = tokens >= 1.0;
-            state.reports = Some((now, if taken { tokens - 1.0 } else { tokens }));
-            (!taken).then(|| Duration::from_secs_f64((1.0 - tokens) * every))
-        };
-        match wait {
-            None => self.queue.add(Part::Sync),
-            Some(wait) => self.queue.add_after(Part::Sync, wait),
-        }
+        let wait = self.state().reports.wait(&self.config.pace, self.env.now());
+        if wait.is_zero() { self.queue.add(Part::Sync) } else { self.queue.add_after(Part::Sync, wait) }
     }
 
     /// Writes the status if it differs; after a conflict once more, on the object as it is now (CVO-COND-09).

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Frame, METRICS, Program, Serving, labelled, lease_permissions};
+use super::{CommandLine, Frame, GRACE, METRICS, Program, Serving, labelled, lease_permissions};
 use crate::cluster_operator::{ACCOUNT, LEASE, NAMESPACE, manifests};
 use crate::manifests::metrics_access;
 
@@ -39,7 +39,9 @@ impl ClusterOperator {
             account: ACCOUNT,
             component: "cluster-olm-operator",
             system_namespace: self.system_namespace.clone(),
+            command: CommandLine::Shared,
             arguments: Vec::new(),
+            grace: GRACE,
             serving: vec![Serving { secret: "cluster-olm-operator-serving-cert", services: vec![METRICS_SERVICE] }],
             metrics: (METRICS_SERVICE, METRICS),
             ports: Vec::new(),

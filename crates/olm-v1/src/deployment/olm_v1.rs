@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Frame, METRICS, Mount, Program, catalog_webhook, labelled, port, service};
+use super::{CommandLine, Frame, GRACE, METRICS, Mount, Program, catalog_webhook, labelled, port, service};
 use crate::deployment::Serving;
 use crate::manifests::{
     Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, any_account, make_namespaces, manifests_for, own_namespace, read_pull_secrets,
@@ -109,7 +109,9 @@ impl OlmV1 {
             account: CATALOGD,
             component: "catalogd",
             system_namespace: namespace.to_owned(),
+            command: CommandLine::Shared,
             arguments,
+            grace: GRACE,
             mounts: vec![
                 Mount::Folder { name: "cache", path: CACHE },
                 Mount::Certificate { secret: webhook.secret, path: WEBHOOK_CERTIFICATES },
@@ -131,7 +133,9 @@ impl OlmV1 {
             account: OPERATOR_CONTROLLER,
             component: "operator-controller",
             system_namespace: namespace.to_owned(),
+            command: CommandLine::Shared,
             arguments,
+            grace: GRACE,
             mounts: vec![Mount::Folder { name: "cache", path: CACHE }, Mount::Authorities { path: TRUSTED }],
             serving: vec![Serving { secret: "operator-controller-cert", services: vec![OPERATOR_CONTROLLER_SERVICE] }],
             metrics: (OPERATOR_CONTROLLER_SERVICE, METRICS),

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Frame, Serving, port, selector, service};
 
-const CERTIFICATES: &str = "/var/certs";
+/// The folder of the serving certificate: `tls.crt` and `tls.key`.
+pub const CERTIFICATES: &str = "/var/certs";
+/// The time that a pod usually has to stop, in seconds.
+pub const GRACE: u32 = 30;
 const HEALTH: u16 = 8081;
 /// The user and group ID of the pods, unprivileged on a node.
 const USER: u32 = 65_532;
@@ -35,6 +38,15 @@ pub enum Mount {
     },
 }
 
+/// The flags of a program, beside those that say what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandLine {
+    /// Those that the components of `mainstay run` share.
+    Shared,
+    /// Its own, which have the address of metrics and the certificate among them.
+    Own(Vec<String>),
+}
+
 /// One program: a Deployment that runs some components as one account.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -46,8 +58,12 @@ pub struct Program {
     pub component: &'static str,
     /// The namespace of its Lease and of its other state.
     pub system_namespace: String,
+    /// Its common flags.
+    pub command: CommandLine,
     /// Further flags.
     pub arguments: Vec<String>,
+    /// The time that its pod has to stop, in seconds.
+    pub grace: u32,
     /// Its certificates; the first one is that of `--tls-cert`.
     pub serving: Vec<Serving>,
     /// The Service of its metrics, and their port.
@@ -99,7 +115,7 @@ impl Program {
                     "metadata": {"labels": selector(self.name), "annotations": {"kubectl.kubernetes.io/default-container": "manager"}},
                     "spec": {
                         "serviceAccountName": self.account,
-                        "terminationGracePeriodSeconds": 30,
+                        "terminationGracePeriodSeconds": self.grace,
                         "securityContext": {"runAsNonRoot": true, "runAsUser": USER, "fsGroup": USER, "seccompProfile": {"type": "RuntimeDefault"}},
                         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": {
                             "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": selector(self.name)},
@@ -121,17 +137,22 @@ impl Program {
     }
 
     fn command_line(&self) -> Vec<String> {
-        let mut arguments = vec![
-            "run".to_owned(),
-            self.component.to_owned(),
-            "--leader-elect".to_owned(),
-            format!("--system-namespace={}", self.system_namespace),
-            format!("--health-probe-bind-address=:{HEALTH}"),
-            format!("--metrics-bind-address=:{}", self.metrics.1),
-            format!("--tls-cert={CERTIFICATES}/tls.crt"),
-            format!("--tls-key={CERTIFICATES}/tls.key"),
-            "--log-format=json".to_owned(),
-        ];
+        let (mut arguments, health) = (vec!["run".to_owned(), self.component.to_owned()], format!("--health-probe-bind-address=:{HEALTH}"));
+        match &self.command {
+            CommandLine::Shared => arguments.extend([
+                "--leader-elect".to_owned(),
+                format!("--system-namespace={}", self.system_namespace),
+                health,
+                format!("--metrics-bind-address=:{}", self.metrics.1),
+                format!("--tls-cert={CERTIFICATES}/tls.crt"),
+                format!("--tls-key={CERTIFICATES}/tls.key"),
+            ]),
+            CommandLine::Own(own) => {
+                arguments.push(health);
+                arguments.extend(own.iter().cloned());
+            }
+        }
+        arguments.push("--log-format=json".to_owned());
         arguments.extend(self.arguments.iter().cloned());
         arguments
     }

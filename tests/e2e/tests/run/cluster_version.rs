@@ -9,19 +9,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mainstay_e2e::{Cluster, Registry, eventually, mainstay, need_embedded, need_kubectl, terminate};
-use mainstay_oci::{Client, ClientConfig, Reference};
+use mainstay_oci::{Client, ClientConfig, Credentials, Reference};
 use mainstay_release_samples::{Published, SigningKey, Target, publish};
 use serde_json::{Value, json};
 
 use crate::run::world::{LONG, TIMES};
 
-const VERSION: [&str; 2] = ["clusterversion", "version"];
+pub const VERSION: [&str; 2] = ["clusterversion", "version"];
 const DEPLOYMENT: [&str; 4] = ["deployment", "-n", "openshift-cluster-version", "cluster-version-operator"];
-const LEASE: [&str; 4] = ["lease", "-n", "openshift-cluster-version", "version"];
+pub const LEASE: [&str; 4] = ["lease", "-n", "openshift-cluster-version", "version"];
 
 /// The sample releases in a registry, signed by a key; the secret key is in the folder.
-fn releases(registry: &Registry, folder: &Path) -> Vec<Published> {
-    let client = Client::new(ClientConfig { insecure: true, ..ClientConfig::default() }).unwrap();
+pub fn releases(registry: &Registry, credentials: Credentials, folder: &Path) -> Vec<Published> {
+    let client = Client::new(ClientConfig { insecure: true, credentials, ..ClientConfig::default() }).unwrap();
     let at = |repository: &str| Reference::parse(&format!("{}/sample/{repository}", registry.address())).unwrap();
     let (releases, components) = (at("release"), at("components"));
     let key = SigningKey::generate().unwrap();
@@ -57,10 +57,10 @@ fn holder(cluster: &Cluster) -> String {
 }
 
 /// The operators of the platform: they report what the release wants.
-struct Operators(Arc<AtomicBool>, Option<JoinHandle<()>>);
+pub struct Operators(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Operators {
-    fn start(cluster: &Arc<Cluster>) -> Self {
+    pub fn start(cluster: &Arc<Cluster>) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let (cluster, until) = (cluster.clone(), end.clone());
         let thread = std::thread::spawn(move || {
@@ -98,7 +98,7 @@ fn report(cluster: &Cluster) {
     }
 }
 
-fn is_at(version: &str) -> impl Fn(&Value) -> bool {
+pub fn is_at(version: &str) -> impl Fn(&Value) -> bool {
     move |object| object["status"]["history"][0]["version"] == version && object["status"]["history"][0]["state"] == "Completed"
 }
 
@@ -112,7 +112,7 @@ fn an_operator_on_a_foreign_cluster() {
     let cluster = Arc::new(cluster);
     let registry = Registry::ours();
     let folder = tempfile::tempdir().unwrap();
-    let releases = releases(&registry, folder.path());
+    let releases = releases(&registry, Credentials::default(), folder.path());
     let (first, second, third) = (&releases[0], &releases[1], &releases[2]);
 
     // Another operator.
@@ -181,7 +181,7 @@ fn an_operator_on_a_foreign_cluster() {
     assert_eq!(holder(&cluster), "");
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }

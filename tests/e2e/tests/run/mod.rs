@@ -4,8 +4,10 @@
 mod certificates;
 mod classic;
 mod cluster_version;
+mod cluster_version_process;
 mod deploy;
 mod leaders;
+mod platform;
 mod proxy;
 mod removal;
 mod settings;

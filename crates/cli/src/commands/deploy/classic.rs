@@ -15,7 +15,7 @@ use mainstay_apply::{Effect, Writer};
 use mainstay_objects::Step;
 use mainstay_olm_classic::olm;
 use mainstay_olm_classic_core::{alerts, fresh};
-use mainstay_olm_v1::deployment::{Frame, METRICS, Mount, Program, Serving, labelled};
+use mainstay_olm_v1::deployment::{CommandLine, Frame, GRACE, METRICS, Mount, Program, Serving, labelled};
 use mainstay_olm_v1::manifests::metrics_access;
 use mainstay_operations::not_written;
 use mainstay_terminal::errors::{Exit, Failure, note};
@@ -108,7 +108,9 @@ impl OlmClassic {
             account: olm::ACCOUNT,
             component: COMPONENT,
             system_namespace: NAMESPACE.to_owned(),
+            command: CommandLine::Shared,
             arguments,
+            grace: GRACE,
             serving: Self::serving(),
             metrics: (METRICS_SERVICE, METRICS),
             ports: vec![("packages", mainstay_package_server::PORT)],

@@ -1,14 +1,19 @@
 //! The components that can be deployed: those of `mainstay run`, each in a namespace of its own.
 
+use mainstay_cluster_operators::storage_migration;
 use mainstay_olm_v1::cluster_operator;
-use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS, OlmV1, Program, Serving, labelled, lease_permissions};
+use mainstay_olm_v1::deployment::{
+    Certificates, ClusterOperator, CommandLine, Frame, GRACE, METRICS, OlmV1, Program, Serving, labelled, lease_permissions,
+};
 use mainstay_olm_v1::manifests::metrics_access;
 use serde_json::Value;
 
 use super::classic::{self, OlmClassic};
+use super::cluster_version;
 
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
 const CLOUD_CREDENTIAL_METRICS: &str = "cloud-credential-metrics";
+const STORAGE_MIGRATOR_METRICS: &str = "storage-migrator-metrics";
 
 /// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +28,10 @@ pub enum Component {
     OlmClassic,
     /// Secrets for CredentialsRequests.
     CloudCredential,
+    /// Objects that are stored in an old version.
+    StorageMigrator,
+    /// The release of the platform.
+    ClusterVersion,
 }
 
 /// The settings of the flags for all components.
@@ -38,7 +47,15 @@ pub struct Shape {
 
 impl Component {
     /// All components.
-    pub const ALL: [Self; 5] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator, Self::OlmClassic, Self::CloudCredential];
+    pub const ALL: [Self; 7] = [
+        Self::ServiceCa,
+        Self::OlmV1,
+        Self::ClusterOlmOperator,
+        Self::OlmClassic,
+        Self::CloudCredential,
+        Self::StorageMigrator,
+        Self::ClusterVersion,
+    ];
     /// The components that `all` deploys: an operator that may do everything is asked for by its name.
     pub const USUAL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
 
@@ -50,6 +67,8 @@ impl Component {
             Self::ClusterOlmOperator => "cluster-olm-operator",
             Self::OlmClassic => "olm-classic",
             Self::CloudCredential => "cloud-credential",
+            Self::StorageMigrator => "storage-migrator",
+            Self::ClusterVersion => "cluster-version",
         }
     }
 
@@ -61,6 +80,8 @@ impl Component {
             Self::ClusterOlmOperator => cluster_operator::NAMESPACE,
             Self::OlmClassic => classic::NAMESPACE,
             Self::CloudCredential => mainstay_cloud_credential::NAMESPACE,
+            Self::StorageMigrator => storage_migration::NAMESPACE,
+            Self::ClusterVersion => mainstay_cluster_version::NAMESPACE,
         }
     }
 
@@ -72,6 +93,8 @@ impl Component {
             Self::ClusterOlmOperator => ClusterOperator::AUTHORITIES,
             Self::OlmClassic => classic::AUTHORITIES,
             Self::CloudCredential => "cloud-credential-metrics-ca",
+            Self::StorageMigrator => "storage-migrator-metrics-ca",
+            Self::ClusterVersion => cluster_version::AUTHORITIES,
         }
     }
 
@@ -83,6 +106,8 @@ impl Component {
             Self::ClusterOlmOperator => cluster_operator_of(shape).serving(),
             Self::OlmClassic => OlmClassic::serving(),
             Self::CloudCredential => cloud_credential().serving,
+            Self::StorageMigrator => storage_migrator().serving,
+            Self::ClusterVersion => cluster_version::serving(),
         }
     }
 
@@ -110,6 +135,14 @@ impl Component {
                 }
                 labelled(objects)
             }
+            Self::StorageMigrator => {
+                let mut before = storage_migration::manifests();
+                let (home, account) = (storage_migration::NAMESPACE, storage_migration::ACCOUNT);
+                before.extend(lease_permissions(home, storage_migration::LEASE, (home, account)));
+                before.extend(metrics_access(self.name(), account, &frame.namespace));
+                labelled(frame.around(before, Vec::new(), &[storage_migrator()]))
+            }
+            Self::ClusterVersion => cluster_version::objects(frame),
         }
     }
 
@@ -148,28 +181,32 @@ fn cluster_operator_of(shape: &Shape) -> ClusterOperator {
 }
 
 fn cloud_credential() -> Program {
-    Program {
-        name: mainstay_cloud_credential::ACCOUNT,
-        account: mainstay_cloud_credential::ACCOUNT,
-        component: Component::CloudCredential.name(),
-        system_namespace: mainstay_cloud_credential::NAMESPACE.to_owned(),
-        arguments: Vec::new(),
-        serving: vec![Serving { secret: "cloud-credential-metrics-cert", services: vec![CLOUD_CREDENTIAL_METRICS] }],
-        metrics: (CLOUD_CREDENTIAL_METRICS, METRICS),
-        ports: Vec::new(),
-        mounts: Vec::new(),
-    }
+    let (home, account) = (mainstay_cloud_credential::NAMESPACE, mainstay_cloud_credential::ACCOUNT);
+    plain(Component::CloudCredential, home, account, "cloud-credential-metrics-cert", CLOUD_CREDENTIAL_METRICS)
 }
 
 fn service_ca() -> Program {
+    let (home, account) = (mainstay_service_ca::NAMESPACE, mainstay_service_ca::ACCOUNT);
+    plain(Component::ServiceCa, home, account, "service-ca-metrics-cert", SERVICE_CA_METRICS)
+}
+
+fn storage_migrator() -> Program {
+    let (home, account) = (storage_migration::NAMESPACE, storage_migration::ACCOUNT);
+    plain(Component::StorageMigrator, home, account, "storage-migrator-metrics-cert", STORAGE_MIGRATOR_METRICS)
+}
+
+/// A program that serves nothing but its metrics.
+fn plain(component: Component, home: &str, account: &'static str, certificate: &'static str, metrics: &'static str) -> Program {
     Program {
-        name: mainstay_service_ca::ACCOUNT,
-        account: mainstay_service_ca::ACCOUNT,
-        component: Component::ServiceCa.name(),
-        system_namespace: mainstay_service_ca::NAMESPACE.to_owned(),
+        name: account,
+        account,
+        component: component.name(),
+        system_namespace: home.to_owned(),
+        command: CommandLine::Shared,
         arguments: Vec::new(),
-        serving: vec![Serving { secret: "service-ca-metrics-cert", services: vec![SERVICE_CA_METRICS] }],
-        metrics: (SERVICE_CA_METRICS, METRICS),
+        grace: GRACE,
+        serving: vec![Serving { secret: certificate, services: vec![metrics] }],
+        metrics: (metrics, METRICS),
         ports: Vec::new(),
         mounts: Vec::new(),
     }
@@ -205,7 +242,12 @@ mod tests {
                 assert_eq!(deployment["spec"]["replicas"], 2);
                 let container = &deployment["spec"]["template"]["spec"]["containers"][0];
                 let arguments = container["args"].to_string();
-                assert!(arguments.contains("--leader-elect") && arguments.contains("--metrics-bind-address=:"), "{arguments}");
+                // The Cluster Version Operator always elects a leader.
+                let (elects, serves) = match component {
+                    Component::ClusterVersion => ("cluster-version", "--listen=0.0.0.0:9099"),
+                    _ => ("--leader-elect", "--metrics-bind-address=:"),
+                };
+                assert!(arguments.contains(elects) && arguments.contains(serves), "{arguments}");
                 assert!(container["livenessProbe"].is_object() && container["readinessProbe"].is_object());
                 let named = |kind: &str| of(kind).iter().any(|object| object["metadata"]["name"] == deployment["metadata"]["name"]);
                 assert!(named("NetworkPolicy") && named("PodDisruptionBudget"));
@@ -225,10 +267,14 @@ mod tests {
             (Component::OlmV1, "catalogd-operator-lock"),
             (Component::ClusterOlmOperator, "cluster-olm-operator-lock"),
             (Component::CloudCredential, "cloud-credential-operator-leader"),
+            (Component::StorageMigrator, "storage-version-migrator-lock"),
         ] {
             let objects = deployed(component);
             let rules: Vec<&Value> = objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()).collect();
-            assert!(!rules.iter().any(|rule| rule.to_string().contains("\"*\"")), "{rules:?}");
+            // A migration is of any kind: it reads and updates, and makes nothing.
+            let every = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "update"]});
+            let unlimited: Vec<_> = rules.iter().filter(|rule| rule.to_string().contains("\"*\"")).collect();
+            assert!(unlimited.iter().all(|rule| component == Component::StorageMigrator && ***rule == every), "{unlimited:?}");
             let named: Vec<_> =
                 rules.iter().filter(|rule| rule["resources"] == json!(["leases"]) && rule["verbs"] != json!(["create"])).collect();
             assert!(!named.is_empty() && named.iter().all(|rule| rule["resourceNames"].is_array()), "{named:?}");

@@ -16,6 +16,7 @@ use mainstay_terminal::output;
 use serde_json::Value;
 
 use super::classic;
+use super::cluster_version;
 use super::components::{Component, Shape};
 
 /// Limit for a Deployment, a catalog or a CRD to go.
@@ -64,7 +65,8 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
                 let requests = names_in(writer, "cloudcredential.openshift.io", "CredentialsRequest").await?;
                 (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))
             }
-            Component::OlmV1 | Component::ClusterOlmOperator => None,
+            Component::ClusterVersion => cluster_version::holds(writer).await?,
+            Component::OlmV1 | Component::ClusterOlmOperator | Component::StorageMigrator => None,
         };
         remove_namespace(writer, &namespace, holds).await?;
         if *component == Component::OlmClassic && delete_crds {

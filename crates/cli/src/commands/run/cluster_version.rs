@@ -24,9 +24,11 @@ use tokio_util::sync::CancellationToken;
 use super::bootstrap;
 use super::cluster_version_settings::{self as settings, Environment, LEASE, Start};
 use super::flags::{address, duration};
+use super::health::{Health, State};
 use super::listeners::{self, Operations};
 use super::registries::Registries;
 use crate::admin;
+use crate::logging::Format;
 use crate::up::Signals;
 
 /// The time of a stop before the process ends anyway (CVO-RUN-04).
@@ -43,12 +45,15 @@ Examples:
   mainstay run cluster-version --kubeconfig admin.kubeconfig
   mainstay run cluster-version --listen 0.0.0.0:9099 --serving-cert-file tls.crt --serving-key-file tls.key
   mainstay run cluster-version --update-service https://updates.example/graph --enable-auto-update
+  mainstay run cluster-version --retriever pod --node-name master-0
   mainstay run cluster-version image etcd --release-image registry.example/release:1.0.0
   mainstay run cluster-version render --output-dir out --release-image registry.example/release:1.0.0
 
 The operator needs the permissions of a cluster administrator, as it creates every object of a release. mainstay adm release install makes the
-ClusterVersion; until there is one, the operator waits. Releases are pulled by this process, through the mirrors and with the pull secret of the cluster
-beside those of its user, and verified by the keys of the release in force. One process works, the holder of Lease version in openshift-cluster-version; others wait for it.
+ClusterVersion; until there is one, the operator waits. Releases are verified by the keys of the release in force, and pulled by this process, through the
+mirrors and with the pull secret of the cluster beside those of its user. With --retriever pod, pods on the node of this process run the release image
+and copy its content to --payloads-dir; they are privileged, and need an OpenShift cluster: the node's label node-role.kubernetes.io/master and
+PriorityClass openshift-user-critical. One process works, the holder of Lease version in openshift-cluster-version; others wait for it.
 Where another Cluster Version Operator is deployed, as on OpenShift, this one does not start unless told to by --take-over cluster-version.
 
 Metrics need a certificate, and are served by the process that works, to those who may get /metrics; the files are read again when they change.
@@ -63,9 +68,21 @@ pub struct Arguments {
     start: Start,
 }
 
+impl Arguments {
+    /// How lines of the log look.
+    pub fn log_format(&self) -> Format {
+        match &self.command {
+            Some(Command::Start(start)) => start.log_format,
+            _ => self.start.log_format,
+        }
+    }
+}
+
 /// Subcommands.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the operator, as without a subcommand
+    Start(Box<Start>),
     /// Print the pullspec of an image of a release
     Image {
         /// The name of the image, such as etcd
@@ -86,18 +103,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Command::Version) => output::line(format!("ClusterVersionOperator mainstay-{}", env!("CARGO_PKG_VERSION"))),
         Some(Command::Image { name, release_image }) => settings::image(name, release_image.as_deref()),
         Some(Command::Render(arguments)) => bootstrap::run(arguments),
+        Some(Command::Start(flags)) => start(flags),
         None => start(&arguments.start),
     }
 }
 
 fn start(flags: &Start) -> Result<(), Failure> {
     let environment = Environment::of_process(flags.release_image.as_deref())?;
+    let pods = settings::pods(flags, &environment)?;
     let metrics = address("--listen", &flags.listen)?;
+    let probes = address("--health-probe-bind-address", &flags.health_probe_bind_address)?;
     runtime::block_on(async {
         let mut signals = Signals::take()?;
         let session = flags.cluster.open().await?;
         note(format!("cluster: {} ({})", session.context, session.server));
         let (env, stop, gate) = (Env::system(), CancellationToken::new(), Gate::default());
+        let health = Arc::new(Health::default());
+        // The supervisor of this process can see that it is stopping until it has stopped.
+        let listening = CancellationToken::new();
+        let _ended_last = listening.clone().drop_guard();
+        listeners::health(probes.as_ref(), health.clone(), &listening).await?;
         alone(&session, flags).await?;
         let times = times(&session, flags).await?;
         let files = flags.serving_cert_file.clone().zip(flags.serving_key_file.clone());
@@ -108,11 +133,14 @@ fn start(flags: &Start) -> Result<(), Failure> {
         let identity = leader::identity(&super::host());
         let candidate = Candidate::new(session.client.clone(), &environment.namespace, LEASE, &identity, times).guarding(&gate);
         tracing::info!(namespace = environment.namespace, lease = LEASE, identity, "started");
+        health.set(State::Following);
         let failed = Arc::new(std::sync::OnceLock::new());
         let leading = leader::lead(vec![candidate], &stop, |working| {
-            let failed = failed.clone();
+            let (failed, health) = (failed.clone(), health.clone());
             let (session, environment, env, gate, certificates) = (&session, &environment, env.clone(), &gate, certificates.as_ref());
+            let pods = pods.as_ref();
             async move {
+                health.set(State::TakingOver);
                 let cluster = session.cluster.clone().guarded(gate);
                 let work = async {
                     if let (Some(address), Some(certificates)) = (metrics, certificates) {
@@ -127,7 +155,9 @@ fn start(flags: &Start) -> Result<(), Failure> {
                     let agent = mainstay_update_client::user_agent(env!("CARGO_PKG_VERSION"));
                     let updates = Services::new(Vec::new(), metrics, agent);
                     let registries = Registries::open(&cluster, &env)?;
-                    let config = settings::config(flags, environment, &env, updates, registries.clients());
+                    let releases = settings::releases(environment, &env, registries.clients(), pods, &writer);
+                    let config = settings::config(flags, environment, &env, updates, releases);
+                    health.set(State::Leading);
                     let watched = tokio::spawn(registries.watch(working.clone()));
                     let ended = mainstay_cluster_version::run(cluster, env.clone(), config, working.clone()).await;
                     watched.abort();
@@ -137,19 +167,14 @@ fn start(flags: &Start) -> Result<(), Failure> {
                     // Set once: the work is done once.
                     let _ = failed.set(failure);
                 }
+                health.set(State::Ending);
             }
         });
         let ended = tokio::select! {
             ended = leading => ended,
-            // The first signal stops gracefully, the second at once.
-            () = async {
-                signals.next().await;
-                stop.cancel();
-                tokio::select! {
-                    () = signals.next() => {}
-                    () = tokio::time::sleep(GRACE) => tracing::error!("the stop took too long"),
-                }
-            } => return Err(Failure::silent(Exit::Failed)),
+            () = impatience(async || signals.next().await, || { health.set(State::Ending); stop.cancel(); }) => {
+                return Err(Failure::silent(Exit::Failed));
+            }
         };
         stop.cancel();
         match ended {
@@ -161,6 +186,16 @@ fn start(flags: &Start) -> Result<(), Failure> {
                 .hint("it is meant to be started again, as a Deployment does")),
         }
     })
+}
+
+/// Stops at the first signal, and returns when a second one comes or the stop takes too long (CVO-RUN-04).
+async fn impatience(mut signal: impl AsyncFnMut(), stop: impl FnOnce()) {
+    signal().await;
+    stop();
+    tokio::select! {
+        () = signal() => {}
+        () = tokio::time::sleep(GRACE) => tracing::error!("the stop took too long"),
+    }
 }
 
 /// Refuses to work beside another operator (CVO-RUN-07), and says for whom this process waits.
@@ -228,4 +263,29 @@ async fn risks(session: &Session, flags: &Start) -> Result<MetricsConfig, Failur
     let has_service =
         flags.metrics_url.is_none() && (flags.use_dns_for_services || read(session, "v1", "Service", namespace, name).await?.is_some());
     Ok(settings::metrics(flags, has_service))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// CVO-RUN-04: the first signal begins a stop that may take two minutes; the second one ends it at once.
+    #[tokio::test(start_paused = true)]
+    async fn two_minutes_or_a_second_signal() {
+        // Signals after these seconds, the stop, and the end.
+        for (signals, stopped, ended) in [(vec![5, 1], 5, 6), (vec![5, 119], 5, 124), (vec![5, 300], 5, 125), (vec![0], 0, 120)] {
+            let (began, stops) = (Instant::now(), Cell::new(None));
+            let mut waits = signals.clone().into_iter();
+            let signal = async || match waits.next() {
+                Some(wait) => tokio::time::sleep(Duration::from_secs(wait)).await,
+                None => std::future::pending().await,
+            };
+            impatience(signal, || stops.set(Some(began.elapsed().as_secs()))).await;
+            assert_eq!((stops.get(), began.elapsed().as_secs()), (Some(stopped), ended), "{signals:?}");
+        }
+    }
 }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
-use mainstay_cluster_version::{Clients, Config, Images, NAMESPACE, Pace, Services};
+use clap::{Args, ValueEnum};
+use mainstay_apply::Writer;
+use mainstay_cluster_version::{Clients, Config, Images, NAMESPACE, Pace, PodSettings, Pods, Releases, Services};
+use mainstay_cluster_version_core::payload_pod;
 use mainstay_release::ImageReferences;
 use mainstay_release_source::{Limits, Place, ReadError};
 use mainstay_runtime::Env;
@@ -17,6 +19,8 @@ use mainstay_terminal::{images, output, runtime};
 use mainstay_update_client::MetricsConfig;
 use serde_json::Value;
 use tokio::sync::watch;
+
+use crate::logging::Format;
 
 /// The Lease of the operator; upstream's name, so that this program and upstream's do not work at the same time.
 pub const LEASE: &str = "version";
@@ -43,9 +47,15 @@ pub struct Start {
     /// Its key
     #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
     pub serving_key_file: Option<PathBuf>,
-    /// The node of this process; accepted for compatibility, as releases are retrieved without pods
+    /// Who retrieves releases: this process, from their registry; or pods on this process's node, as on OpenShift
+    #[arg(long, value_name = "registry|pod", value_enum, default_value_t = Retriever::Registry, hide_possible_values = true)]
+    pub retriever: Retriever,
+    /// The node of this process, where --retriever pod runs its pods
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     pub node_name: Option<String>,
+    /// The folder that --retriever pod fills: this process sees the node's folder by the same path
+    #[arg(long, value_name = "DIR", default_value = payload_pod::FOLDER)]
+    pub payloads_dir: PathBuf,
     /// Take every recommended update, the highest version first
     #[arg(long)]
     pub enable_auto_update: bool,
@@ -88,9 +98,24 @@ pub struct Start {
     /// Between two looks at the Lease [default: 26s; 60s with one control plane node]
     #[arg(long, value_name = "DURATION")]
     pub leader_elect_retry_period: Option<String>,
+    /// Where /healthz and /readyz are served; 0 means off
+    #[arg(long, value_name = "ADDR", default_value = "0")]
+    pub health_probe_bind_address: String,
+    /// How lines of the log look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    pub log_format: Format,
     /// Let waits and intervals of an update pass faster by this factor, for rehearsals
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub accelerate: f64,
+}
+
+/// The way in which releases are retrieved (CVO-RET-02, CVO-RET-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Retriever {
+    /// This process pulls them.
+    Registry,
+    /// Pods that run the release image copy them to the node.
+    Pod,
 }
 
 /// The environment of the process.
@@ -130,12 +155,42 @@ impl Environment {
     }
 }
 
-/// The operator's settings.
-pub fn config(flags: &Start, environment: &Environment, env: &Env, updates: Services, clients: Clients) -> Config {
+/// The place of retrieval pods; none if this process retrieves releases itself.
+pub fn pods(flags: &Start, environment: &Environment) -> Result<Option<PodSettings>, Failure> {
+    let folder = &flags.payloads_dir;
+    if flags.retriever == Retriever::Registry {
+        return Ok(None);
+    }
+    let wrong = |flag: &str, problem: String| Err(Failure::new(Exit::Usage, flag, problem));
+    let Some(node) = flags.node_name.clone().filter(|node| !node.is_empty()) else {
+        return wrong("--retriever pod", "it runs its pods on the node of this process, which --node-name or NODE_NAME names".to_owned());
+    };
+    let parts: Option<Vec<&str>> = folder.components().skip(1).map(|part| part.as_os_str().to_str()).collect();
+    match parts {
+        // The pods remove what is in the folder: the root of a node is none.
+        Some(parts) if folder.is_absolute() && !parts.is_empty() && !parts.contains(&"..") => {
+            let folder = PathBuf::from(format!("/{}", parts.join("/")));
+            Ok(Some(PodSettings { namespace: environment.namespace.clone(), node, folder }))
+        }
+        _ => wrong("--payloads-dir", format!("expected an absolute path below the root, found {:?}", folder.display().to_string())),
+    }
+}
+
+/// The source of releases: `pods` are run with `writer`.
+pub fn releases(environment: &Environment, env: &Env, clients: Clients, pods: Option<&PodSettings>, writer: &Writer) -> Arc<dyn Releases> {
     let own = environment.payload.iter().map(|(image, folder)| (image.clone(), Place::Folder(folder.clone()))).collect::<BTreeMap<_, _>>();
+    let images = Images::new(clients, own);
+    match pods {
+        None => Arc::new(images),
+        Some(settings) => Arc::new(Pods::new(images, writer.clone(), env.clone(), settings.clone())),
+    }
+}
+
+/// The operator's settings.
+pub fn config(flags: &Start, environment: &Environment, env: &Env, updates: Services, releases: Arc<dyn Releases>) -> Config {
     Config {
         release_image: flags.release_image.clone(),
-        releases: Arc::new(Images::new(clients, own)),
+        releases,
         updates: Arc::new(updates),
         update_service: flags.update_service.clone(),
         is_automatic: flags.enable_auto_update,
@@ -206,6 +261,33 @@ mod tests {
         assert_eq!(seconds(of("HighlyAvailable")), [137, 107, 26]);
         assert_eq!(seconds(of("SingleReplica")), [270, 240, 60]);
         assert!(of("SingleReplica").check().is_ok());
+    }
+
+    /// CVO-RET-02, CVO-RET-03, CVO-RET-06: this process retrieves releases unless pods are asked for, which need a node and a folder of their own.
+    #[test]
+    fn retrievers() {
+        use clap::Parser as _;
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            start: Start,
+        }
+        let environment = Environment::of(|_| None, None).unwrap();
+        let read = |line: &str| {
+            let words = std::iter::once("run").chain(line.split_whitespace());
+            pods(&Line::try_parse_from(words).unwrap().start, &environment).map_err(|failure| failure.to_line())
+        };
+        assert_eq!(read("--node-name n").unwrap().map(|pods| pods.node), None);
+        let found = read("--retriever pod --node-name n").unwrap().unwrap();
+        let expected = (NAMESPACE, "n", Path::new("/etc/cvo/updatepayloads"));
+        assert_eq!((found.namespace.as_str(), found.node.as_str(), found.folder.as_path()), expected);
+        assert_eq!(read("--retriever pod --node-name n --payloads-dir //a/./b/").unwrap().unwrap().folder, Path::new("/a/b"));
+        assert!(read("--retriever pod --node-name=").unwrap_err().contains("--node-name or NODE_NAME"));
+        for odd in ["/", "a", "/a/../..", "./a"] {
+            let refused = read(&format!("--retriever pod --node-name n --payloads-dir {odd}")).unwrap_err();
+            assert!(refused.contains("an absolute path below the root"), "{odd}: {refused}");
+        }
+        assert!(Line::try_parse_from(["run", "--retriever", "job"]).is_err());
     }
 
     /// CVO-RUN-02: the environment, its defaults, and a folder without the image that it stands for.

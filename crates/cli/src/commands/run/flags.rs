@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mainstay_cluster_operators::storage_migration;
 use mainstay_olm_v1::Parts;
 use mainstay_olm_v1::manifests::{CATALOGD_LEASE, OPERATOR_CONTROLLER_LEASE};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
@@ -47,6 +48,8 @@ pub enum Component {
     CloudCredential,
     /// The status of the Proxy, and trusted CA certificates.
     NetworkExtras,
+    /// Objects that are stored in an old version.
+    StorageMigrator,
 }
 
 /// The webhook of catalogs.
@@ -62,7 +65,7 @@ impl Component {
     /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
     /// Components of the platform; what they are for is not on every cluster.
-    const PLATFORM: [Self; 2] = [Self::CloudCredential, Self::NetworkExtras];
+    const PLATFORM: [Self; 3] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
@@ -84,6 +87,7 @@ impl Component {
             Self::Marketplace => "marketplace",
             Self::CloudCredential => "cloud-credential",
             Self::NetworkExtras => "network-extras",
+            Self::StorageMigrator => "storage-migrator",
         }
     }
 
@@ -100,6 +104,7 @@ impl Component {
             Self::Marketplace => mainstay_marketplace::LEASE,
             Self::CloudCredential => mainstay_cloud_credential::LEASE,
             Self::NetworkExtras => mainstay_network_extras::LEASE,
+            Self::StorageMigrator => storage_migration::LEASE,
         }
     }
 }
@@ -287,7 +292,7 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
                         .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
-                            olm-operator, package-server and marketplace); cloud-credential; network-extras"));
+                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator"));
                 }
             },
         }
@@ -309,6 +314,7 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
                 (is_alone(Component::ServiceCa), mainstay_service_ca::NAMESPACE),
                 (is_alone(Component::CloudCredential), mainstay_cloud_credential::NAMESPACE),
                 (is_alone(Component::NetworkExtras), mainstay_network_extras::NAMESPACE),
+                (is_alone(Component::StorageMigrator), storage_migration::NAMESPACE),
             ];
             Ok(homes.into_iter().find(|(fits, _)| *fits).map_or(SYSTEM_NAMESPACE, |(_, home)| home).to_owned())
         }
@@ -386,6 +392,11 @@ mod tests {
             read("service-ca").unwrap().system_namespace,
             "openshift-service-ca",
             "where mainstay deploy gives it permissions on its Lease"
+        );
+        let migrator = read("storage-migrator --leader-elect").unwrap();
+        assert_eq!(
+            (migrator.system_namespace.as_str(), &migrator.leases[..]),
+            (storage_migration::NAMESPACE, &["storage-version-migrator-lock"][..])
         );
         assert_eq!(read("service-ca,catalogd").unwrap().system_namespace, "olmv1-system");
         assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));

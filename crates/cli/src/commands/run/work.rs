@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use axum::Router;
+use mainstay_cluster_operators::storage_migration;
 use mainstay_oci::ClientConfig;
 use mainstay_olm_v1::endpoint::Endpoint;
 use mainstay_olm_v1::{Ready, Setup, Surroundings, cluster_operator};
@@ -99,6 +100,13 @@ impl Work {
             tasks.spawn(async move {
                 let ended = mainstay_network_extras::run(cluster, env, mainstay_network_extras::Config::default(), until).await;
                 ended.map(|()| "network-extras").map_err(|error| Failure::failed("network-extras", &error))
+            });
+        }
+        if plan.components.contains(&Component::StorageMigrator) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = storage_migration::run(cluster, env, storage_migration::Config::default(), until).await;
+                ended.map(|()| "storage-migrator").map_err(|error| Failure::failed("storage-migrator", &error))
             });
         }
         if plan.components.contains(&Component::ClusterOlmOperator) {
