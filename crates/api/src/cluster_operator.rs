@@ -76,6 +76,22 @@ impl Related {
     }
 }
 
+/// The version of an operand, or of the operator itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The name; `operator` is the operator itself.
+    pub name: String,
+    /// The version.
+    pub version: String,
+}
+
+impl Version {
+    /// The version of this name.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self { name: name.into(), version: version.into() }
+    }
+}
+
 /// The ClusterOperator of a name, without status.
 pub fn object(name: &str) -> Value {
     json!({"apiVersion": API_VERSION, "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
@@ -140,6 +156,33 @@ pub fn status(live: &Value, report: &Report, now: Timestamp) -> Value {
     }
     status.insert("relatedObjects".into(), report.related.iter().map(Related::value).collect());
     Value::Object(status)
+}
+
+/// The status of an operator that a release brought, with these versions if all operands run them: the operator itself tells its versions, and
+/// no other part does.
+pub fn status_of_release(live: &Value, report: &Report, versions: Option<&[Version]>, now: Timestamp) -> Value {
+    let mut status = status(live, &Report { version: None, ..report.clone() }, now);
+    let mut known = live.pointer("/status/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    for Version { name, version } in versions.unwrap_or_default() {
+        let own = json!({"name": name, "version": version});
+        match known.iter_mut().find(|each| each["name"] == name.as_str()) {
+            Some(found) => *found = own,
+            None => known.push(own),
+        }
+    }
+    if !known.is_empty() {
+        status["versions"] = Value::Array(known);
+    }
+    status
+}
+
+/// Sets reason and message of a condition, for an operator that has more to say than that all is well. State and time stay.
+pub fn say(status: &mut Value, kind: &str, reason: &str, message: &str) {
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in conditions.filter(|condition| condition["type"] == kind) {
+        condition["reason"] = reason.into();
+        condition["message"] = message.into();
+    }
 }
 
 /// The conditions that are there; what is no condition is dropped, as the next write would be refused with it.
@@ -233,6 +276,28 @@ mod tests {
         let told = json!([{"name": "operator", "version": "4.19.1"}]);
         let of_release = json!({"metadata": {"ownerReferences": [{"kind": "ClusterVersion"}]}, "status": {"versions": told}});
         assert_eq!(status(&of_release, &well(), Timestamp::UNIX_EPOCH)["versions"], told);
+    }
+
+    /// COP-G-08: an operator of a release tells its versions itself, by name, and only when all operands run them; what it says of itself moves no
+    /// time.
+    #[test]
+    fn versions_of_a_release() {
+        let (one, two) = (Timestamp::UNIX_EPOCH, "2026-01-01T00:00:00Z".parse().unwrap());
+        let versions = |version: &str| vec![Version::new("operator", version), Version::new("feature-gates", version)];
+        let mut live = object("some");
+        live["metadata"]["ownerReferences"] = json!([{"kind": "ClusterVersion"}]);
+        live["status"] = json!({"versions": [{"name": "other", "version": "1"}]});
+        live["status"] = status_of_release(&live, &well(), None, one);
+        assert_eq!(live["status"]["versions"], json!([{"name": "other", "version": "1"}]));
+        live["status"] = status_of_release(&live, &well(), Some(&versions("4.18.9")), one);
+        let mut later = status_of_release(&live, &well(), Some(&versions("4.19.0")), two);
+        let told: Vec<&Value> = later["versions"].as_array().unwrap().iter().map(|each| &each["version"]).collect();
+        assert_eq!(told, ["1", "4.19.0", "4.19.0"]);
+        say(&mut later, "Available", "Removed", "it is removed");
+        let available = get(&later, "Available");
+        assert_eq!((&available["reason"], &available["message"]), (&json!("Removed"), &json!("it is removed")));
+        assert_eq!((&available["status"], &available["lastTransitionTime"]), (&json!("True"), &json!("1970-01-01T00:00:00Z")));
+        assert_eq!(get(&later, "Degraded")["message"], "All is well");
     }
 
     /// COP-G-08: a problem counts once it has lasted, and is forgotten when it ends.

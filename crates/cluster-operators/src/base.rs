@@ -8,6 +8,7 @@
 //! A candidate belongs to a ClusterOperator: where a capability is off, nothing of its operator is made (COP-G-05).
 
 mod definitions;
+mod mirrors;
 mod objects;
 mod schemas;
 
@@ -17,6 +18,9 @@ pub use definitions::definitions;
 pub use objects::objects;
 
 /// Returns all definitions and objects, definitions first.
-pub fn candidates() -> Vec<Candidate> {
-    definitions().into_iter().chain(objects()).collect()
+///
+/// # Errors
+/// A checked-in definition is no YAML.
+pub fn candidates() -> Result<Vec<Candidate>, mainstay_yaml::Error> {
+    Ok(definitions()?.into_iter().chain(objects()).collect())
 }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   manifests of the release, script ─► player::status ─► status of the ClusterOperators that no other part reports
+//!   FeatureGates of the release, configuration ─► cluster_config ─► status of FeatureGate/cluster, migrated objects
+//!   Config/cluster of the samples ─► samples ─► three ImageStreams
 //!   ClusterOperators of the release ─► base ─► settings and their definitions that no manifest brings
 //!   discovery, StorageStates ─► storage_migration ─► objects written once more in the storage version
 //! ```
@@ -9,9 +11,14 @@
 //! What is played is marked: the annotation [`player::SIMULATED`], and a word in each message.
 
 pub mod base;
+pub mod cluster_config;
+mod embedded;
 mod error;
+mod follow;
 mod manifests;
 pub mod player;
+pub mod reported;
+pub mod samples;
 pub mod storage_migration;
 
 pub use error::Error;

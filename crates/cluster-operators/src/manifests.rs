@@ -17,16 +17,21 @@ pub fn manifests() -> Vec<Value> {
         rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ];
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    std::iter::once(namespace).chain(account(ACCOUNT, &rules)).collect()
+}
+
+/// Returns an account of a loop with the permissions that it uses, in the namespace that [`manifests`] has.
+pub(crate) fn account(name: &str, rules: &[Value]) -> Vec<Value> {
     let group = "rbac.authorization.k8s.io";
-    let version = format!("{group}/v1");
+    let (version, role) = (format!("{group}/v1"), format!("mainstay-{name}"));
     vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
-        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "mainstay-status-player"}, "rules": rules}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}),
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules}),
         json!({
-            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "mainstay-status-player"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "mainstay-status-player"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": role},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
         }),
     ]
 }

@@ -16,4 +16,4 @@ pub mod status;
 
 pub use run::{Config, run};
 pub use script::{Play, Script, ScriptError, ScriptProblem};
-pub use status::{Next, Reporter, SIMULATED, is_marked, next_status, reporter};
+pub use status::{NO_OPERAND, Next, Reporter, SIMULATED, has_versions, is_marked, next_status, reporter};

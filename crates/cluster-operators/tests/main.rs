@@ -4,6 +4,9 @@
 
 mod base;
 mod cluster;
+mod config_plan;
+mod loops;
 mod migration;
 mod player;
+mod samples_plan;
 mod states;

@@ -161,6 +161,9 @@ fn absent_operators() {
                 assert_eq!(next(&found), format!("kubectl patch clusterversion version --type merge -p '{patch}'"));
             }
             assert!(found.notes.iter().any(|note| note.contains(&row.id) && note.contains(&row.reason)));
+            let says = |words: &str| found.notes.iter().any(|note| note.contains(words));
+            assert!(says(&row.played) && says(&row.real) && row.classes.iter().all(|class| says(class.meaning())), "{name}: COP-G-15");
+            assert_eq!(says("not part of this version"), row.missing.is_some(), "{name}");
             let without = operator(&OperatorFacts { name, object: None, cluster_version: None }).unwrap();
             assert_eq!(without.situation, "no-release");
         }

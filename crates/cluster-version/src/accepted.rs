@@ -10,6 +10,11 @@ use serde_json::Value;
 
 use crate::pass::is_cluster_operator;
 
+/// The prefix of the annotations with the profiles that a manifest is for.
+const INCLUDE: &str = "include.release.openshift.io/";
+/// The value of such an annotation that keeps a manifest from the cluster, and gives it to the Cluster Config Operator.
+const FOR_THE_CONFIG_OPERATOR: &str = "false-except-for-the-config-operator";
+
 /// The cluster as releases are filtered for it when they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circumstances {
@@ -27,6 +32,8 @@ pub(crate) struct Accepted {
     /// The wish that it fulfils.
     pub wanted: Wanted,
     payload: Payload,
+    /// The FeatureGates of the release, one for each feature set.
+    feature_gates: Vec<Value>,
     /// The capabilities that are enabled so that nothing is orphaned (CVO-CAP-05).
     pub implied: BTreeSet<String>,
 }
@@ -38,8 +45,9 @@ impl Accepted {
         let known = mainstay_release::Capabilities::all();
         let load =
             Load { image: &wanted.image, profile, exclude_identifier, feature_set, known_capabilities: Some(&known), place: &wanted.image };
-        let payload = Payload::load(files, load)?.packed();
-        Ok(Self { wanted, payload, implied: BTreeSet::new() })
+        let payload = Payload::load(files, load)?;
+        let feature_gates = feature_gates(&payload, profile);
+        Ok(Self { wanted, payload: payload.packed(), feature_gates, implied: BTreeSet::new() })
     }
 
     /// The pullspec.
@@ -91,6 +99,30 @@ impl Accepted {
     pub fn cluster_operators(&self) -> impl Iterator<Item = Cow<'_, Value>> {
         self.manifests().iter().filter(|manifest| is_cluster_operator(manifest)).map(Manifest::object)
     }
+
+    /// What the release says of its operators: their ClusterOperators, and the FeatureGates of its feature sets.
+    pub fn told(&self) -> impl Iterator<Item = Value> {
+        self.cluster_operators().map(Cow::into_owned).chain(self.feature_gates.iter().cloned())
+    }
+}
+
+/// The FeatureGates that say which features each feature set has (COP-07). They are applied to no cluster: their annotation is for the Cluster
+/// Config Operator alone.
+fn feature_gates(payload: &Payload, profile: &str) -> Vec<Value> {
+    let excluded = payload.excluded.iter().map(|(manifest, _)| manifest);
+    let is_gate = |manifest: &&Manifest| {
+        let id = manifest.id();
+        (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "FeatureGate")
+    };
+    let objects = payload.manifests.iter().chain(excluded).filter(is_gate).map(|manifest| manifest.object().into_owned());
+    objects.filter(|object| object.pointer("/status/featureGates").is_some() && is_for(object, profile)).collect()
+}
+
+/// Returns whether a FeatureGate is for the clusters of a profile, or for all.
+fn is_for(object: &Value, profile: &str) -> bool {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let mut included = annotations.into_iter().flatten().filter_map(|(name, value)| Some((name.strip_prefix(INCLUDE)?, value))).peekable();
+    included.peek().is_none() || included.any(|(name, value)| name == profile && (value == "true" || value == FOR_THE_CONFIG_OPERATOR))
 }
 
 /// The processor that this program was built for, in Go's spelling.
@@ -100,5 +132,28 @@ pub fn go_architecture() -> &'static str {
         "aarch64" => "arm64",
         "powerpc64" => "ppc64le",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// COP-07: FeatureGates that are for the Cluster Config Operator alone count for their profile.
+    #[test]
+    fn feature_gates_by_profile() {
+        let gate = |annotations: Value| json!({"metadata": {"name": "cluster", "annotations": annotations}});
+        for (annotations, is_here) in [
+            (json!({}), true),
+            (json!({"include.release.openshift.io/one": "false-except-for-the-config-operator"}), true),
+            (json!({"include.release.openshift.io/one": "true", "include.release.openshift.io/other": "false"}), true),
+            (json!({"include.release.openshift.io/other": "false-except-for-the-config-operator"}), false),
+            (json!({"include.release.openshift.io/one": "false"}), false),
+        ] {
+            assert_eq!(is_for(&gate(annotations.clone()), "one"), is_here, "{annotations}");
+        }
+        assert!(is_for(&json!({"metadata": {"name": "cluster"}}), "one"));
     }
 }

@@ -60,7 +60,7 @@ pub struct Config {
     pub candidates: Arc<[Candidate]>,
     /// The times.
     pub pace: Pace,
-    /// Gets the ClusterOperators that the release in force describes.
+    /// Gets what the release in force says of its operators: ClusterOperators, and FeatureGates by feature set.
     pub expected: watch::Sender<Arc<[Value]>>,
 }
 

@@ -1,5 +1,6 @@
 //! The update service over HTTP, releases that were given when the program was started, and the metrics of the cluster.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
@@ -21,6 +22,7 @@ const GIVEN: &str = "https://releases.mainstay.invalid/graph";
 /// The update service and the metrics of one cluster.
 pub struct Services {
     given: Vec<Release>,
+    graph_data: Option<GraphData>,
     metrics: Metrics,
     user_agent: String,
 }
@@ -29,19 +31,29 @@ impl Services {
     /// Asks the update service that the cluster names. If it names none and releases were given, these are the graph: each of them is in every
     /// channel, with the edges that their metadata have.
     pub fn new(given: Vec<Release>, metrics: Metrics, user_agent: String) -> Self {
-        Self { given, metrics, user_agent }
+        Self { given, graph_data: None, metrics, user_agent }
+    }
+
+    /// The same, with channels and blocked edges of the given releases: those of an update service, without one.
+    #[must_use]
+    pub fn with_graph_data(self, data: GraphData) -> Self {
+        Self { graph_data: Some(data), ..self }
+    }
+
+    /// The graph-data of the given releases: every release in the channel that is asked for, where none was given.
+    fn graph_data(&self, channel: &str) -> Cow<'_, GraphData> {
+        if let Some(data) = &self.graph_data {
+            return Cow::Borrowed(data);
+        }
+        let versions: BTreeSet<_> = self.given.iter().map(|release| release.metadata.version.clone()).collect();
+        let channel =
+            Channel { file: "given".to_owned(), name: channel.to_owned(), versions: versions.into_iter().collect(), unknown: Vec::new() };
+        Cow::Owned(GraphData { channels: vec![channel], ..GraphData::default() })
     }
 
     fn known(&self, query: &Query) -> Result<Retrieved, RetrievalError> {
         let request = query.request()?;
-        let versions: BTreeSet<_> = self.given.iter().map(|release| release.metadata.version.clone()).collect();
-        let channel = Channel {
-            file: "given".to_owned(),
-            name: query.channel.clone(),
-            versions: versions.into_iter().collect(),
-            unknown: Vec::new(),
-        };
-        let data = GraphData { channels: vec![channel], ..GraphData::default() };
+        let data = self.graph_data(&query.channel);
         let invalid = |error: &dyn std::fmt::Display| RetrievalError::RemoteFailed(error.to_string());
         let built = build(self.given.clone(), &data, &GraphLimits::default()).map_err(|error: BuildError| invalid(&error))?;
         let architecture = query.desired_architecture.to_lowercase();

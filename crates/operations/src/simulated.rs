@@ -3,8 +3,10 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, GroupVersionKind, ListParams};
 use mainstay_apiserver::remote::LocalService;
+use mainstay_apply::WriteError;
 use mainstay_diagnostics::Failure;
 use mainstay_olm_v1_core::extension::webhooks::Simulation;
+use mainstay_runtime::KindError;
 use mainstay_workloads::node::object::SIMULATED;
 use serde_json::{Value, json};
 
@@ -51,6 +53,38 @@ pub async fn read(session: &Session) -> Result<Simulation, Failure> {
     Ok(found.map(|published| of_published(everywhere, &published)).unwrap_or_default())
 }
 
+/// What of a cluster with a release is played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Simulated {
+    /// The cluster operators whose status is played.
+    pub operators: usize,
+    /// All cluster operators.
+    pub of: usize,
+    /// The nodes.
+    pub nodes: usize,
+}
+
+/// Counts the cluster operators that are played (CVO-SIM-05, COP-G-10); `None` for a cluster without any.
+pub async fn operators(session: &Session) -> Result<Option<Simulated>, Failure> {
+    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
+    match session.writer.list(&gvk, MOST).await {
+        Ok(all) => Ok(of_operators(&all)),
+        Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
+        Err(error) => Err(not_written(&error)),
+    }
+}
+
+fn of_operators(all: &[Value]) -> Option<Simulated> {
+    let is_played = |operator: &&Value| operator["metadata"]["annotations"].get(SIMULATED).is_some_and(|mark| mark == "true");
+    let operators = all.iter().filter(is_played).count();
+    (!all.is_empty()).then_some(Simulated { operators, of: all.len(), nodes: 0 })
+}
+
+/// Returns true if a node is simulated.
+pub fn is_simulated(node: &Node) -> bool {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(SIMULATED)).is_some_and(|mark| mark == "true")
+}
+
 /// Lists the webhook configurations of the cluster.
 pub async fn configurations(session: &Session) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
@@ -65,6 +99,17 @@ pub async fn configurations(session: &Session) -> Result<Vec<Value>, Failure> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// CVO-SIM-05: cluster operators with the mark are counted; a cluster without any has no such line.
+    #[test]
+    fn played_operators_are_counted() {
+        let operator = |mark: Value| json!({"metadata": {"name": "x", "annotations": {SIMULATED: mark}}});
+        let all = [operator("true".into()), operator("false".into()), json!({"metadata": {"name": "y"}}), operator("true".into())];
+        assert_eq!(of_operators(&all), Some(Simulated { operators: 2, of: 4, nodes: 0 }));
+        assert_eq!(of_operators(&[]), None);
+        let node = |labels: Value| serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}})).unwrap();
+        assert!(is_simulated(&node(json!({SIMULATED: "true"}))) && !is_simulated(&node(json!({}))));
+    }
 
     /// KAPI-WL-06, MS-PLAN-01: what is published of webhooks is read back.
     #[test]

@@ -20,6 +20,6 @@ mod signing;
 
 pub use error::Error;
 pub use payload::{Images, Release, Trust, releases};
-pub use platform::{platform_files, platform_releases};
+pub use platform::{PLATFORM_QUERY, platform_files, platform_graph_data, platform_releases, platform_retarget};
 pub use publish::{Published, Target, publish, write_files};
 pub use signing::SigningKey;

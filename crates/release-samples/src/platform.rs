@@ -16,6 +16,44 @@ pub fn platform_releases() -> [Release; 2] {
     [Release::sample("4.18.9", &[], "1.31.4", true), Release::sample("4.19.0", &["4.18.9"], "1.32.1", false)]
 }
 
+/// Returns the release to which an update to the newer one of the pair can be redirected while it is under way.
+pub fn platform_retarget() -> Release {
+    Release::sample("4.19.1", &["4.18.9", "4.19.0"], "1.32.2", false)
+}
+
+/// The query of the risk of the update from the older release of the pair to the newer one.
+pub const PLATFORM_QUERY: &str = "max(sample_paused_pools) > bool 0";
+
+/// Returns the graph-data of the pair and of the release beside it, by path below the folder.
+///
+/// ```text
+///   4.18.9 ─► 4.19.0   PausedPools       PromQL
+///   4.18.9 ─► 4.19.1   SlowNodeRestarts  Always
+///   4.19.0 ─► 4.19.1                     recommended
+/// ```
+pub fn platform_graph_data() -> BTreeMap<String, Vec<u8>> {
+    let page = |name: &str| format!("https://risks.example/mainstay-sample/{name}");
+    let versions: Vec<&str> = platform_releases().iter().chain([&platform_retarget()]).map(|release| release.version).collect();
+    let paused = json!({
+        "to": "4.19.0", "from": "^4[.]18[.].*$", "url": page("PausedPools"), "name": "PausedPools",
+        "message": "Nodes of paused pools stay at the older release.",
+        "matchingRules": [{"type": "PromQL", "promql": {"promql": PLATFORM_QUERY}}],
+    });
+    let slow = json!({
+        "to": "4.19.1", "from": "^4[.]18[.].*$", "url": page("SlowNodeRestarts"), "name": "SlowNodeRestarts",
+        "message": "Nodes restart one after the other, which takes long.", "matchingRules": [{"type": "Always"}],
+    });
+    let mut files = BTreeMap::from([("version".to_owned(), b"1.2.0\n".to_vec())]);
+    for channel in ["stable-4.18", "stable-4.19"] {
+        let content = json!({"name": channel, "versions": versions});
+        files.insert(format!("channels/{channel}.yaml"), mainstay_yaml::to_string(&content).into_bytes());
+    }
+    for (name, edge) in [("4.19.0-paused-pools", paused), ("4.19.1-slow-node-restarts", slow)] {
+        files.insert(format!("blocked-edges/{name}.yaml"), mainstay_yaml::to_string(&edge).into_bytes());
+    }
+    files
+}
+
 /// Returns the files of a payload with a namespace and a ClusterOperator for each operator of the platform, at its runlevel and with its
 /// capability; no operator has a workload.
 ///
@@ -25,9 +63,36 @@ pub fn platform_files(release: &Release, image: &str) -> BTreeMap<String, Vec<u8
     let rows = platform_operators().iter().flat_map(|row| manifests(row, release.version));
     let mut files: BTreeMap<String, Vec<u8>> =
         release.operator().into_iter().chain(rows).map(|(file, object)| (file, mainstay_yaml::to_string(&object).into_bytes())).collect();
+    for (set, enabled, disabled) in FEATURE_SETS {
+        let name = if set.is_empty() { "Default" } else { set };
+        let file = format!("release-manifests/0000_50_cluster-config-api_featureGate-SelfManagedHA-{name}.yaml");
+        files.insert(file, mainstay_yaml::to_string(&feature_gate(set, enabled, disabled)).into_bytes());
+    }
     files.insert("release-manifests/release-metadata".to_owned(), pretty(&release.metadata()));
     files.insert("release-manifests/image-references".to_owned(), pretty(&release.references(&images)));
     files
+}
+
+/// The feature sets of the sample releases, with the features that are on and off in each.
+const FEATURE_SETS: [(&str, &[&str], &[&str]); 3] = [
+    ("", &["SampleDrain", "SampleQuotas"], &["SampleHibernation", "SamplePreview"]),
+    ("TechPreviewNoUpgrade", &["SampleDrain", "SamplePreview", "SampleQuotas"], &["SampleHibernation"]),
+    ("DevPreviewNoUpgrade", &["SampleDrain", "SampleHibernation", "SamplePreview", "SampleQuotas"], &[]),
+];
+
+/// The features of a set, which the Cluster Config Operator alone reads (COP-07).
+fn feature_gate(set: &str, enabled: &[&str], disabled: &[&str]) -> Value {
+    let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    let spec = if set.is_empty() { json!({}) } else { json!({"featureSet": set}) };
+    json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate",
+        "metadata": {
+            "name": "cluster",
+            "annotations": {"include.release.openshift.io/self-managed-high-availability": "false-except-for-the-config-operator"},
+        },
+        "spec": spec,
+        "status": {"featureGates": [{"version": "", "enabled": named(enabled), "disabled": named(disabled)}]},
+    })
 }
 
 /// The namespaces that several operators have.

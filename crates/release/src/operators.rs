@@ -34,6 +34,9 @@ pub struct PlatformOperator {
     pub real: String,
     /// The reason for the class.
     pub reason: String,
+    /// The part of class b that this version does not have; the status is played meanwhile.
+    #[serde(default)]
+    pub missing: Option<String>,
 }
 
 /// What this program does for an operator.
@@ -158,6 +161,7 @@ mod tests {
                 assert_eq!(platform_operator(name), Some(operator));
             }
             assert!(operator.crds.iter().all(|crd| crd.contains('.')), "{}", operator.id);
+            assert!(operator.missing.is_none() || operator.classes.contains(&Class::B), "{}", operator.id);
         }
         assert_eq!(platform_operator("demo"), None);
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mainstay_e2e::{Cluster, eventually, need_embedded, need_kubectl};
-use mainstay_release_samples::{platform_files, platform_releases, write_files};
+use mainstay_release::{Class, platform_operators};
+use mainstay_release_samples::metrics::Endpoint;
+use mainstay_release_samples::{PLATFORM_QUERY, platform_files, platform_graph_data, platform_releases, platform_retarget, write_files};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,8 +45,8 @@ fn edit(cluster: &Cluster, words: &[&str], from: &str, to: &str) -> mainstay_e2e
     mainstay_e2e::run(command.env("KUBE_EDITOR", editor).arg("edit").args(words), "")
 }
 
-/// COP-G-02, COP-G-03, COP-G-06, COP-G-07, COP-G-10, COP-G-12, COP-G-14, COP-NET-03, COP-03, COP-12, COP-14, COP-19, COP-22, COP-31: the commands of the
-/// reference, with their answers.
+/// COP-G-02, COP-G-03, COP-G-06, COP-G-07, COP-G-10, COP-G-12, COP-G-14, COP-G-15, COP-NET-03, COP-03, COP-07, COP-12, COP-13, COP-14, COP-19, COP-22,
+/// COP-31: the commands of the reference, with their answers.
 #[test]
 fn the_commands_of_the_reference() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
@@ -95,11 +97,57 @@ fn the_commands_of_the_reference() {
     assert_eq!(networks, r#"{"cidr":"10.128.0.0/14","hostPrefix":23}"#);
     let definition = get(&["crd", "openshiftcontrollermanagers.operator.openshift.io"]);
     assert_eq!(definition["spec"]["scope"], "Cluster");
-    for kind in ["apiservers", "builds", "consoles", "dnses", "images", "ingresses", "nodes", "oauths", "projects", "schedulers"] {
+    // COP-G-06: every object of the cluster's configuration.
+    let kinds = "apiservers authentications builds consoles dnses featuregates images infrastructures ingresses networks nodes oauths operatorhubs \
+                 projects proxies schedulers";
+    for kind in kinds.split_whitespace() {
         get(&[&format!("{kind}.config.openshift.io"), "cluster"]);
     }
+    let mirrors = |source: &str| {
+        json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": "sample"},
+            "spec": {"imageDigestMirrors": [{"source": source, "mirrors": ["mirror.example/team"]}]},
+        })
+    };
+    cluster.apply(&mirrors("registry.example/team").to_string());
+    let refused = cluster.kubectl_with(&["apply", "-f", "-"], &mirrors("https://registry.example").to_string()).refused();
+    assert!(refused.contains("spec.imageDigestMirrors[0].source"), "{refused}");
     let refused = kubectl(&["patch", "scheduler", "cluster", "--type=merge", "-p", r#"{"spec":{"profile":"Random"}}"#]).refused();
     assert!(refused.contains("spec.profile"), "{refused}");
+
+    // COP-07: the features of the release, and what a feature set holds back.
+    let features = get(&["featuregate", "cluster"]);
+    assert_eq!(features["status"]["featureGates"][0]["version"], "4.18.9");
+    assert!(features["status"]["featureGates"][0]["enabled"].as_array().is_some_and(|all| !all.is_empty()), "{features:#}");
+    let config = get(&["co", "config-operator"]);
+    assert_eq!(config["metadata"]["annotations"].get("mainstay.dev/simulated"), None, "its work is done here");
+    assert_eq!(condition(&config, "Upgradeable")["status"], "True");
+    kubectl(&["patch", "featuregate", "cluster", "--type=merge", "-p", r#"{"spec":{"featureSet":"TechPreviewNoUpgrade"}}"#]).ok();
+    cluster.until("the feature set holds back", &["co", "config-operator"], |object| {
+        condition(object, "Upgradeable")["reason"] == "FeatureGates_RestrictedFeatureGates_TechPreviewNoUpgrade"
+    });
+
+    // COP-13: samples, one of which is skipped; the deleted configuration returns, and the samples with it.
+    let stream = ["imagestream", "sample-hello", "-n", "openshift"];
+    let sample = cluster.until("the samples are there", &stream, |object| object["metadata"].is_object());
+    assert_eq!(sample["metadata"]["annotations"]["samples.operator.openshift.io/version"], "4.18.9");
+    let skip = r#"{"spec":{"skippedImagestreams":["sample-hello"]}}"#;
+    let samples = "config.samples.operator.openshift.io";
+    kubectl(&["patch", samples, "cluster", "--type=merge", "-p", skip]).ok();
+    let managed = "samples.operator.openshift.io/managed";
+    cluster.until("it is skipped", &stream, |object| object["metadata"]["labels"][managed] == "false");
+    let before = get(&[samples, "cluster"])["metadata"]["uid"].clone();
+    kubectl(&["delete", samples, "cluster", "--wait=false"]).ok();
+    cluster.until("the configuration returns", &[samples, "cluster"], |object| {
+        object["metadata"]["uid"] != before && condition(object, "SamplesExist")["status"] == "True"
+    });
+
+    // COP-G-15: what is played carries the mark, and what is done here does not.
+    for row in platform_operators().iter().filter(|row| !row.classes.contains(&Class::B)) {
+        for name in &row.cluster_operators {
+            assert_eq!(get(&["co", name])["metadata"]["annotations"]["mainstay.dev/simulated"], "true", "{name}");
+        }
+    }
 
     // A default class can be made another's; a deleted one returns with the next pass over the release.
     let mark = "storageclass.kubernetes.io/is-default-class";
@@ -156,6 +204,20 @@ spec:
     - alert: NodeDown
       expr: kube_node_status_condition{condition=\"Ready\"} == 0
 ";
+/// The endpoint that decides the risk of the sample pair, on a thread of its own.
+fn metrics() -> (Endpoint, String) {
+    let endpoint = Endpoint::new([PLATFORM_QUERY], true, jiff::Timestamp::now);
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = endpoint.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime
+            .block_on(async { served.serve(tokio::net::TcpListener::from_std(listener).unwrap(), std::future::pending()).await.unwrap() });
+    });
+    (endpoint, url)
+}
 
 /// One operator is slow, one is degraded meanwhile.
 const SCRIPT: &str = "\
@@ -164,32 +226,41 @@ operators:
   dns: {duration: 20m, degradedFor: 15m}
 ";
 
-/// COP-G-09, COP-G-12: all operators of the platform are updated in less than a minute: the cluster is not upgradeable until the administrator acknowledges,
-/// one operator is degraded meanwhile, and one is slow.
+/// CVO-SIM-02, COP-G-09, COP-G-12: all operators of the platform are updated in less than a minute: a risk that metrics decide goes, the cluster is not
+/// upgradeable until the administrator acknowledges, one operator is degraded meanwhile, one is slow, and another release is asked for while the update
+/// is under way.
 #[test]
 fn a_whole_update() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
     let (folder, [first, second]) = samples();
-    let script = folder.path().join("script.yaml");
-    std::fs::write(&script, SCRIPT).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let third = path("4.19.1").display().to_string();
+    write_files(&path("4.19.1"), &platform_files(&platform_retarget(), IMAGE)).unwrap();
+    write_files(&path("graph-data"), &platform_graph_data()).unwrap();
+    std::fs::write(path("script.yaml"), SCRIPT).unwrap();
+    let (graph_data, script) = (path("graph-data").display().to_string(), path("script.yaml").display().to_string());
+    let (endpoint, metrics) = metrics();
     let begun = Instant::now();
-    let cluster = Cluster::up(&[
-        "--components",
-        "controllers,cluster-version",
-        "--nodes",
-        "0",
-        "--release",
-        &first,
-        "--release",
-        &second,
-        "--accelerate",
-        "200",
-        "--script",
-        &script.display().to_string(),
-    ]);
+    let releases = ["--release", &first, "--release", &second, "--release", &third, "--graph-data", &graph_data, "--metrics-url", &metrics];
+    let pace = ["--components", "controllers,cluster-version", "--nodes", "0", "--accelerate", "200", "--script", &script];
+    let cluster = Cluster::up(&[&releases[..], &pace[..]].concat());
     cluster.until("the first release is installed", &VERSION, is_at("4.18.9"));
     cluster.until("the gate shows", &VERSION, |object| condition(object, "Upgradeable")["reason"] == "AdminAckRequired");
-    cluster.until("the update is offered", &VERSION, |object| object["status"]["availableUpdates"][0]["version"] == "4.19.0");
+    // Both updates are there with their risks; the one that metrics decide goes.
+    let recommended = |object: &Value, version: &str| {
+        let all = object["status"]["conditionalUpdates"].as_array().cloned().unwrap_or_default();
+        let update = all.into_iter().find(|update| update["release"]["version"] == version).unwrap_or_default();
+        let conditions = update["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().find(|each| each["type"] == "Recommended").map(|each| (each["status"].clone(), each["reason"].clone()))
+    };
+    cluster.until("both risks apply", &VERSION, |object| {
+        let is = |version: &str, risk: &str| recommended(object, version) == Some((json!("False"), json!(risk)));
+        is("4.19.0", "PausedPools") && is("4.19.1", "SlowNodeRestarts")
+    });
+    let refused = cluster.mainstay(&["adm", "upgrade", "--to", "4.19.0"]).refused();
+    assert!(refused.contains("PausedPools") || refused.contains("not recommended"), "{refused}");
+    endpoint.switch(false);
+    cluster.until("one is recommended", &VERSION, |object| object["status"]["availableUpdates"][0]["version"] == "4.19.0");
     cluster.mainstay(&["adm", "upgrade", "--to", "4.19.0"]).ok();
     cluster.until("the gate holds", &VERSION, |object| condition(object, "ReleaseAccepted")["reason"] == "PreconditionChecks");
     let gates = cluster.get(&["configmap", "admin-gates", "-n", "openshift-config-managed"]).unwrap();
@@ -201,8 +272,15 @@ fn a_whole_update() {
         .until("the slow one is waited for", &["co", "machine-config"], |object| condition(object, "Progressing")["status"] == "True");
     assert_eq!(slow["status"]["versions"][0]["version"], "4.18.9");
     cluster.until("one is degraded", &["co", "dns"], |object| condition(object, "Degraded")["status"] == "True");
-    let done = cluster.until("the second release is there", &VERSION, is_at("4.19.0"));
-    let told: Vec<&Value> = done["status"]["history"].as_array().unwrap().iter().map(|entry| &entry["version"]).collect();
-    assert_eq!(told, ["4.19.0", "4.18.9"]);
+    // Another release is asked for before the first one is there.
+    cluster.until("the other is offered", &VERSION, |object| object["status"]["availableUpdates"][0]["version"] == "4.19.1");
+    cluster.mainstay(&["adm", "upgrade", "--to", "4.19.1", "--allow-upgrade-with-warnings"]).ok();
+    let done = cluster.until("the third release is there", &VERSION, is_at("4.19.1"));
+    let told: Vec<(&Value, &Value)> =
+        done["status"]["history"].as_array().unwrap().iter().map(|entry| (&entry["version"], &entry["state"])).collect();
+    let expected =
+        [("4.19.1", "Completed"), ("4.19.0", "Partial"), ("4.18.9", "Completed")].map(|(version, state)| (json!(version), json!(state)));
+    assert_eq!(told, expected.iter().map(|(version, state)| (version, state)).collect::<Vec<_>>());
+    assert_eq!(cluster.get(&["co", "config-operator"]).unwrap()["status"]["versions"][0]["version"], "4.19.1");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }

@@ -1,4 +1,4 @@
-//! `mainstay status`: the embedded clusters of this user (MS-CLI-03).
+//! `mainstay status`: the embedded clusters of this user (MS-CLI-03), and what of them is played (CVO-SIM-05).
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 use mainstay_alerts::{AlertState, Report};
 use mainstay_diagnostics::counted;
+use mainstay_operations::simulated::{self, Simulated};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format, Table};
@@ -61,10 +62,13 @@ async fn state(entry: &Entry) -> Value {
     });
     let asked = ask(entry).await;
     let problem = asked.as_ref().err().map(|failure| failure.message().to_owned());
-    let Answer { checks, nodes, alerts } = asked.unwrap_or_default();
+    let Answer { checks, nodes, simulated, alerts } = asked.unwrap_or_default();
     value["ready"] = (problem.is_none() && checks.iter().all(|(_, good)| *good)).into();
     value["checks"] = checks.iter().map(|(name, good)| json!({"name": name, "ok": good})).collect();
     value["nodes"] = nodes.iter().map(|(name, ready)| json!({"name": name, "ready": ready})).collect();
+    if let Some(simulated) = simulated {
+        value["simulated"] = json!({"clusterOperators": simulated.operators, "ofClusterOperators": simulated.of, "nodes": simulated.nodes});
+    }
     if let Some(report) = alerts {
         value["alerts"] = json!(report);
     }
@@ -79,8 +83,10 @@ async fn state(entry: &Entry) -> Value {
 struct Answer {
     /// Checks of the API server, each with a flag that is true if it is healthy.
     checks: Vec<(String, bool)>,
-    /// The same of nodes.
+    /// Nodes, with the same flag.
     nodes: Vec<(String, bool)>,
+    /// What of its release is played; `None` for a cluster without a release.
+    simulated: Option<Simulated>,
     /// The alerts; none before the first evaluation.
     alerts: Option<Report>,
 }
@@ -101,14 +107,17 @@ async fn ask(entry: &Entry) -> Result<Answer, Failure> {
         Err(kube::Error::Api(status)) if status.code == 503 || status.code == 404 => None,
         outcome => Some(outcome.map_err(unreachable)?),
     };
+    let operators = simulated::operators(&session).await?;
     let nodes: Api<Node> = Api::all(session.client);
     let nodes = nodes.list(&ListParams::default()).await.map_err(unreachable)?;
     let ready = |node: &Node| {
         let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
         conditions.filter(|condition| condition.type_ == "Ready").any(|condition| condition.status == "True")
     };
+    let simulated = operators
+        .map(|operators| Simulated { nodes: nodes.items.iter().filter(|node| simulated::is_simulated(node)).count(), ..operators });
     let nodes = nodes.items.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), ready(node))).collect();
-    Ok(Answer { checks, nodes, alerts })
+    Ok(Answer { checks, nodes, simulated, alerts })
 }
 
 fn show(arguments: &Arguments, clusters: &[Value]) -> Result<(), Failure> {
@@ -130,6 +139,11 @@ fn show(arguments: &Arguments, clusters: &[Value]) -> Result<(), Failure> {
         output::line(format!("Kubeconfig:  {}", text("kubeconfig")))?;
         output::line(format!("Data:        {}", text("dataDir")))?;
         output::line(format!("Components:  {}", names("components")))?;
+        let count = |key: &str| cluster["simulated"][key].as_u64().unwrap_or_default();
+        if cluster["simulated"].is_object() {
+            let (operators, of, nodes) = (count("clusterOperators"), count("ofClusterOperators"), count("nodes"));
+            output::line(format!("simulated: {operators} of {of} cluster operators, {nodes} nodes"))?;
+        }
         let mut table = Table::new(&["CHECK OR NODE", "STATE"]);
         for check in cluster["checks"].as_array().into_iter().flatten() {
             table.row([check["name"].as_str().unwrap_or_default(), if check["ok"] == true { "ok" } else { "failing" }]);

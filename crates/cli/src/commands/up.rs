@@ -144,6 +144,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // Before anything is started.
     arguments.release.script()?;
+    arguments.release.graph_data()?;
     let options = Options {
         manifests: manifests(&arguments.manifests)?,
         data_dir: data_dir.clone(),

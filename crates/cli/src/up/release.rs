@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
-use mainstay_cluster_operators::{base, player};
+use mainstay_cluster_operators::{base, cluster_config, player, samples};
 use mainstay_cluster_version::{Config, Images, NAMESPACE, Pace, Services};
+use mainstay_cluster_version_core::stand_in::Candidate;
 use mainstay_objects::ObjectRef;
 use mainstay_oci::Digest;
 use mainstay_rbac::UserInfo;
@@ -19,13 +20,13 @@ use mainstay_runtime::Env;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images;
 use mainstay_update_client::{Metrics, MetricsConfig};
-use mainstay_update_graph::{Release, ReleaseMetadata};
+use mainstay_update_graph::{GraphData, Release, ReleaseMetadata};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::components::apply;
+use super::components::{Component, apply};
 use super::platform::definitions;
 use super::{Apis, Options};
 
@@ -33,6 +34,8 @@ use super::{Apis, Options};
 const REPOSITORY: &str = "mainstay.local/release";
 /// The profile of the cluster.
 const PROFILE: &str = "self-managed-high-availability";
+/// The ClusterOperator of component `olm-classic` that has settings of its own.
+const MARKETPLACE: &str = "marketplace";
 /// The largest script, in bytes.
 const LARGEST_SCRIPT: u64 = 1 << 20;
 
@@ -43,9 +46,20 @@ fn operator(extensions: &mut Extensions) {
     ))));
 }
 
+fn account(extensions: &mut Extensions, name: &str) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_cluster_operators::NAMESPACE, name))));
+}
+
 fn status_player(extensions: &mut Extensions) {
-    let account = UserInfo::service_account(mainstay_cluster_operators::NAMESPACE, mainstay_cluster_operators::ACCOUNT);
-    extensions.insert(TrustedIdentity(Arc::new(account)));
+    account(extensions, mainstay_cluster_operators::ACCOUNT);
+}
+
+fn config_operator(extensions: &mut Extensions) {
+    account(extensions, cluster_config::ACCOUNT);
+}
+
+fn samples_operator(extensions: &mut Extensions) {
+    account(extensions, samples::ACCOUNT);
 }
 
 /// Flags of releases.
@@ -63,6 +77,9 @@ pub struct Arguments {
     /// The update service [default: the releases that were given, if there are several]
     #[arg(long, value_name = "URL", requires = "release")]
     pub update_service: Option<String>,
+    /// Channels and known issues of the releases that were given, as an update service reads them: a folder with channels/ and blocked-edges/
+    #[arg(long, value_name = "DIR", requires = "release", conflicts_with = "update_service")]
+    pub graph_data: Option<PathBuf>,
     /// A server of metrics for risks of updates, as Prometheus serves them
     #[arg(long, value_name = "URL", requires = "release")]
     pub metrics_url: Option<String>,
@@ -85,6 +102,14 @@ impl Arguments {
     /// Returns true if the cluster has a release.
     pub fn any(&self) -> bool {
         !self.release.is_empty()
+    }
+
+    /// Channels and blocked edges of the releases that were given.
+    pub fn graph_data(&self) -> Result<Option<GraphData>, Failure> {
+        let Some(path) = &self.graph_data else { return Ok(None) };
+        let subject = format!("--graph-data {}", path.display());
+        let files = mainstay_update_service::graph_data_from_directory(path).map_err(|error| Failure::of(Exit::Usage, &subject, &error))?;
+        GraphData::read(&files).map(Some).map_err(|error| Failure::of(Exit::Usage, &subject, &error))
     }
 
     /// The script of the player.
@@ -168,7 +193,7 @@ pub async fn start(
     let (expected, followed) = watch::channel(Arc::from(Vec::new()));
     let architecture = |metadata: &ReleaseMetadata| if metadata.is_multi() { "multi" } else { mainstay_cluster_version::go_architecture() };
     let known = given.iter().filter_map(|one| Release::of_image(one.image.clone(), "", architecture(&one.metadata), one.metadata.clone()));
-    let several = given.len() > 1;
+    let (several, graph_data) = (given.len() > 1, arguments.graph_data()?);
     let metrics = MetricsConfig { url: arguments.metrics_url.clone(), ..MetricsConfig::default() };
     let agent = mainstay_update_client::user_agent(&first.metadata.version.to_string());
     let clients = Arc::new(|| images::plain_client().map_err(|error| ReadError::Settings(Box::new(error))));
@@ -177,7 +202,10 @@ pub async fn start(
     let config = Config {
         release_image: Some(image),
         releases: Arc::new(Images::new(clients, local)),
-        updates: Arc::new(Services::new(if several { known.collect() } else { Vec::new() }, Metrics::new(metrics), agent)),
+        updates: Arc::new(match graph_data {
+            Some(data) => Services::new(known.collect(), Metrics::new(metrics), agent).with_graph_data(data),
+            None => Services::new(if several { known.collect() } else { Vec::new() }, Metrics::new(metrics), agent),
+        }),
         update_service: None,
         is_automatic: false,
         profile: PROFILE.to_owned(),
@@ -185,7 +213,7 @@ pub async fn start(
         always_enabled: Vec::new(),
         is_hosted: false,
         plays: true,
-        candidates: base::candidates().into(),
+        candidates: candidates(options)?.into(),
         pace: Pace::new(env.fraction()).accelerated(arguments.accelerate),
         expected,
     };
@@ -195,19 +223,35 @@ pub async fn start(
             tracing::error!(error = &error as &dyn std::error::Error, "the Cluster Version Operator ended");
         }
     });
-    for object in mainstay_cluster_operators::manifests() {
-        apply(writer, &object).await?;
+    let accounts = [mainstay_cluster_operators::manifests(), cluster_config::manifests(), samples::manifests()];
+    for object in accounts.iter().flatten() {
+        apply(writer, object).await?;
     }
-    let play = player::Config { script, ..player::Config::default() };
-    let (of, around, until) = (apis.in_process(status_player), env.clone(), stop.clone());
-    tasks.spawn(async move {
-        if let Err(error) = player::run(of, around, play, followed, until).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "the status player ended");
-        }
-    });
+    let reported = [cluster_config::OPERATOR, samples::OPERATOR].map(str::to_owned).into();
+    let play =
+        player::run(apis.in_process(status_player), env.clone(), player::Config { script, reported }, followed.clone(), stop.clone());
+    let config = cluster_config::run(apis.in_process(config_operator), env.clone(), followed.clone(), stop.clone());
+    let samples = samples::run(apis.in_process(samples_operator), env.clone(), followed, stop.clone());
+    tasks.spawn(watched("status player", play));
+    tasks.spawn(watched("config operator", config));
+    tasks.spawn(watched("samples operator", samples));
     let doing = if is_new { format!("installs {}", first.metadata.version) } else { "goes on".to_owned() };
     tell("cluster-version", &format!("{doing}; its operators are played"), begun.elapsed());
     Ok(())
+}
+
+/// Runs a loop, and tells if it ends by an error.
+async fn watched(name: &'static str, running: impl Future<Output = Result<(), mainstay_cluster_operators::Error>>) {
+    if let Err(error) = running.await {
+        tracing::error!(error = &error as &dyn std::error::Error, "the {name} ended");
+    }
+}
+
+/// The settings that operators of the release leave to this program. Those of a component that runs are its own.
+fn candidates(options: &Options) -> Result<Vec<Candidate>, Failure> {
+    let all = base::candidates().map_err(|error| Failure::failed("settings of operators", &error))?;
+    let has_hub = options.components.has(Component::OlmClassic);
+    Ok(all.into_iter().filter(|candidate| !has_hub || candidate.operator != MARKETPLACE).collect())
 }
 
 /// The ClusterVersion, made if there is none; and the pullspec of the operator's own release: the one that the cluster is at, since the operator

@@ -3,6 +3,7 @@
 use mainstay_cluster_version_core::stand_in::{Candidate, SIMULATED};
 use serde_json::{Value, json};
 
+use super::mirrors;
 use super::schemas::{Managed, described, open, operator, partly, static_pods, whole};
 
 const OPERATOR: &str = "operator.openshift.io";
@@ -14,9 +15,49 @@ const NAMESPACED: &str = "Namespaced";
 /// A kind: its ClusterOperator, group, kind, plural name and scope.
 struct Kind(&'static str, &'static str, &'static str, &'static str, &'static str);
 
+/// The files of crate `api` that have definitions of the configuration, and the ClusterOperator of each.
+const TYPED: [(&str, &str); 5] = [
+    ("config-operator", "config.openshift.io_authentications.yaml"),
+    ("config-operator", "config.openshift.io_infrastructures.yaml"),
+    ("config-operator", "config.openshift.io_networks.yaml"),
+    ("config-operator", "config.openshift.io_proxies.yaml"),
+    ("marketplace", "config.openshift.io_operatorhubs.yaml"),
+];
+
 /// Returns the definitions that a release may leave to an operator or to the installer.
-pub fn definitions() -> Vec<Candidate> {
-    operators().into_iter().chain(singletons()).chain(monitoring()).map(|(kind, schema)| kind.definition(&schema)).collect()
+///
+/// # Errors
+/// A checked-in definition is no YAML.
+pub fn definitions() -> Result<Vec<Candidate>, mainstay_yaml::Error> {
+    let own = operators().into_iter().chain(singletons()).chain(monitoring()).map(|(kind, schema)| kind.definition(&schema));
+    Ok(own.chain([image_stream()]).chain(mirrors::definitions()).chain(typed()?).collect())
+}
+
+/// The configuration that crate `api` has types for (COP-G-06).
+fn typed() -> Result<Vec<Candidate>, mainstay_yaml::Error> {
+    let manifests = mainstay_api::platform_manifests()?.into_iter().chain(mainstay_api::classic_manifests()?);
+    let of = |file: &str| TYPED.iter().find(|(_, known)| *known == file).map(|(operator, _)| (*operator).to_owned());
+    let candidates = manifests.filter_map(|manifest| {
+        let mut object = manifest.definition;
+        object["metadata"]["annotations"][SIMULATED] = "true".into();
+        Some(Candidate { operator: of(&manifest.file)?, object })
+    });
+    Ok(candidates.collect())
+}
+
+/// Image streams, which the API server of OpenShift serves on a real cluster: here they are stored, and nothing is imported (COP-13, COP-30).
+fn image_stream() -> Candidate {
+    let kind = Kind("openshift-samples", "image.openshift.io", "ImageStream", "imagestreams", NAMESPACED);
+    let tag = json!({
+        "type": "object", "required": ["name"], "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"name": {"type": "string", "minLength": 1}, "from": open()},
+    });
+    let mut schema = described(&json!({"tags": {"type": "array", "items": tag}, "lookupPolicy": open()}));
+    // An image stream may have no spec.
+    schema["required"] = json!([]);
+    let mut candidate = kind.definition(&schema);
+    candidate.object["spec"]["names"]["shortNames"] = json!(["is"]);
+    candidate
 }
 
 /// The settings of operators (COP-G-07).

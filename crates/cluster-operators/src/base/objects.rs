@@ -26,17 +26,23 @@ const OPERATORS: [(&str, &str, &str); 15] = [
 ];
 
 /// The configuration of the cluster that begins empty: ClusterOperator and kind; all are named `cluster`.
-const SINGLETONS: [(&str, &str); 10] = [
+const SINGLETONS: [(&str, &str); 16] = [
     ("config-operator", "APIServer"),
+    ("config-operator", "Authentication"),
     ("openshift-controller-manager", "Build"),
     ("config-operator", "Console"),
     ("config-operator", "DNS"),
+    ("config-operator", "FeatureGate"),
     ("config-operator", "Image"),
+    ("config-operator", "Infrastructure"),
     ("config-operator", "Ingress"),
+    ("config-operator", "Network"),
     ("config-operator", "Node"),
     ("config-operator", "OAuth"),
     ("config-operator", "Project"),
+    ("config-operator", "Proxy"),
     ("config-operator", "Scheduler"),
+    ("marketplace", "OperatorHub"),
 ];
 
 /// Returns the objects that are made once and belong to the user from then on.
@@ -53,14 +59,13 @@ pub fn objects() -> Vec<Candidate> {
         "metadata": {"name": "simulated", "annotations": {SIMULATED: "true", "storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": "mainstay.dev/simulated", "volumeBindingMode": "WaitForFirstConsumer",
     });
-    let samples = json!({"managementState": "Managed", "architectures": ["x86_64"]});
     let others = vec![
         of("monitoring", namespace("openshift-monitoring")),
         of("monitoring", made("v1", "ConfigMap", "openshift-monitoring", "cluster-monitoring-config", "data", &json!({"config.yaml": ""}))),
         of("ingress", namespace("openshift-ingress")),
         of("ingress", namespace("openshift-ingress-operator")),
         of("ingress", made(OPERATOR, "IngressController", "openshift-ingress-operator", "default", "spec", &json!({}))),
-        of("openshift-samples", made("samples.operator.openshift.io/v1", "Config", "", "cluster", "spec", &samples)),
+        of("openshift-samples", namespace("openshift")),
         of("storage", class),
     ];
     operators.chain(singletons).chain(others).collect()

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::script::Script;
 use super::status::{self, Reporter, SIMULATED};
+use crate::embedded::is_embedded;
+use crate::follow::follow;
 use crate::{ACCOUNT, Error};
 
 /// ClusterOperators that are reconciled concurrently.
@@ -31,7 +33,7 @@ pub struct Config {
     pub reported: BTreeSet<String>,
 }
 
-/// Plays until `stop` is cancelled. `expected` are the ClusterOperator manifests of the release that is being applied.
+/// Plays until `stop` is cancelled. `expected` is what the release that is being applied says of its operators, ClusterOperators among it.
 ///
 /// # Errors
 /// The cluster is not embedded, or no client of it can be made.
@@ -48,7 +50,8 @@ pub async fn run(
     let queue: Queue<Work> = Queue::default();
     let player = Arc::new(Player::start(&cluster.client()?, env.clone(), config, expected.clone(), &queue, &stop));
     queue.add(Work::All);
-    let followed = follow(expected, queue.clone(), stop.clone());
+    let woken = queue.clone();
+    let followed = follow(expected, stop.clone(), move || woken.add(Work::All));
     let reconcile = move |work: Work| {
         let player = player.clone();
         async move { player.reconcile(work).await }
@@ -56,21 +59,6 @@ pub async fn run(
     let work = mainstay_runtime::run("status-player", queue, WORKERS, env, stop, reconcile);
     tokio::join!(work, followed);
     Ok(())
-}
-
-fn is_embedded(cluster: &Cluster) -> bool {
-    match cluster {
-        Cluster::Embedded { .. } => true,
-        Cluster::Remote(_) => false,
-        Cluster::Within(cluster, _) | Cluster::Guarded(cluster, _) => is_embedded(cluster),
-    }
-}
-
-/// Wakes everything when the release changes.
-async fn follow(mut expected: watch::Receiver<Arc<[Value]>>, queue: Queue<Work>, stop: CancellationToken) {
-    while let Some(Ok(())) = stop.run_until_cancelled(expected.changed()).await {
-        queue.add(Work::All);
-    }
 }
 
 /// The items of the work queue.
@@ -208,6 +196,7 @@ impl Player {
     }
 }
 
+/// The name of a ClusterOperator; `None` for what is none.
 fn name_of(manifest: &Value) -> Option<&str> {
-    manifest.pointer("/metadata/name").and_then(Value::as_str)
+    manifest.pointer("/metadata/name").and_then(Value::as_str).filter(|_| manifest["kind"] == "ClusterOperator")
 }

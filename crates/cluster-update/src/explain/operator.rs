@@ -44,6 +44,9 @@ fn notes(row: &PlatformOperator) -> Vec<String> {
     let mut notes: Vec<String> = row.classes.iter().map(class).collect();
     notes.push(format!("{} ({}) has class {}, as {}", row.name, row.id, letters.join(" and "), row.reason));
     notes.push(format!("played in the embedded cluster: {}", row.played));
+    if let Some(missing) = &row.missing {
+        notes.push(format!("not part of this version: {missing}; meanwhile its status is played"));
+    }
     notes.push(format!("on a real cluster: {}", row.real));
     notes
 }

@@ -1,6 +1,5 @@
 //! The wish: an attempt to accept its release begins, ends, is given up or repeated (CVO-API-12, CVO-RET-08).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,7 +131,7 @@ impl Operator {
             let mut state = self.state();
             match accepted {
                 Some(accepted) => {
-                    let expected: Vec<Value> = accepted.cluster_operators().map(Cow::into_owned).collect();
+                    let expected: Vec<Value> = accepted.told().collect();
                     self.config.expected.send_replace(expected.into());
                     state.running = Some(accepted);
                     state.feature_set = Some(feature_set);

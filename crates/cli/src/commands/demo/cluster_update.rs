@@ -180,6 +180,7 @@ impl Site {
             update_service: Some(self.graph.clone()),
             metrics_url: Some(self.metrics.clone()),
             accelerate,
+            graph_data: None,
             script: None,
         }
     }
