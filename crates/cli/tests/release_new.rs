@@ -1,5 +1,5 @@
 //! `adm release new` between a registry in this process, folders and files; and `adm release info --changelog` on clones.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 use std::path::Path;
 use std::process::Command;
@@ -248,7 +248,7 @@ fn release_folder(place: &Path, version: &str, commit: &str, digest: &str) {
 #[test]
 fn source_code() {
     if Command::new("git").arg("--version").output().is_err() {
-        println!("skipped: there is no git");
+        eprintln!("skipped: there is no git");
         return;
     }
     let place = tempfile::tempdir().unwrap();
