@@ -92,7 +92,7 @@ impl Classic<'_> {
         // A cluster with a release says its own.
         let has_release = self.options.release.any() && self.options.components.has(Component::ClusterVersion);
         let given = if has_release { None } else { Some(self.options.classic.release_version.clone()) };
-        let release = platform_release::follow(self.writer.client(), given, &self.stop, tasks);
+        let release = platform_release::follow(self.writer.client(), given, self.stop, tasks);
         self.marketplace(release.clone(), tasks, tell);
         self.reports(release, tasks);
         Ok(())
