@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::migrations::Facts;
 use super::plan::{Part, Snapshot, Write, plan};
+use crate::Error;
 use crate::follow::follow;
 use crate::reported::{Reported, manifest};
-use crate::Error;
 
 /// The name of the ClusterOperator.
 pub const OPERATOR: &str = "config-operator";
