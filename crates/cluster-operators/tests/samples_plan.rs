@@ -72,9 +72,8 @@ impl World {
 
     fn carry_out(&mut self, step: &Step) {
         match step {
-            Step::Create(object) if object["kind"] == "Config" => self.config = Some(object.clone()),
+            Step::Create(object) | Step::Replace(object) if object["kind"] == "Config" => self.config = Some(object.clone()),
             Step::Create(object) => self.streams.push(object.clone()),
-            Step::Replace(object) if object["kind"] == "Config" => self.config = Some(object.clone()),
             Step::Replace(object) => *self.stream(object["metadata"]["name"].as_str().unwrap()) = object.clone(),
             Step::Delete(object) => self.streams.retain(|stream| stream["metadata"]["name"] != object["metadata"]["name"]),
             Step::Release => self.config = None,

@@ -107,7 +107,9 @@ fn manifests(row: &PlatformOperator, version: &str) -> Vec<(String, Value)> {
         return Vec::new();
     }
     let shared = shared();
-    let file = |order: u8, what: &str| format!("release-manifests/0000_{:02}_{}_{order:02}_{what}.yaml", row.runlevel, row.project);
+    // A row may have several projects; a file name has one component.
+    let component = row.project.split(',').next().unwrap_or_default();
+    let file = |order: u8, what: &str| format!("release-manifests/0000_{:02}_{component}_{order:02}_{what}.yaml", row.runlevel);
     let optional = |mut object: Value| {
         if !row.capabilities.is_empty() {
             object["metadata"]["annotations"]["capability.openshift.io/name"] = row.capabilities.join("+").into();

@@ -240,6 +240,8 @@ fn a_whole_update() {
     std::fs::write(path("script.yaml"), SCRIPT).unwrap();
     let (graph_data, script) = (path("graph-data").display().to_string(), path("script.yaml").display().to_string());
     let (endpoint, metrics) = metrics();
+    // It may have to be built, which is no part of the update.
+    mainstay_e2e::mainstay();
     let begun = Instant::now();
     let releases = ["--release", &first, "--release", &second, "--release", &third, "--graph-data", &graph_data, "--metrics-url", &metrics];
     let pace = ["--components", "controllers,cluster-version", "--nodes", "0", "--accelerate", "200", "--script", &script];

@@ -76,6 +76,7 @@ pub const STEPS: [Step; 3] = [
 ];
 
 /// A feature set that no release has any more becomes the default one.
+#[allow(clippy::unnecessary_wraps, reason = "every step has this form")]
 fn without_latency_sensitive(old: &Value, _: &Facts<'_>) -> Result<Value, MigrationProblem> {
     let mut new = old.clone();
     if new["spec"]["featureSet"] == "LatencySensitive" {
