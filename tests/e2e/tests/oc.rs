@@ -94,7 +94,7 @@ fn documented_lines() {
     let upgrade = run(&["adm", "upgrade"]);
     assert_eq!(upgrade.code, Some(1), "{}", upgrade.stderr);
     assert!(upgrade.stderr.starts_with("error: No cluster version information available"), "{}", upgrade.stderr);
-    for words in [&["adm", "release", "new"][..], &["debug", "node/one"]] {
+    for words in [&["adm", "node-logs", "one"][..], &["debug", "node/one"]] {
         let told = run(words);
         assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
         assert!(told.stderr.contains("is not part of this version of mainstay"), "{}", told.stderr);

@@ -1,6 +1,7 @@
 //! `--run-image`: containers that are processes of this machine, with kubectl (KAPI-WL-07, OLM0-USER-13).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io::{BufRead as _, Read as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -173,10 +174,15 @@ fn processes_end() {
     cluster.apply(&pod("polite", polite, &json!({}), &json!({"terminationGracePeriodSeconds": 1000})).to_string());
     until_logged(&cluster, &["polite"], "up");
     let mut follower = cluster.command(&mainstay_e2e::kubectl().unwrap());
-    let follower = follower.args(["logs", "-f", "polite"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut follower = follower.args(["logs", "-f", "polite"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // It follows from its first line on; a pod that is gone before has no log.
+    let mut followed = std::io::BufReader::new(follower.stdout.take().unwrap());
+    let mut line = String::new();
+    followed.read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
     cluster.kubectl(&["delete", "pod", "polite"]).ok();
-    let followed = String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap();
-    assert!(followed.starts_with("up\n"), "{followed}");
+    followed.read_to_string(&mut line).unwrap();
+    assert!(follower.wait().unwrap().success(), "{line}");
 
     for (name, container, spec, reason, message) in [
         (

@@ -92,7 +92,7 @@ pub enum Verb {
     Credentials(Credentials),
     /// Show the cluster's own updates, and ask for one
     Upgrade(Box<upgrade::Arguments>),
-    /// Look into release images, and extract their manifests
+    /// Make release images, look into them, extract, install and mirror them
     #[command(subcommand)]
     Release(release::Commands),
     /// A verb that is not part of this version

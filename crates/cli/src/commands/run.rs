@@ -152,6 +152,9 @@ pub struct Arguments {
     /// Ignore spec.serviceAccount of extensions: install with the identity of this process, which needs the permissions for that
     #[arg(long, help_heading = "operator-controller")]
     use_own_service_account: bool,
+    /// Objects that are written in a second when the storage version of their kind changes
+    #[arg(long, value_name = "NUMBER", default_value_t = flags::MIGRATION_WRITES, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "storage-migrator")]
+    migration_writes_per_second: u32,
     #[command(flatten)]
     classic: classic::ClassicArguments,
     /// How lines of the log look

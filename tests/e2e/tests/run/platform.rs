@@ -52,7 +52,6 @@ fn widgets(storage: &str) -> String {
 /// changes its storage version, every object is written again, and the old version is stored no longer; a clean stop
 /// releases its Lease. Removal keeps the record.
 #[test]
-#[ignore = "every kind of a cluster is migrated at 20 writes a second: too long for the gate"]
 fn the_storage_migrator() {
     let Some(()) = need_kubectl() else { return };
     let Some(cluster) = Cluster::without_olm() else { return };
@@ -70,7 +69,7 @@ fn the_storage_migrator() {
     let widget = json!({"apiVersion": "demo.io/v1beta1", "kind": "Widget", "metadata": {"name": "one", "namespace": "default"}, "spec": {"size": 1}});
     cluster.apply(&widget.to_string());
 
-    let mut migrator = run(&cluster, "storage-migrator", account, &["--leader-elect"]);
+    let mut migrator = run(&cluster, "storage-migrator", account, &["--leader-elect", "--migration-writes-per-second=500"]);
     let state = ["storagestate", "widgets.demo.io"];
     let persisted = |live: &Value| live["status"]["persistedStorageVersionHashes"].as_array().map_or(0, Vec::len);
     cluster.until("the first record is complete", &state, |live| persisted(live) == 1);

@@ -18,6 +18,8 @@ use super::Arguments;
 use super::classic::{self, ClassicPlan};
 use crate::durations;
 
+/// Writes in a second of the storage migrator, unless a flag says otherwise (COP-SVM-05).
+pub const MIGRATION_WRITES: u32 = 20;
 /// The namespace of the pod that this process is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 const CATALOGS: &str = ":8443";
@@ -134,6 +136,8 @@ pub struct Plan {
     pub catalogd_cas: Option<PathBuf>,
     pub pull_cas: Option<PathBuf>,
     pub use_own_service_account: bool,
+    /// Writes in a second of the storage migrator (COP-SVM-05).
+    pub migration_writes: u32,
     pub classic: ClassicPlan,
     /// Notes on requested settings that are not available.
     pub notes: Vec<String>,
@@ -246,6 +250,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
         catalogd_cas: given.catalogd_cas_dir.clone(),
         pull_cas: given.pull_cas_dir.clone(),
         use_own_service_account: given.use_own_service_account,
+        migration_writes: given.migration_writes_per_second,
         classic,
         components,
         notes,

@@ -104,8 +104,9 @@ impl Work {
         }
         if plan.components.contains(&Component::StorageMigrator) {
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            let config = storage_migration::Config { writes_per_second: f64::from(plan.migration_writes), ..Default::default() };
             tasks.spawn(async move {
-                let ended = storage_migration::run(cluster, env, storage_migration::Config::default(), until).await;
+                let ended = storage_migration::run(cluster, env, config, until).await;
                 ended.map(|()| "storage-migrator").map_err(|error| Failure::failed("storage-migrator", &error))
             });
         }

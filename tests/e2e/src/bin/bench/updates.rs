@@ -35,7 +35,7 @@ impl Bench {
         let serving = Serving::start(&self.binary, &graph_data, folder.path(), &cache)?;
         self.add(time(&what("start from a warm cache to the first answer"), warm.elapsed(), "1 s", 1_000));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        for (subject, known) in [("answers by gzip", false), ("answers to who knows the graph", true)] {
+        for (subject, known) in [("answers by gzip", false), ("answers to clients that have the graph", true)] {
             let mut took = runtime.block_on(load(serving.address, known))?;
             took.sort_unstable();
             let rate = took.len() as f64 / LOAD.as_secs_f64();
