@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use crate::recommend::{Shown, recommend};
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is written where it is given")]
     fn alert(name: &str, severity: &str, state: &str, annotations: Value) -> Value {
         json!({"labels": {"alertname": name, "severity": severity, "namespace": "ns", "poddisruptionbudget": "pdb"}, "state": state, "annotations": annotations})
     }

@@ -361,6 +361,7 @@ mod tests {
             "conditions": [{"type": "Recommended", "status": status, "reason": reason, "message": message}]})
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "they are written where they are given")]
     fn cluster(available: &[&str], conditional: Value, conditions: Value) -> Value {
         let mut all = vec![json!({"type": "Failing", "status": "False"}), json!({"type": "RetrievedUpdates", "status": "True"})];
         all.extend(list(&conditions).iter().cloned());

@@ -11,6 +11,7 @@ fn tag(name: &str, digest: &str, repository: &str, commit: &str) -> Value {
             "io.openshift.build.versions": if name == "kube" { "kubernetes=1.3".to_owned() + digest + ".0" } else { String::new() }}})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "they are written where they are given")]
 fn files(version: &str, tags: Vec<Value>) -> Files {
     let mut files = Files::default();
     let references = json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "spec": {"tags": tags},
