@@ -144,7 +144,7 @@ fn real_releases() {
     let took = begun.elapsed();
     let manifests = old.len() + new.len();
     eprintln!("{manifests} manifests in {took:?}: {:?}", update.summary);
-    let most = if cfg!(debug_assertions) { Duration::from_secs(4) } else { Duration::from_millis(200) };
+    let most = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_millis(200) };
     assert!(manifests > 1000 && took < most, "{manifests} manifests in {took:?}");
     let planned: usize = update.groups.iter().map(|group| group.objects.len()).sum();
     assert_eq!(planned + update.excluded.len(), new.len());
