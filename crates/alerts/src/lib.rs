@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Everything is as Prometheus does it: the labels that a scrape adds, the names of labels that collide with them, the time for which an
-//! expression must hold, the labels of an alert. Rules over metrics that nobody here serves are listed as not evaluated. What a restart forgets:
-//! for how long an alert has been pending.
+//! expression must hold, the labels of an alert. Rules over metrics that are not measured here are listed as not evaluated. A restart
+//! forgets for how long an alert has been pending.
 
 mod exposition;
 mod rules;

@@ -102,10 +102,10 @@ fn alerts_of_the_operator() {
             .join("\n")
         };
         assert_eq!(Played::new(std::slice::from_ref(object), vec![operator()], &healthy).states(2 * HOUR), []);
-        let mut nobody = Played::new(std::slice::from_ref(object), vec![operator()], &healthy);
-        nobody.alerts = mainstay_alerts::Alerts::new(Vec::new());
-        nobody.alerts.set_rules(rules_of(object, &[operator()]).evaluated, Vec::new());
-        assert_eq!(nobody.states(570), [("ClusterVersionOperatorDown".to_owned(), AlertState::Pending)]);
-        assert_eq!(nobody.states(600), [("ClusterVersionOperatorDown".to_owned(), AlertState::Firing)]);
+        let mut stopped = Played::new(std::slice::from_ref(object), vec![operator()], &healthy);
+        stopped.alerts = mainstay_alerts::Alerts::new(Vec::new());
+        stopped.alerts.set_rules(rules_of(object, &[operator()]).evaluated, Vec::new());
+        assert_eq!(stopped.states(570), [("ClusterVersionOperatorDown".to_owned(), AlertState::Pending)]);
+        assert_eq!(stopped.states(600), [("ClusterVersionOperatorDown".to_owned(), AlertState::Firing)]);
     }
 }

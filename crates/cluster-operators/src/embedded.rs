@@ -1,4 +1,4 @@
-//! Whether a cluster is the embedded one: on a real one nothing is played (COP-G-10).
+//! The test for the embedded cluster: on a real one nothing is played (COP-G-10).
 
 use mainstay_runtime::Cluster;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::player::{SIMULATED, has_versions, is_marked};
 
-/// What an operator says of itself, and the versions that its operands run.
+/// The report of an operator on itself, and the versions that its operands run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// The conditions. `degraded` is what is wrong now: it counts once it has lasted.
@@ -24,7 +24,7 @@ pub struct Told {
     pub is_played: bool,
 }
 
-/// How far an operator is on its way to the versions of its manifest.
+/// The progress of an operator on its way to the versions of its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It is at the versions.

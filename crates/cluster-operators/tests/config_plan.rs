@@ -1,4 +1,4 @@
-//! What the config operator does, played to its end on objects in memory (COP-07).
+//! The work of the config operator, played to its end on objects in memory (COP-07).
 
 use jiff::Timestamp;
 use mainstay_api::cluster_operator::{self, Report};
@@ -13,7 +13,7 @@ struct World {
     install_config: Option<Value>,
     cluster_version: Value,
     operator: Value,
-    /// What was reported, in its order.
+    /// The reports, in their order.
     reports: Vec<Report>,
 }
 

@@ -1,4 +1,4 @@
-//! What the samples operator does, played to its end on objects in memory (COP-13).
+//! The work of the samples operator, played to its end on objects in memory (COP-13).
 
 use jiff::Timestamp;
 use mainstay_api::cluster_operator;

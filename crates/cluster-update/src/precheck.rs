@@ -1,4 +1,4 @@
-//! What firing alerts say against an update, before it is asked for (CVO-RCMD-04).
+//! Objections of firing alerts to an update, before it is asked for (CVO-RCMD-04).
 
 use serde_json::Value;
 
@@ -95,7 +95,7 @@ pub fn checks(answer: &Value) -> Result<Vec<Check>, NoAlerts> {
     Ok(checks)
 }
 
-/// What the alert says of itself; alerts about budgets do not name theirs in it.
+/// The alert's own text; alerts about budgets do not name theirs in it.
 fn details(alert: &Value, name: &str, is_of_budget: bool) -> String {
     let (labels, annotations) = (&alert["labels"], &alert["annotations"]);
     let (summary, description, message) = (text(&annotations["summary"]), text(&annotations["description"]), text(&annotations["message"]));

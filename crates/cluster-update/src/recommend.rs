@@ -50,7 +50,7 @@ pub enum RecommendRefusal {
         to: String,
         /// The release, if it is not named yet.
         release: String,
-        /// What is printed before.
+        /// The text that is printed before.
         screen: Box<Screen>,
     },
 }
@@ -62,7 +62,7 @@ struct Update<'a> {
     release: &'a Value,
     /// Risks: what they say, by name.
     risks: Vec<(String, String)>,
-    /// Whether it is recommended; none if the service says nothing of it.
+    /// The verdict of the service; none if the service says nothing of it.
     verdict: Option<Verdict>,
 }
 
@@ -92,7 +92,7 @@ impl Shown {
 }
 
 impl RecommendRefusal {
-    /// What is printed before the refusal.
+    /// The text that is printed before the refusal.
     pub fn screen(&self) -> Option<&Screen> {
         match self {
             Self::NoUpdate { screen, .. } => Some(screen),
@@ -152,7 +152,7 @@ fn block(name: &str, status: &str, reason: &str, message: &str) -> String {
     format!("{name}={status}:\n\n  Reason: {reason}\n  Message: {}\n", indented(message))
 }
 
-/// What was found before the update (CVO-RCMD-04).
+/// The findings before the update (CVO-RCMD-04).
 fn say_checks(screen: &mut Screen, checks: &[Check]) {
     let mut happy: Vec<String> =
         checks.iter().filter(|check| check.is_happy()).map(|check| format!("{} ({})", check.name, check.reason)).collect();
@@ -187,7 +187,7 @@ fn say_channel(screen: &mut Screen, spec: &Value, status: &Value) {
     screen.say(format_args!("Channel: {channel}{available}"));
 }
 
-/// Reads the updates: conditional ones first, then those that are recommended whatever the cluster is like.
+/// Reads the updates: conditional ones first, then those that are recommended for every cluster.
 fn updates<'a>(screen: &mut Screen, status: &'a Value) -> Vec<Update<'a>> {
     let conditional = list(&status["conditionalUpdates"]);
     let images: Vec<&str> = conditional.iter().map(|update| text(&update["release"]["image"])).collect();

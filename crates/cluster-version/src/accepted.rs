@@ -100,7 +100,7 @@ impl Accepted {
         self.manifests().iter().filter(|manifest| is_cluster_operator(manifest)).map(Manifest::object)
     }
 
-    /// What the release says of its operators: their ClusterOperators, and the FeatureGates of its feature sets.
+    /// The release's manifests about its operators: their ClusterOperators, and the FeatureGates of its feature sets.
     pub fn told(&self) -> impl Iterator<Item = Value> {
         self.cluster_operators().map(Cow::into_owned).chain(self.feature_gates.iter().cloned())
     }

@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::cluster::{Stock, World, condition, place, version};
 use crate::releases::{completed, image, release, wish, world};
 
-/// What becomes of a pod.
+/// The fate of a pod.
 #[derive(Clone, Debug)]
 enum Fate {
     /// Every container does its work.

@@ -53,7 +53,7 @@ pub async fn read(session: &Session) -> Result<Simulation, Failure> {
     Ok(found.map(|published| of_published(everywhere, &published)).unwrap_or_default())
 }
 
-/// What of a cluster with a release is played.
+/// The played part of a cluster with a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Simulated {
     /// The cluster operators whose status is played.

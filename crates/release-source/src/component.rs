@@ -1,4 +1,4 @@
-//! What a new release is made of: the manifests that an image of a component, or a folder of it, brings (CVO-RELN-02).
+//! The parts of a new release: the manifests that an image of a component, or a folder of it, brings (CVO-RELN-02).
 
 use std::collections::BTreeMap;
 use std::fs::File;

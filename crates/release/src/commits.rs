@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use mainstay_golang::quote;
 use regex::Regex;
 
-/// How a log is asked for: hash and parents, time, subject and body of each commit.
+/// The format of a log: hash and parents, time, subject and body of each commit.
 pub const LOG_FORMAT: &str = "--pretty=format:%H %P%x1E%ct%x1E%s%x1E%b";
 /// The protocols that source code is fetched by.
 pub const PROTOCOLS: [&str; 4] = ["https", "http", "ssh", "git"];
@@ -142,9 +142,9 @@ pub struct Merge {
     pub time: Timestamp,
     /// The number of the pull request.
     pub pull_request: u64,
-    /// What it mentions, sorted.
+    /// The bugs that it mentions, sorted.
     pub mentions: Vec<Mention>,
-    /// What it does, in one line.
+    /// Its subject, in one line.
     pub subject: String,
 }
 

@@ -17,7 +17,7 @@ pub use marks::{Mark, MarkError, Marks, copy};
 pub use table::Readme;
 use table::{Processors, TOOLS, Tool as Entry};
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
     /// One command; all of them if none is named.
@@ -53,7 +53,7 @@ pub struct Tool {
     pub is_optional: bool,
 }
 
-/// How a program is packed.
+/// The packing of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Archive {
     /// A ZIP archive, not a compressed tar archive.

@@ -85,7 +85,7 @@ struct Answer {
     checks: Vec<(String, bool)>,
     /// Nodes, with the same flag.
     nodes: Vec<(String, bool)>,
-    /// What of its release is played; `None` for a cluster without a release.
+    /// The played part of its release; `None` for a cluster without a release.
     simulated: Option<Simulated>,
     /// The alerts; none before the first evaluation.
     alerts: Option<Report>,

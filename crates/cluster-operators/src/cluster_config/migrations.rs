@@ -1,4 +1,4 @@
-//! What an update migrates in the configuration of the cluster (COP-07): each step is a pure function from an old object to a new one, and finds
+//! Migrations of the cluster's configuration in an update (COP-07): each step is a pure function from an old object to a new one, and finds
 //! nothing to change in what it returned.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What is to be written, and what the operator says of itself (COP-07).
+//! The plan of the config operator: writes, and its report of itself (COP-07).
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ const FEATURE_GATES: &str = "feature-gates";
 /// The controller of the features, as conditions name it.
 const GATES_CONTROLLER: &str = "FeatureGateController";
 
-/// What the operator sees.
+/// The facts that the operator decides on.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// What the release says of its operators: ClusterOperators and FeatureGates.
+    /// The release's manifests about its operators: ClusterOperators and FeatureGates.
     pub release: &'a [Value],
     /// The manifest of the operator's ClusterOperator.
     pub expected: &'a Value,
@@ -47,12 +47,12 @@ pub struct Write {
     pub part: Part,
 }
 
-/// What is to be done.
+/// The plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The objects that change; each object is there once.
     pub writes: Vec<Write>,
-    /// What the operator says.
+    /// The report of the operator.
     pub told: Told,
 }
 
@@ -126,7 +126,7 @@ fn migrations(facts: &Facts<'_>, problems: &mut Vec<(&'static str, String)>) -> 
     writes.into_values().collect()
 }
 
-/// What is being done, for people.
+/// The work in progress, for people.
 fn work(writes: &[Write]) -> String {
     let names: Vec<String> = writes
         .iter()

@@ -161,7 +161,7 @@ fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRe
     ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-/// What the event of new features says, in upstream's words.
+/// The text of the event about new features, in upstream's words.
 fn note(gate: &Value) -> String {
     let entry = gate.pointer("/status/featureGates/0").unwrap_or(&Value::Null);
     let names = |list: &str| {

@@ -1,4 +1,4 @@
-//! What is to be done with the samples, and what the operator says of itself (COP-13).
+//! The plan of the samples operator: steps, and its report of itself (COP-13).
 
 use jiff::Timestamp;
 use mainstay_api::cluster_operator::{Problem, Related, Report};
@@ -15,7 +15,7 @@ pub const FINALIZER: &str = "samples.operator.openshift.io/finalizer";
 /// The architectures that samples can be for.
 const ARCHITECTURES: [&str; 5] = ["x86_64", "amd64", "arm64", "ppc64le", "s390x"];
 
-/// What the operator sees.
+/// The facts that the operator decides on.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The manifest of the operator's ClusterOperator.
@@ -45,14 +45,14 @@ pub enum Step {
     Release,
 }
 
-/// What is to be done.
+/// The plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The status of `Config/cluster`; `None` if the object is not there, or is not ready for one.
     pub status: Option<Value>,
     /// The steps, in their order.
     pub steps: Vec<Step>,
-    /// What the operator says.
+    /// The report of the operator.
     pub told: Told,
 }
 
@@ -206,7 +206,7 @@ fn problem(config: &Value) -> Option<String> {
     is_changed.then(|| format!("cannot change architectures from {} to {}", processed.join(" "), wanted.join(" ")))
 }
 
-/// What the operator says.
+/// The report of the operator.
 fn told(snapshot: &Snapshot<'_>, target: &str, state: &State, is_busy: bool) -> Told {
     let stage = stage(snapshot.live, snapshot.expected, is_busy);
     let at = snapshot.config.map(|config| text(config, "/status/version")).filter(|at| !at.is_empty()).unwrap_or(target);

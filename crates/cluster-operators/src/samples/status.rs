@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// The fields of the spec that the status repeats once they are processed.
 const PROCESSED: [&str; 4] = ["samplesRegistry", "architectures", "skippedImagestreams", "skippedTemplates"];
 
-/// How the samples are.
+/// The state of the samples.
 #[allow(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::error::ComposeError;
 use crate::info::Doc;
 
-/// What a release says of itself.
+/// The description that a release gives of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     /// The version.

@@ -64,7 +64,7 @@ pub enum ComposeError {
     Size(#[from] FilesError),
 }
 
-/// What is wrong with the list of images of an operator.
+/// The fault of the list of images of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the sentences say it")]
 pub enum ReferencesProblem {
@@ -87,7 +87,7 @@ pub enum ReferencesProblem {
     Defaults(LabelError),
 }
 
-/// What is wrong with a manifest.
+/// The fault of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the sentences say it")]
 pub enum ManifestProblem {

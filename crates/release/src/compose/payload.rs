@@ -36,7 +36,7 @@ pub struct Operator {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// How strictly a release is made.
+/// The strictness of the checks of a new release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Images that stay although no manifest mentions them.
@@ -54,7 +54,7 @@ pub struct Composed {
     pub files: Files,
     /// Operators that brought files.
     pub operators: usize,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -180,7 +180,7 @@ fn check(file: &str, content: &[u8]) -> Result<(), ManifestProblem> {
     manifest::parse(file, content).map(drop).map_err(ManifestProblem::Refused)
 }
 
-/// What is replaced in the manifests of one operator.
+/// The replacements in the manifests of one operator.
 struct Rewriting {
     images: Option<Images>,
     versions: Versions,

@@ -1,4 +1,4 @@
-//! What is replaced in the manifests of an operator: pull specs by those of the release, placeholders of versions by versions (CVO-RELN-02).
+//! Replacements in the manifests of an operator: pull specs by those of the release, placeholders of versions by versions (CVO-RELN-02).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -53,7 +53,7 @@ impl ReferenceMode {
     }
 }
 
-/// What decides about pull specs.
+/// The settings that decide about pull specs.
 struct Places<'s> {
     mode: ReferenceMode,
     internal: &'s str,

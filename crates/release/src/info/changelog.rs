@@ -1,4 +1,4 @@
-//! What changed in the source code between two releases: as Markdown, as JSON, and its bugs (CVO-RELI-03).
+//! Changes in the source code between two releases: as Markdown, as JSON, and its bugs (CVO-RELI-03).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct History {
     pub changes: Vec<(CodeChange, Location, Vec<Merge>)>,
 }
 
-/// What is to be said of images that both releases have.
+/// The changes of images that both releases have.
 struct Contents<'a> {
     code: Vec<CodeChange>,
     rebuilt: Vec<Tag<'a>>,
@@ -246,7 +246,7 @@ fn commit(location: &Location, merge: &Merge) -> Doc {
     object(fields)
 }
 
-/// What is known of an image of one release.
+/// The facts about an image of one release.
 fn image(tag: Tag<'_>) -> Doc {
     let source = Location::parse(tag.source_location()).ok().filter(Location::is_github);
     let path = source.as_ref().map(|source| format!("https://github.com{}", source.path)).unwrap_or_default();

@@ -20,7 +20,7 @@ pub struct Marks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     name: &'static str,
-    /// What stands there before.
+    /// The bytes that stand there before.
     before: Vec<u8>,
     value: String,
 }
@@ -31,7 +31,7 @@ pub enum MarkError {
     /// The text needs more room than there is.
     #[error("the {name} value has {bytes} bytes, but the maximum replacement length is {most}")]
     Long {
-        /// What it is.
+        /// Its kind.
         name: &'static str,
         /// Its length.
         bytes: usize,

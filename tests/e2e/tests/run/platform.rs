@@ -84,7 +84,7 @@ fn the_storage_migrator() {
         let all = migration["status"]["conditions"].as_array().into_iter().flatten();
         all.into_iter().any(|each| each["type"] == "Failed" && each["status"] == "True")
     };
-    // Roles and whatever else the account could not write are among them.
+    // Roles and all else that the account could not write are among them.
     let done = |all: &Value| {
         let over = |migration: &Value| {
             migration["status"]["conditions"].as_array().is_some_and(|all| {

@@ -281,7 +281,7 @@ fn no_cluster(of_verb: bool) -> Failure {
     refuse(&Missing(if of_verb { 'n' } else { 'N' }))
 }
 
-/// What alerts say against an update; that they cannot be read is printed first.
+/// The objections of alerts to an update; that they cannot be read is printed first.
 fn checks(folder: Option<&Path>) -> Result<Vec<Check>, Failure> {
     let Some(folder) = folder else {
         output::line(format!("Failed to check for at least some preconditions: {NO_ALERTS}"))?;

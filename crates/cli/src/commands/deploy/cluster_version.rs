@@ -89,7 +89,7 @@ pub async fn check(writer: &Writer) -> Result<(), Failure> {
     }
 }
 
-/// What keeps the namespace: a ClusterVersion has its events there, and perhaps manifests of its release.
+/// The reason why the namespace stays: a ClusterVersion has its events there, and perhaps manifests of its release.
 pub async fn holds(writer: &Writer) -> Result<Option<String>, Failure> {
     match writer.get(&place("config.openshift.io/v1", "ClusterVersion", "version", "")).await {
         Ok(found) => Ok(found.map(|_| "the events of clusterversion version".to_owned())),

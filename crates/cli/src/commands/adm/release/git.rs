@@ -36,7 +36,7 @@ pub(super) struct Repository {
     places: Vec<Location>,
 }
 
-/// What git said.
+/// The output of git.
 struct Said {
     status: ExitStatus,
     out: String,

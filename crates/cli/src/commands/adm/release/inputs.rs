@@ -1,4 +1,4 @@
-//! What a new release is made from: an image stream, another release, folders, and images that the user named.
+//! The sources of a new release: an image stream, another release, folders, and images that the user named.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -25,7 +25,7 @@ const MAX_STREAM: u64 = 64 << 20;
 pub(super) const BASE_DIGEST: &str = "io.openshift.release.base-image-digest";
 const REFERENCES: &str = "image-references";
 
-/// What was asked for, as far as it decides about inputs.
+/// The arguments that decide about inputs.
 pub(super) struct Asked {
     pub mappings: Mappings,
     pub exclude: BTreeSet<String>,

@@ -10,7 +10,7 @@ use mainstay_terminal::images;
 use super::copy::{self, Source, Target};
 use super::{Refused, refuse, tell};
 
-/// How images are copied.
+/// Settings of copies of images.
 pub(super) struct Copying<'a> {
     pub client: &'a Client,
     pub parallel: usize,

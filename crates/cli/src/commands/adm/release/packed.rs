@@ -9,7 +9,7 @@ use flate2::{Compression, Crc};
 use mainstay_release::tools::{Archive, Mark, MarkError, Tool, copy};
 use sha2::{Digest as _, Sha256};
 
-/// What is written.
+/// The file that is written.
 pub(super) struct Facts<'a> {
     pub tool: &'a Tool,
     pub marks: &'a [Mark],

@@ -94,7 +94,7 @@ pub(super) fn signature(file: &Path, digest: &Digest, target: &str, created: Tim
     replace(file, text.as_bytes()).map_err(|error| Failure::failed(subject, &error))
 }
 
-/// Writes a file as a whole: under another name first, so that nobody finds half of it.
+/// Writes a file as a whole: under another name first, so that no reader finds half of it.
 fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut written = tempfile::NamedTempFile::new_in(folder)?;
