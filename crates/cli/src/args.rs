@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, release,
-    resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
+    graph_data, history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, rehearse,
+    release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -124,6 +124,8 @@ pub enum Command {
     Plan(plan::Arguments),
     /// Apply a saved plan, unless the cluster changed since
     ApplyPlan(apply_plan::Arguments),
+    /// An update of the cluster looked at beforehand: what would block it or take long
+    Rehearse(rehearse::Arguments),
     /// Approve a change that waits for it
     Approve(approve::Arguments),
     /// Why something is as it is, and what to do about it

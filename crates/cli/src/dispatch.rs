@@ -320,6 +320,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Rbac(arguments) => commands::rbac::run(&arguments),
         Command::Plan(arguments) => commands::plan::run(&arguments),
         Command::ApplyPlan(arguments) => commands::apply_plan::run(&arguments),
+        Command::Rehearse(arguments) => commands::rehearse::run(&arguments),
         Command::Approve(arguments) => commands::approve::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::History(arguments) => commands::history::run(&arguments),

@@ -18,6 +18,7 @@ mod named;
 mod oc;
 mod plan_text;
 mod up;
+mod update_text;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod payload_pod;
 pub mod plan;
 pub mod precondition;
+pub mod readiness;
 pub mod release;
 pub mod retrieval;
 pub mod rival;

@@ -1,7 +1,7 @@
 //! A plan of an update from one release to another (MS-PLAN-01, CVO-GRAPH-11): what is created, changed and deleted, in which order, and what is
 //! waited for.
 //!
-//! The cluster is taken to be as the old release wants it. Every write is computed by the same rules as when the update is done.
+//! The cluster is taken to be as the old release wants it, or as its objects were read. Every write is computed by the same rules as when the update is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,6 +22,9 @@ pub struct Side<'a> {
     /// All its manifests in load order.
     pub manifests: &'a [Manifest],
 }
+
+/// The objects of a cluster, by the manifests that are about them; what is absent is not there.
+pub type Live = BTreeMap<ManifestId, Value>;
 
 /// The plan of an update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -194,8 +197,31 @@ impl fmt::Display for Id {
 
 impl Plan {
     /// Plans the update of a cluster that `filter` describes; its capabilities are those given. `previous` are the versions that the new release
-    /// names as those that may update to it.
+    /// names as those that may update to it. The cluster is as the old release wants it.
     pub fn new(from: Side<'_>, to: Side<'_>, previous: &[String], filter: &Filter<'_>, capabilities: &Capabilities) -> Self {
+        Self::of(from, to, previous, filter, capabilities, None)
+    }
+
+    /// Plans the update of a cluster whose objects are `live`: those of [`concerned`].
+    pub fn against(
+        live: &Live,
+        from: Side<'_>,
+        to: Side<'_>,
+        previous: &[String],
+        filter: &Filter<'_>,
+        capabilities: &Capabilities,
+    ) -> Self {
+        Self::of(from, to, previous, filter, capabilities, Some(live))
+    }
+
+    fn of(
+        from: Side<'_>,
+        to: Side<'_>,
+        previous: &[String],
+        filter: &Filter<'_>,
+        capabilities: &Capabilities,
+        live: Option<&Live>,
+    ) -> Self {
         let implicit = implied(&loaded(to.manifests, filter), &loaded(from.manifests, filter), capabilities);
         let mut then = capabilities.clone();
         then.imply(implicit.iter().cloned());
@@ -213,7 +239,7 @@ impl Plan {
             }
         }
         let left = left(&before, &included, &excluded);
-        let mut planning = Planning { before, current: BTreeMap::new() };
+        let mut planning = Planning { before, live, current: BTreeMap::new() };
         let effects: Vec<Effect> = included.iter().map(|manifest| planning.effect(manifest)).collect();
         let graph = TaskGraph::new(&included, Mode::Updating);
         let groups: Vec<Group> = graph.groups().into_iter().map(|(step, members)| group(step, &members, &included, &effects)).collect();
@@ -239,6 +265,11 @@ impl Plan {
             summary,
         }
     }
+}
+
+/// The manifests of a release whose objects an update to it may write: all that the cluster's filter lets through, whatever its capabilities will be.
+pub fn concerned<'m>(manifests: &'m [Manifest], filter: &Filter<'_>) -> Vec<&'m Manifest> {
+    loaded(manifests, filter)
 }
 
 /// The manifests that survive loading: all filters but that of disabled capabilities.
@@ -272,6 +303,8 @@ fn duplicates(included: &[&Manifest]) -> Vec<Duplicate> {
 struct Planning<'a> {
     /// The objects of the old release.
     before: BTreeMap<&'a ManifestId, &'a Manifest>,
+    /// The objects of the cluster, if they are known.
+    live: Option<&'a Live>,
     /// Objects that an earlier manifest of the new release wrote; none if it deleted them.
     current: BTreeMap<ManifestId, Option<Value>>,
 }
@@ -287,13 +320,15 @@ impl Planning<'_> {
         let was_deleted = before.is_some_and(|before| is_deletion(before.annotations()).unwrap_or_default());
         if is_deletion(manifest.annotations())? {
             self.current.insert(id.clone(), None);
-            return Ok(if was_deleted { Effect::Gone } else { Effect::Delete });
+            let is_gone = self.live.map_or(was_deleted, |live| !live.contains_key(id));
+            return Ok(if is_gone { Effect::Gone } else { Effect::Delete });
         }
         let before = before.filter(|_| !was_deleted).map(Manifest::object);
-        let live = match self.current.get(id) {
-            Some(written) => written.clone(),
-            None if before.as_ref() == Some(&manifest.object()) => return Ok(Effect::Unchanged),
-            None => before.map(|before| settled(&before)).transpose()?,
+        let live = match (self.current.get(id), self.live) {
+            (Some(written), _) => written.clone(),
+            (None, Some(live)) => live.get(id).cloned(),
+            (None, None) if before.as_ref() == Some(&manifest.object()) => return Ok(Effect::Unchanged),
+            (None, None) => before.map(|before| settled(&before)).transpose()?,
         };
         let (effect, written) = match apply::change(live.as_ref(), &manifest.object())? {
             Change::None => (Effect::Unchanged, live),

@@ -7,6 +7,7 @@ mod history;
 mod payload_pod;
 mod plan;
 mod preconditions;
+mod readiness;
 mod recorded;
 mod retrieval;
 mod status;

@@ -30,11 +30,11 @@ const SECRET: Kind = Kind { group: "", version: "v1", kind: "Secret", plural: "s
 const CONFIG_MAP: Kind = Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", word: "configmap" };
 
 /// Explains a CredentialsRequest. Without a namespace, the only one of this name is taken. A token of each account is asked for and verified as a cloud
-/// does it; nothing else is made.
+/// does it, at the time when it was issued: `clock` is read then. Nothing else is made.
 ///
 /// # Errors
 /// It is not there, several have the name, or the facts cannot be read.
-pub async fn explain(session: &Session, namespace: Option<&str>, name: &str, now: Timestamp) -> Result<Explanation, Failure> {
+pub async fn explain(session: &Session, namespace: Option<&str>, name: &str, clock: fn() -> Timestamp) -> Result<Explanation, Failure> {
     let object = object(session, namespace, name).await?;
     let legacy = find(session, CONFIG_MAP, NAMESPACE, "cloud-credential-operator-config").await?;
     let (credential, authentication, infrastructure) =
@@ -47,7 +47,7 @@ pub async fn explain(session: &Session, namespace: Option<&str>, name: &str, now
         let issuer = settings.as_ref().ok().filter(|settings| settings.is_token_mode()).and_then(|settings| settings.issuer.clone());
         if let Some(issuer) = issuer.filter(|_| has_namespace) {
             for account in request.accounts.iter().take(MOST_ACCOUNTS) {
-                let verified = verified(session, &issuer, &request.secret_namespace, account, now).await;
+                let verified = verified(session, &issuer, &request.secret_namespace, account, clock).await;
                 tokens.push((format!("{}/{account}", request.secret_namespace), verified));
             }
         }
@@ -75,7 +75,7 @@ async fn object(session: &Session, namespace: Option<&str>, name: &str) -> Resul
 }
 
 /// A token of an account, verified against the key set of the issuer, as the cluster serves it.
-async fn verified(session: &Session, issuer: &str, namespace: &str, account: &str, now: Timestamp) -> Verified {
+async fn verified(session: &Session, issuer: &str, namespace: &str, account: &str, clock: fn() -> Timestamp) -> Verified {
     let body = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"audiences": [AUDIENCE], "expirationSeconds": SECONDS},
@@ -89,5 +89,5 @@ async fn verified(session: &Session, issuer: &str, namespace: &str, account: &st
         session.client.request(keys).await.map_err(|error| format!("the key set of the issuer cannot be read: {}", chain(&error)))?;
     let token = answer["status"]["token"].as_str().unwrap_or_default();
     let subject = format!("system:serviceaccount:{namespace}:{account}");
-    Ok(verify(token, &keys, &Expected { issuer, audience: AUDIENCE, subject: &subject, now: now.as_second() }))
+    Ok(verify(token, &keys, &Expected { issuer, audience: AUDIENCE, subject: &subject, now: clock().as_second() }))
 }

@@ -52,6 +52,7 @@ pub mod settings;
 pub mod simulated;
 mod token_access;
 pub mod uninstall;
+pub mod update_plan;
 mod verify;
 mod view;
 pub mod wait;

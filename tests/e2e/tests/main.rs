@@ -15,6 +15,7 @@ mod classic_pods;
 mod classic_tenants;
 mod cluster_operators;
 mod crash;
+mod demo_cluster_update;
 mod durability;
 mod ending;
 mod etcd;

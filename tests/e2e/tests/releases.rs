@@ -32,9 +32,9 @@ fn is_at(version: &str) -> impl Fn(&Value) -> bool {
     }
 }
 
-/// CVO-SIM-01, CVO-API-02, CVO-CO-01, CVO-FLOW-01, CVO-FLOW-06, CVO-UPG-04, CVO-CLI-03, CVO-SIM-05, COP-G-10, COP-15: a real release is installed and
-/// the next one follows, by `kubectl` and `mainstay adm upgrade`; the administrator's gate holds it up until it is acknowledged, and a kill in the
-/// middle does not.
+/// CVO-SIM-01, CVO-SIM-03, MS-PLAN-01, MS-READY-01, CVO-API-02, CVO-CO-01, CVO-FLOW-01, CVO-FLOW-06, CVO-UPG-04, CVO-CLI-03, CVO-SIM-05, COP-G-10,
+/// COP-15: a real release is installed and the next one follows, by `kubectl` and `mainstay adm upgrade`; the plan of it says what happens; the administrator's gate holds it up until it is
+/// acknowledged, and a kill in the middle does not.
 #[test]
 fn a_real_release_and_the_next_one() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
@@ -73,6 +73,22 @@ fn a_real_release_and_the_next_one() {
         summary.contains("Cluster version is 4.18.54") && summary.contains("  4.19.44     mainstay.local/release@sha256:"),
         "{summary}"
     );
+    let target = ["--release", &second, "--current", &first, "-o", "json"];
+    let plan = cluster.mainstay(&[&["plan", "cluster-update"], &target[..]].concat()).exits(4);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((&plan["from"], &plan["to"], &plan["doable"]), (&json!("4.18.54"), &json!("4.19.44"), &json!(false)));
+    let blocking: Vec<&Value> =
+        plan["readiness"]["findings"].as_array().unwrap().iter().filter(|found| found["level"] == "Blocks").collect();
+    let checks: Vec<&str> = blocking.iter().map(|found| found["check"].as_str().unwrap()).collect();
+    assert!(checks.contains(&"admin-gates") && checks.contains(&"preconditions"), "{blocking:#?}");
+    assert_eq!(plan["readiness"]["notRun"], json!([]));
+    let rehearsed = cluster.mainstay(&[&["rehearse", "--live", "--cluster-update", "4.19.44"], &target[..]].concat()).exits(4);
+    let rehearsed: Value = serde_json::from_str(&rehearsed).unwrap();
+    assert_eq!((&rehearsed["update"], &rehearsed["readiness"]), (&plan["update"], &plan["readiness"]));
+    let readiness = cluster.mainstay(&["adm", "upgrade", "recommend", "--version", "4.19.44", "--readiness"]).exits(4);
+    assert!(readiness.contains("Blocks  preconditions") && readiness.contains("Checks that could not be made:"), "{readiness}");
+    let sum = &plan["update"]["summary"];
+    assert!(["created", "updated", "deleted"].iter().all(|effect| sum[effect].as_u64() > Some(0)) && sum["faults"] == 0, "{sum}");
     cluster.mainstay(&["adm", "upgrade", "--to", "4.19.44"]).ok();
     let refused =
         cluster.until("the gate holds", &VERSION, |object| condition(object, "ReleaseAccepted")["reason"] == "PreconditionChecks");
@@ -90,6 +106,12 @@ fn a_real_release_and_the_next_one() {
     let history = updated["status"]["history"].as_array().unwrap();
     let told: Vec<(&Value, &Value)> = history.iter().map(|entry| (&entry["version"], &entry["state"])).collect();
     assert_eq!(told, [(&json!("4.19.44"), &json!("Completed")), (&json!("4.18.54"), &json!("Completed"))], "{history:#?}");
+
+    // Nothing is left of the plan: what it created, changed and deleted is so.
+    let again = cluster.mainstay(&["plan", "cluster-update", "--release", &second, "--current", &second, "-o", "json"]);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    let sum = &again["update"]["summary"];
+    assert_eq!((&sum["created"], &sum["updated"], &sum["deleted"], &sum["faults"]), (&json!(0), &json!(0), &json!(0), &json!(0)), "{sum}");
 
     // What is changed by hand comes back, and nothing else is written.
     let other = ["namespace", "openshift-etcd-operator"];

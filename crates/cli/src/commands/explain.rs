@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(name) = credentials_subject(&arguments.what) {
         return runtime::block_on(async {
             let session = arguments.cluster.open().await?;
-            classic::explain::show(&arguments.output, &credentials::explain(&session, namespace, name, Timestamp::now()).await?)
+            classic::explain::show(&arguments.output, &credentials::explain(&session, namespace, name, Timestamp::now).await?)
         });
     }
     if let Some(platform) = platform_subject(&arguments.what) {

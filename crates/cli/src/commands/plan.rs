@@ -30,6 +30,8 @@
 //!
 //! What is empty or unknown is left out.
 
+mod cluster_update;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -66,12 +68,13 @@ Examples:
   mainstay plan upgrade beacon --classic -n lights    what the next InstallPlan of OLM classic would write, made or not
   mainstay plan upgrade beacon --classic -n lights --to 1.2.0    and each one on the way to this version
   mainstay plan -f extensions.yaml -o json
+  mainstay plan cluster-update --to 4.19.44           of the cluster itself to another release
 
 Nothing is changed. Exit code 0: it can be applied, or there is nothing to do; 4: it cannot, and why; 3: no such package or extension."
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Option<Operation>,
+    command: Option<Verb>,
     /// A file with ClusterExtensions, and the accounts and roles beside them; - is standard input; can be repeated
     #[arg(long, short, value_name = "FILE")]
     file: Vec<PathBuf>,
@@ -79,7 +82,16 @@ pub struct Arguments {
     common: Common,
 }
 
-/// What is planned.
+/// Of what there are plans.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(flatten)]
+    Package(Operation),
+    /// What an update of the cluster to another release does, and what blocks it
+    ClusterUpdate(Box<cluster_update::Arguments>),
+}
+
+/// Changes of packages.
 #[derive(Debug, Subcommand)]
 enum Operation {
     /// What mainstay install satisfies it
@@ -182,7 +194,8 @@ struct Common {
 /// Prints a plan.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (changes, common) = match &arguments.command {
-        Some(operation) => {
+        Some(Verb::ClusterUpdate(arguments)) => return cluster_update::run(arguments),
+        Some(Verb::Package(operation)) => {
             if operation.is_classic() {
                 return operation.plan_classic();
             }
@@ -354,7 +367,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Change>, Failure> {
     Ok(changes)
 }
 
-fn text(file: &Path) -> Result<String, Failure> {
+pub(super) fn text(file: &Path) -> Result<String, Failure> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| Failure::failed(format!("file {}", file.display()), &error);
     let reader: Box<dyn std::io::Read> =

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::cases;
 
 /// The profile of a cluster that says nothing else.
-const PROFILE: &str = "self-managed-high-availability";
+pub const PROFILE: &str = "self-managed-high-availability";
 /// The pull spec that stands for the release where a folder does not say it.
 const IMAGE: &str = "registry.example/release@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 

@@ -121,6 +121,19 @@ pub async fn plan(session: &Session, namespace: &str, name: &str, channel: Optio
     Ok(Planned { channel, subscription, head, waiting, next: Next::default(), explanation })
 }
 
+/// Waits for the next InstallPlan of a Subscription whose channel has a later head than what is installed, and plans again. The state
+/// `AtLatestKnown` alone does not tell that none comes: it stands there from the end of an installation to the next resolution.
+pub async fn awaited(session: &Session, planned: Planned, timeout: Duration, progress: &mut dyn Progress) -> Result<Planned, Failure> {
+    if planned.waiting.is_some() || planned.head.is_empty() || planned.head == planned.installed() {
+        return Ok(planned);
+    }
+    let (namespace, name) = planned.place();
+    let before = text(&planned.subscription, "/status/installPlanRef/name");
+    let expected = Expected { after: Some(before).filter(|before| !before.is_empty()), ..Expected::default() };
+    settle(session, &namespace, &name, &expected, timeout, progress).await?;
+    plan(session, &namespace, &name, None).await
+}
+
 /// Carries out an upgrade: follows the channel, and approves the InstallPlan that was shown.
 pub async fn carry_out(
     session: &Session,

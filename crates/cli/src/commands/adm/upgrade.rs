@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use mainstay_cluster_update::status::{self, Details, Facts};
 use mainstay_cluster_update::{Allowances, Asked, Check, Screen, Shown, Style, Target};
+use mainstay_operations::Session;
 use mainstay_operations::cluster_update::{self as operations, Observed};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
@@ -13,6 +14,8 @@ use mainstay_terminal::{output, runtime};
 use serde_json::Value;
 
 use super::recorded::{beside, list, object};
+use crate::commands::cluster_assessment::Releases;
+use crate::update_text;
 
 const NO_ALERTS: &str = "alerts are read from files only (--from-files)";
 
@@ -23,10 +26,11 @@ Examples:
   mainstay adm upgrade recommend --show-outdated-releases      all
   mainstay adm upgrade recommend --version 4.19.44             one at length
   mainstay adm upgrade recommend --precheck --from-files DIR   with the alerts of alerts.json
+  mainstay adm upgrade recommend --version 4.19.44 --readiness   and what of this cluster would block it, or risk something
 
 Nothing is changed. Words and exit codes are those of oc.
 
-Exit codes: 0 done, 1 refused.";
+Exit codes: 0 done, 1 refused, 4 with --readiness: something blocks.";
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -128,6 +132,9 @@ enum Verb {
         /// Check firing alerts before; OC_ENABLE_CMD_UPGRADE_RECOMMEND_PRECHECK=true says the same
         #[arg(long)]
         precheck: bool,
+        /// Check, too, what of this cluster would block the update to --version, or risk something
+        #[arg(long, requires = "version", conflicts_with = "from_files")]
+        readiness: bool,
     },
     /// Go back to the release before, of the same minor version
     Rollback,
@@ -216,8 +223,20 @@ pub fn run(arguments: &Arguments, cluster: &ClusterArgs) -> Result<(), Failure> 
         if let Some(patch) = screen.patch {
             operations::patch(&session, patch).await?;
         }
-        output::print(&screen.text)
+        output::print(&screen.text)?;
+        match &arguments.verb {
+            Some(Verb::Recommend { readiness: true, version: Some(version), .. }) => readiness(&session, version).await,
+            _ => Ok(()),
+        }
     })
+}
+
+/// Prints what of this cluster would block an update, or risk something (MS-READY-01).
+async fn readiness(session: &Session, version: &str) -> Result<(), Failure> {
+    let assessed = Releases::default().assess_what_can_be_read(session, version).await?;
+    update_text::report(&assessed.found.report)?;
+    update_text::estimate(&assessed.found.estimate)?;
+    assessed.verdict(true)
 }
 
 impl Request {

@@ -126,10 +126,16 @@ pub async fn upgrade(context: &Context, arguments: &Upgrade) -> Result<(), Failu
     if planned.channel.is_some() {
         upgrades::carry_out(session, &planned, Some(*timeout), &mut Silent).await?;
         planned = upgrades::plan(session, namespace, &name, None).await?;
-    } else if planned.waiting.is_none() {
+    } else {
         let has_plan = !objects::text(&found, "/status/installPlanRef/name").is_empty();
-        let message = if has_plan { "operator is already at latest version" } else { "subscription does not reference an install plan" };
-        return Err(Failure::new(Exit::Impossible, SELF, message));
+        if has_plan {
+            planned = upgrades::awaited(session, planned, *timeout, &mut Silent).await?;
+        }
+        if planned.waiting.is_none() {
+            let message =
+                if has_plan { "operator is already at latest version" } else { "subscription does not reference an install plan" };
+            return Err(Failure::new(Exit::Impossible, SELF, message));
+        }
     }
     if planned.waiting.is_some() {
         upgrades::carry_out(session, &planned, Some(*timeout), &mut Silent).await?;

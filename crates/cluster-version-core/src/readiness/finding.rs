@@ -1,0 +1,129 @@
+//! Findings of checks.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "each is described where it is made")]
+pub enum Check {
+    Preconditions,
+    ClusterVersion,
+    ClusterOperators,
+    ConditionalRisks,
+    AdminGates,
+    OlmMaxVersion,
+    Update,
+    RemovedApis,
+    CrdStoredVersions,
+    CrdCompatibility,
+    Webhooks,
+    Store,
+    Pools,
+    Nodes,
+    Drain,
+    Capacity,
+}
+
+impl Check {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Preconditions,
+        Self::ClusterVersion,
+        Self::ClusterOperators,
+        Self::ConditionalRisks,
+        Self::AdminGates,
+        Self::OlmMaxVersion,
+        Self::Update,
+        Self::RemovedApis,
+        Self::CrdStoredVersions,
+        Self::CrdCompatibility,
+        Self::Webhooks,
+        Self::Store,
+        Self::Pools,
+        Self::Nodes,
+        Self::Drain,
+        Self::Capacity,
+    ];
+
+    /// Its name, for people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Preconditions => "preconditions",
+            Self::ClusterVersion => "cluster-version",
+            Self::ClusterOperators => "cluster-operators",
+            Self::ConditionalRisks => "conditional-risks",
+            Self::AdminGates => "admin-gates",
+            Self::OlmMaxVersion => "olm-max-version",
+            Self::Update => "update",
+            Self::RemovedApis => "removed-apis",
+            Self::CrdStoredVersions => "crd-stored-versions",
+            Self::CrdCompatibility => "crd-compatibility",
+            Self::Webhooks => "webhooks",
+            Self::Store => "store",
+            Self::Pools => "pools",
+            Self::Nodes => "nodes",
+            Self::Drain => "drain",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
+/// The weight of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Level {
+    /// The update is refused, or stops on its way.
+    Blocks,
+    /// The update may stop, take long, or harm what runs.
+    Risk,
+    /// Good to know.
+    Note,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Blocks => "Blocks",
+            Self::Risk => "Risk",
+            Self::Note => "Note",
+        })
+    }
+}
+
+/// One finding (MS-READY-03).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The check that made it.
+    pub check: Check,
+    /// Its weight.
+    pub level: Level,
+    /// The object: kind and name.
+    pub object: String,
+    /// The facts that it rests on.
+    pub evidence: String,
+    /// The thing to do.
+    pub action: String,
+    /// The time since which it is so, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn new(
+        check: Check,
+        level: Level,
+        object: impl Into<String>,
+        evidence: impl Into<String>,
+        action: impl Into<String>,
+    ) -> Self {
+        Self { check, level, object: object.into(), evidence: evidence.into(), action: action.into(), since: None }
+    }
+
+    /// Adds the time of a condition's last change.
+    pub(super) fn since(self, condition: &Value) -> Self {
+        Self { since: condition["lastTransitionTime"].as_str().map(str::to_owned), ..self }
+    }
+}
