@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::apply::{self, ClusterVersionRef};
+
 /// The annotation that names the containers that are to use the cluster's proxy.
 const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
 /// The container of the operator itself.
@@ -17,6 +19,46 @@ pub struct ProxySettings<'a> {
     pub http_proxy: &'a str,
     pub https_proxy: &'a str,
     pub no_proxy: &'a str,
+}
+
+/// The settings of the cluster that manifests get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the Proxy's status")]
+pub struct Settings {
+    pub http_proxy: String,
+    pub https_proxy: String,
+    pub no_proxy: String,
+    /// The internal address of the API; empty if it is not known or not to be used.
+    pub internal_api: String,
+}
+
+impl Settings {
+    /// The settings of `Proxy/cluster` and `Infrastructure/cluster`.
+    pub fn of(proxy: Option<&Value>, infrastructure: Option<&Value>) -> Self {
+        let text = |object: Option<&Value>, field: &str| {
+            object.and_then(|object| object["status"][field].as_str().map(str::to_owned)).unwrap_or_default()
+        };
+        Self {
+            http_proxy: text(proxy, "httpProxy"),
+            https_proxy: text(proxy, "httpsProxy"),
+            no_proxy: text(proxy, "noProxy"),
+            internal_api: text(infrastructure, "apiServerInternalURI"),
+        }
+    }
+}
+
+/// The object of a manifest as the cluster is to have it: with its owner (CVO-APPLY-03) and the cluster's settings.
+///
+/// # Errors
+/// The settings cannot be put into it.
+pub fn wanted(manifest: &Value, owner: &ClusterVersionRef<'_>, settings: &Settings) -> Result<Value, InjectError> {
+    let mut wanted = apply::owned(manifest, owner);
+    let Settings { http_proxy, https_proxy, no_proxy, internal_api: address } = settings;
+    proxy(&mut wanted, ProxySettings { http_proxy, https_proxy, no_proxy })?;
+    if !address.is_empty() {
+        internal_api(&mut wanted, address)?;
+    }
+    Ok(wanted)
 }
 
 /// Why settings cannot be put into a manifest.

@@ -11,8 +11,9 @@ use mainstay_release::{Capabilities, FileName, Filter, Manifest, ManifestId, Mod
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apply::{self, ApplyError, Change};
+use crate::apply::{self, ApplyError, Change, ClusterVersionRef};
 use crate::deletion::{InvalidAnnotation, is_deletion};
+use crate::inject::{self, InjectError, Settings};
 
 /// One release, and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,17 @@ pub struct Side<'a> {
 
 /// The objects of a cluster, by the manifests that are about them; what is absent is not there.
 pub type Live = BTreeMap<ManifestId, Value>;
+
+/// A cluster as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// The objects of [`concerned`].
+    pub objects: &'a Live,
+    /// Its ClusterVersion, the owner of all objects.
+    pub owner: ClusterVersionRef<'a>,
+    /// Its settings that manifests get.
+    pub settings: &'a Settings,
+}
 
 /// The plan of an update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -175,6 +187,8 @@ enum Fault {
     Annotation(#[from] InvalidAnnotation),
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    #[error(transparent)]
+    Inject(#[from] InjectError),
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -202,16 +216,16 @@ impl Plan {
         Self::of(from, to, previous, filter, capabilities, None)
     }
 
-    /// Plans the update of a cluster whose objects are `live`: those of [`concerned`].
+    /// Plans the update of a cluster that was read.
     pub fn against(
-        live: &Live,
+        cluster: Cluster<'_>,
         from: Side<'_>,
         to: Side<'_>,
         previous: &[String],
         filter: &Filter<'_>,
         capabilities: &Capabilities,
     ) -> Self {
-        Self::of(from, to, previous, filter, capabilities, Some(live))
+        Self::of(from, to, previous, filter, capabilities, Some(cluster))
     }
 
     fn of(
@@ -220,7 +234,7 @@ impl Plan {
         previous: &[String],
         filter: &Filter<'_>,
         capabilities: &Capabilities,
-        live: Option<&Live>,
+        cluster: Option<Cluster<'_>>,
     ) -> Self {
         let implicit = implied(&loaded(to.manifests, filter), &loaded(from.manifests, filter), capabilities);
         let mut then = capabilities.clone();
@@ -239,7 +253,7 @@ impl Plan {
             }
         }
         let left = left(&before, &included, &excluded);
-        let mut planning = Planning { before, live, current: BTreeMap::new() };
+        let mut planning = Planning { before, cluster, current: BTreeMap::new() };
         let effects: Vec<Effect> = included.iter().map(|manifest| planning.effect(manifest)).collect();
         let graph = TaskGraph::new(&included, Mode::Updating);
         let groups: Vec<Group> = graph.groups().into_iter().map(|(step, members)| group(step, &members, &included, &effects)).collect();
@@ -303,8 +317,8 @@ fn duplicates(included: &[&Manifest]) -> Vec<Duplicate> {
 struct Planning<'a> {
     /// The objects of the old release.
     before: BTreeMap<&'a ManifestId, &'a Manifest>,
-    /// The objects of the cluster, if they are known.
-    live: Option<&'a Live>,
+    /// The cluster, if it was read.
+    cluster: Option<Cluster<'a>>,
     /// Objects that an earlier manifest of the new release wrote; none if it deleted them.
     current: BTreeMap<ManifestId, Option<Value>>,
 }
@@ -320,24 +334,29 @@ impl Planning<'_> {
         let was_deleted = before.is_some_and(|before| is_deletion(before.annotations()).unwrap_or_default());
         if is_deletion(manifest.annotations())? {
             self.current.insert(id.clone(), None);
-            let is_gone = self.live.map_or(was_deleted, |live| !live.contains_key(id));
+            let is_gone = self.cluster.map_or(was_deleted, |cluster| !cluster.objects.contains_key(id));
             return Ok(if is_gone { Effect::Gone } else { Effect::Delete });
         }
         let before = before.filter(|_| !was_deleted).map(Manifest::object);
-        let live = match (self.current.get(id), self.live) {
+        let wanted = match &self.cluster {
+            Some(cluster) => inject::wanted(&manifest.object(), &cluster.owner, cluster.settings)?,
+            None => manifest.object().into_owned(),
+        };
+        let live = match (self.current.get(id), self.cluster) {
             (Some(written), _) => written.clone(),
-            (None, Some(live)) => live.get(id).cloned(),
+            (None, Some(cluster)) => cluster.objects.get(id).cloned(),
             (None, None) if before.as_ref() == Some(&manifest.object()) => return Ok(Effect::Unchanged),
             (None, None) => before.map(|before| settled(&before)).transpose()?,
         };
-        let (effect, written) = match apply::change(live.as_ref(), &manifest.object())? {
+        let (effect, written) = match apply::change(live.as_ref(), &wanted)? {
             Change::None => (Effect::Unchanged, live),
             Change::Create(object) => (Effect::Create, Some(object)),
             Change::Update(object) => {
                 let live = live.unwrap_or_default();
                 let (changes, omitted) = fields::changes(&live, &object, Some(&live));
-                // What only the form of a client makes different is no change.
-                (if changes.is_empty() { Effect::Unchanged } else { Effect::Update { changes, omitted } }, Some(object))
+                // Neither the form of a client nor what the server fills in again is a change.
+                let is_change = !changes.is_empty() && apply::is_change(&live, &object);
+                (if is_change { Effect::Update { changes, omitted } } else { Effect::Unchanged }, Some(object))
             }
         };
         self.current.insert(id.clone(), written);

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use mainstay_cluster_version_core::plan::{Effect, Object, Plan, Side};
+use mainstay_cluster_version_core::apply::ClusterVersionRef;
+use mainstay_cluster_version_core::inject::{self, Settings};
+use mainstay_cluster_version_core::plan::{Cluster, Effect, Live, Object, Plan, Side};
 use mainstay_release::{Capabilities, Files, Filter, Manifest, Payload, Values};
 use mainstay_testing::data;
 use serde_json::json;
@@ -155,4 +157,39 @@ fn real_releases() {
     let touched: Vec<_> =
         none.groups.iter().flat_map(|group| &group.objects).filter(|object| matches!(object.effect, Effect::Update { .. })).collect();
     assert!(touched.iter().all(|object| none.duplicates.iter().any(|duplicate| duplicate.id == object.id)), "{touched:.2000?}");
+}
+
+/// MS-PLAN-01, CVO-APPLY-03: against a cluster that was read, an object as its operator writes it is unchanged, one that was changed by hand is restored,
+/// one that is absent is created, and only what is there is deleted.
+#[test]
+fn against_a_cluster() {
+    let delete = "    release.openshift.io/delete: \"true\"\n";
+    let file = |text: String| manifests(&[("0000_50_demo_10.yaml", &text)]);
+    let new = [config_map("same", "", "a"), config_map("changed", "", "a"), config_map("absent", "", "a"), config_map("old", delete, "a")];
+    let new = file(format!("{}\n---\n{}\n---\n{}\n---\n{}", new[0], new[1], new[2], new[3]));
+    let old = file(config_map("same", "", "a"));
+    let (owner, settings) = (ClusterVersionRef { name: "version", uid: "u" }, Settings::default());
+    let mut objects: Live = new.iter().map(|one| (one.id().clone(), inject::wanted(&one.object(), &owner, &settings).unwrap())).collect();
+    objects.retain(|id, object| {
+        if id.name == "changed" {
+            object["data"]["key"] = json!("by hand");
+        }
+        id.name != "absent"
+    });
+    let filter = Filter { exclude_identifier: Some(""), feature_set: Some(""), profile: Some(PROFILE), ..Filter::default() };
+    let plan = |objects: &Live| {
+        let (old, new) = (Side { version: "9.0.0", manifests: &old }, Side { version: "9.1.0", manifests: &new });
+        Plan::against(Cluster { objects, owner, settings: &settings }, old, new, &[], &filter, &Capabilities::all())
+    };
+    let planned = plan(&objects);
+    let effects = |plan: &Plan| -> BTreeMap<String, String> {
+        let told = |effect: &Effect| json!(effect)["effect"].as_str().unwrap().to_owned();
+        self::objects(plan).into_iter().map(|(name, object)| (name.to_owned(), told(&object.effect))).collect()
+    };
+    let expected = [("absent", "create"), ("changed", "update"), ("old", "delete"), ("same", "unchanged")];
+    assert_eq!(effects(&planned), expected.map(|(name, effect)| (name.to_owned(), effect.to_owned())).into());
+    let Effect::Update { changes, .. } = &self::objects(&planned)["changed"].effect else { panic!("{planned:?}") };
+    assert_eq!(changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), [".data.key"]);
+    objects.retain(|id, _| id.name != "old");
+    assert_eq!(effects(&plan(&objects))["old"], "gone");
 }

@@ -10,7 +10,7 @@ use mainstay_cluster_version_core::apply::{self, ApplyError, Change, ClusterVers
 use mainstay_cluster_version_core::deletion::{self, DeleteError, Deletions, Step};
 use mainstay_cluster_version_core::error::{ApiFailure, Task, UpdateError, WaitingSince};
 use mainstay_cluster_version_core::health::{self, ObjectProblem, Unhealthy};
-use mainstay_cluster_version_core::inject::{self, InjectError, ProxySettings};
+use mainstay_cluster_version_core::inject::{self, InjectError, Settings};
 use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_release::Manifest;
 use mainstay_runtime::{Env, KindError};
@@ -84,16 +84,6 @@ impl TaskError {
             _ => ApiFailure::Other,
         }
     }
-}
-
-/// The settings of the cluster that manifests get.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub http_proxy: String,
-    pub https_proxy: String,
-    pub no_proxy: String,
-    /// The internal address of the API; empty if it is not known or not to be used.
-    pub internal_api: String,
 }
 
 /// The means of one pass.
@@ -217,12 +207,8 @@ impl Hand<'_> {
     }
 
     async fn write(&self, manifest: &Manifest, place: &ObjectRef) -> Result<Value, TaskError> {
-        let mut wanted = self.owned(manifest);
-        let Settings { http_proxy, https_proxy, no_proxy, internal_api } = self.settings;
-        inject::proxy(&mut wanted, ProxySettings { http_proxy, https_proxy, no_proxy })?;
-        if !internal_api.is_empty() {
-            inject::internal_api(&mut wanted, internal_api)?;
-        }
+        let (name, uid) = self.owner;
+        let wanted = inject::wanted(&manifest.object(), &ClusterVersionRef { name, uid }, self.settings)?;
         let live = self.writer.get(place).await?;
         match (apply::change(live.as_ref(), &wanted)?, live) {
             (Change::Create(object), _) => Ok(self.writer.create(&apply::sent(object)).await?),

@@ -7,6 +7,7 @@ use mainstay_apply::{Reason, Writer};
 use mainstay_cluster_version_core::Mode;
 use mainstay_cluster_version_core::deletion::Deletions;
 use mainstay_cluster_version_core::error::{UpdateError, WaitingSince};
+use mainstay_cluster_version_core::inject::Settings;
 use mainstay_cluster_version_core::stand_in::{Candidate, StandIns, stand_ins};
 use mainstay_release::Manifest;
 use mainstay_runtime::{Env, Kinds};
@@ -18,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::pass::{self, End, Job};
 use crate::settled::Settled;
-use crate::task::{Hand, Settings};
+use crate::task::Hand;
 
 /// The progress of the worker.
 #[derive(Clone, Debug)]

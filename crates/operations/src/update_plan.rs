@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use futures::{StreamExt as _, TryStreamExt as _};
 use mainstay_api::config_v1::ClusterVersion;
 use mainstay_apply::WriteError;
-use mainstay_cluster_version_core::apply::{Change, change};
-use mainstay_cluster_version_core::plan::{Effect, Live, Plan, Side, concerned};
+use mainstay_cluster_version_core::apply::{Change, ClusterVersionRef, change};
+use mainstay_cluster_version_core::plan::{Cluster, Effect, Live, Plan, Side, concerned};
 use mainstay_cluster_version_core::readiness::{self, CrdFacts, Estimate, Facts, Read, Release, Report, Target, estimate};
 use mainstay_diagnostics::{Failure, FailureKind, SharedError};
 use mainstay_objects::ObjectRef;
@@ -50,8 +50,10 @@ pub struct Images {
 pub struct Content {
     /// Its files.
     pub files: Files,
-    /// The pull spec or place, for messages and templates.
+    /// The place, for messages.
     pub place: String,
+    /// The pull spec that the cluster knows it by, or else its place.
+    pub image: String,
 }
 
 /// The contents of both releases.
@@ -168,7 +170,7 @@ impl Loaded {
         let metadata = content.files.release("release-metadata");
         let metadata = metadata.ok_or_else(|| Failure::new(FailureKind::Failed, &*subject, "has no release-metadata"))?;
         let metadata = Metadata::parse(metadata).map_err(|error| Failure::failed(&subject, &error))?;
-        let values = Values { release_image: &content.place, cluster_profile: profile };
+        let values = Values { release_image: &content.image, cluster_profile: profile };
         let manifests = Payload::all(&content.files, values, &content.place).map_err(|error| Failure::failed(&subject, &error))?;
         Ok(Self { metadata, manifests })
     }
@@ -202,7 +204,11 @@ async fn planned(
     };
     progress.doing("read the objects that the update is about");
     let objects = read(session, &concerned(&target.manifests, &filter)).await?;
-    let plan = Plan::against(&objects, current.side(), target.side(), &target.metadata.previous, &filter, &capabilities);
+    let settings = facts::settings(session).await?;
+    let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+    let owner = ClusterVersionRef { name: "version", uid };
+    let cluster = Cluster { objects: &objects, owner, settings: &settings };
+    let plan = Plan::against(cluster, current.side(), target.side(), &target.metadata.previous, &filter, &capabilities);
     progress.doing("read the objects of the definitions that change");
     let crds = changed(session, &plan, &target.manifests, &objects).await;
     Ok(Planned { plan, kubernetes: kubernetes(&contents.target.files), crds })

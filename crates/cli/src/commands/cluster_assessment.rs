@@ -100,7 +100,8 @@ impl Releases {
 
     async fn contents(&self, named: Option<Content>, images: &Images, version: &str) -> Result<Contents, Failure> {
         let target = match (named, &images.target) {
-            (Some(content), _) => content,
+            (Some(content), Some(image)) => Content { image: image.clone(), ..content },
+            (Some(content), None) => content,
             (None, Some(image)) => read(image).await.map_err(|failure| failure.hint("--release names another place of it"))?,
             (None, None) => {
                 let failure = Failure::new(Exit::NotFound, format!("release {version}"), "is not known to the cluster");
@@ -109,12 +110,13 @@ impl Releases {
         };
         let current = self.current.as_deref().unwrap_or(&images.current);
         let current = read(current).await.map_err(|failure| failure.hint("--current names another place of it"))?;
+        let current = Content { image: images.current.clone(), ..current };
         Ok(Contents { current, target })
     }
 }
 
 async fn read(place: &str) -> Result<Content, Failure> {
-    Ok(Content { files: source::read_with(place, images::client).await?.files, place: place.to_owned() })
+    Ok(Content { files: source::read_with(place, images::client).await?.files, place: place.to_owned(), image: place.to_owned() })
 }
 
 fn version(content: &Content) -> Result<String, Failure> {

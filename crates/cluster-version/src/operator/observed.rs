@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use mainstay_api::config_v1::{ClusterOperator, ClusterVersion};
+use mainstay_cluster_version_core::inject::Settings;
 use mainstay_cluster_version_core::upgradeable::{self, ConfigMap};
 use mainstay_release::signature::SignatureConfigMap;
 use mainstay_runtime::{Cache, Env, Key, Optional, Queue, Scope};
@@ -14,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::NAME;
 use super::state::Part;
 use crate::Error;
-use crate::task::Settings;
 use crate::updates::Proxy;
 
 /// The namespaces of ConfigMaps: of those that operators keep, and of those that administrators write.
@@ -100,17 +100,9 @@ impl Observed {
 
     /// Settings of the cluster that manifests get.
     pub fn settings(&self) -> Settings {
-        let text = |object: Option<&Arc<DynamicObject>>, field: &str| {
-            object.and_then(|object| object.data["status"][field].as_str().map(str::to_owned)).unwrap_or_default()
-        };
         let proxy = self.proxies.named("cluster");
         let infrastructure = self.infrastructures.named("cluster").filter(|_| !self.is_hosted);
-        Settings {
-            http_proxy: text(proxy.as_ref(), "httpProxy"),
-            https_proxy: text(proxy.as_ref(), "httpsProxy"),
-            no_proxy: text(proxy.as_ref(), "noProxy"),
-            internal_api: text(infrastructure.as_ref(), "apiServerInternalURI"),
-        }
+        Settings::of(proxy.as_ref().map(|object| &object.data), infrastructure.as_ref().map(|object| &object.data))
     }
 
     /// The proxy of the cluster and the certificates that are trusted besides.

@@ -7,6 +7,7 @@ use http::Request;
 use kube::api::GroupVersionKind;
 use mainstay_alerts::samples_of;
 use mainstay_apply::WriteError;
+use mainstay_cluster_version_core::inject::Settings;
 use mainstay_cluster_version_core::readiness::{DeprecatedRequests, OperatorLimit, PodFacts, Read};
 use mainstay_cluster_version_core::upgradeable::{ADMIN_ACKS, ADMIN_GATES, ConfigMap};
 use mainstay_diagnostics::{Failure, SharedError, chain};
@@ -83,17 +84,28 @@ pub(super) async fn read(session: &Session) -> ClusterFacts {
 
 /// The feature set of the cluster; empty for the default one.
 pub(super) async fn feature_set(session: &Session) -> Result<String, Failure> {
+    let gate = setting(session, "FeatureGate").await?;
+    Ok(gate.map(|gate| text(&gate, "/spec/featureSet").to_owned()).unwrap_or_default())
+}
+
+/// The settings of the cluster that manifests get.
+pub(super) async fn settings(session: &Session) -> Result<Settings, Failure> {
+    let (proxy, infrastructure) = tokio::try_join!(setting(session, "Proxy"), setting(session, "Infrastructure"))?;
+    Ok(Settings::of(proxy.as_ref(), infrastructure.as_ref()))
+}
+
+/// The object `cluster` of a kind of settings; none if the cluster does not have it.
+async fn setting(session: &Session, kind: &str) -> Result<Option<Value>, Failure> {
     let place = ObjectRef {
         api_version: "config.openshift.io/v1".to_owned(),
-        kind: "FeatureGate".to_owned(),
+        kind: kind.to_owned(),
         namespace: String::new(),
         name: "cluster".to_owned(),
     };
-    let gate = match session.writer.get(&place).await {
-        Err(WriteError::Kind { .. }) => None,
-        found => found.map_err(|error| not_written(&error))?,
-    };
-    Ok(gate.map(|gate| text(&gate, "/spec/featureSet").to_owned()).unwrap_or_default())
+    match session.writer.get(&place).await {
+        Err(WriteError::Kind { .. }) => Ok(None),
+        found => found.map_err(|error| not_written(&error)),
+    }
 }
 
 /// Lists a kind; nothing if the cluster does not have it.
