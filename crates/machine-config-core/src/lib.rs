@@ -1,0 +1,10 @@
+//! Decisions about the configuration of nodes, pure functions of facts that callers hand in.
+//!
+//! ```text
+//!   pool                which nodes are a pool's, which are next, what the pool's status says
+//! ```
+//!
+//! A recorded answer of upstream's own code outranks the text of the specification. [`cases`] answers inputs in the form of those records.
+
+pub mod cases;
+pub mod pool;

@@ -1,0 +1,5 @@
+//! Tests of the crate.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+mod pools;
+mod recorded;
+mod support;
