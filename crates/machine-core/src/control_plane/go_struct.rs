@@ -1,0 +1,219 @@
+//! Go's structs: what remains of a JSON value that was read into one and written again.
+
+use mainstay_golang::value::json_type;
+use serde_json::{Map, Number, Value};
+
+/// A struct.
+pub(super) struct GoStruct {
+    /// Its name with the package, as messages have it.
+    pub name: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// A field of a struct.
+pub(super) struct Field {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// What is written if it has no value.
+    pub absent: Absent,
+}
+
+/// The type of a field.
+pub(super) enum Kind {
+    /// A text, of the named type.
+    Text(&'static str),
+    /// A truth value.
+    Bool,
+    /// A number of 32 bits.
+    Int32,
+    /// A number of 64 bits.
+    Int64,
+    /// Texts.
+    Texts,
+    /// Texts by name.
+    TextMap,
+    /// A struct.
+    Struct(&'static GoStruct),
+    /// A list of structs.
+    List(&'static GoStruct),
+    /// Anything, kept as it is.
+    Any,
+}
+
+/// What is written of a field without a value.
+pub(super) enum Absent {
+    /// The zero value of its type.
+    Zero,
+    /// Nothing, for zero values too (`omitempty`).
+    Omitted,
+    /// Nothing; zero values that are said stay (a pointer with `omitempty`).
+    OmittedPointer,
+    /// Null (a pointer, list or map without `omitempty`).
+    Null,
+}
+
+/// A value that does not fit its field, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot unmarshal {found} into Go struct field {field} of type {kind}")]
+pub struct Misfit {
+    found: String,
+    field: String,
+    kind: String,
+}
+
+/// Whether scalars become texts, where texts are wanted. Upstream reads specs as YAML first, and as JSON if that fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Scalars become texts; unknown fields are refused.
+    Yaml,
+    /// Only texts are texts; unknown fields are dropped.
+    Json,
+}
+
+/// The reason why reading as YAML fails; it is told to nobody.
+enum Failed {
+    Unknown,
+    Misfit(Misfit),
+}
+
+impl GoStruct {
+    /// Returns what is written of a value that was read into the struct.
+    pub(super) fn round_trip(&self, value: &Value) -> Result<Value, Misfit> {
+        let name = self.name.rsplit('.').next().unwrap_or(self.name);
+        let empty = Map::new();
+        let fields = value.as_object().unwrap_or(&empty);
+        self.read(fields, name, "", Reading::Yaml).or_else(|_| match self.read(fields, name, "", Reading::Json) {
+            Ok(value) => Ok(value),
+            Err(Failed::Misfit(misfit)) => Err(misfit),
+            // Reading as JSON refuses no field.
+            Err(Failed::Unknown) => Ok(Value::Object(Map::new())),
+        })
+    }
+
+    fn read(&self, fields: &Map<String, Value>, root: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
+        let named = |key: &str| self.fields.iter().find(|field| field.name == key);
+        let alike = |key: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key));
+        let mut said: Vec<(&Field, &Value)> = Vec::new();
+        for (key, value) in fields {
+            match named(key).or_else(|| alike(key)) {
+                Some(field) => said.push((field, value)),
+                None if reading == Reading::Yaml => return Err(Failed::Unknown),
+                None => {}
+            }
+        }
+        let mut written = Map::new();
+        for field in self.fields {
+            let found = said.iter().rfind(|(known, value)| known.name == field.name && !value.is_null());
+            let at = if path.is_empty() { field.name.to_owned() } else { format!("{path}.{}", field.name) };
+            let value = found.map(|(_, value)| field.kind.read(value, root, &at, reading)).transpose()?;
+            if let Some(value) = field.written(value) {
+                written.insert(field.name.to_owned(), value);
+            }
+        }
+        Ok(Value::Object(written))
+    }
+
+    fn zero(&self) -> Value {
+        Value::Object(self.fields.iter().filter_map(|field| Some((field.name.to_owned(), field.written(None)?))).collect())
+    }
+}
+
+impl Field {
+    fn written(&self, value: Option<Value>) -> Option<Value> {
+        match (&self.absent, value) {
+            (Absent::Zero, value) => Some(value.unwrap_or_else(|| self.kind.zero())),
+            (Absent::Null, value) => Some(value.unwrap_or_default()),
+            (Absent::Omitted, value) => value.filter(|value| *value != self.kind.zero() && !is_empty(value)),
+            (Absent::OmittedPointer, value) => value,
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+impl Kind {
+    fn zero(&self) -> Value {
+        match self {
+            Self::Text(_) => Value::String(String::new()),
+            Self::Bool => Value::Bool(false),
+            Self::Int32 | Self::Int64 => Value::from(0),
+            Self::Struct(inner) => inner.zero(),
+            Self::Texts | Self::TextMap | Self::List(_) | Self::Any => Value::Null,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Text(name) => (*name).to_owned(),
+            Self::Bool => "bool".to_owned(),
+            Self::Int32 => "int32".to_owned(),
+            Self::Int64 => "int64".to_owned(),
+            Self::Texts => "[]string".to_owned(),
+            Self::TextMap => "map[string]string".to_owned(),
+            Self::Struct(inner) => inner.name.to_owned(),
+            Self::List(inner) => format!("[]{}", inner.name),
+            Self::Any => "interface {}".to_owned(),
+        }
+    }
+
+    fn read(&self, value: &Value, root: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
+        let misfit = |value: &Value, kind: &str| {
+            let found = match value {
+                Value::Number(number) => format!("number {number}"),
+                other => json_type(other).to_owned(),
+            };
+            // Only numbers that do not fit a number are shown.
+            let found = if matches!(kind, "int32" | "int64") { found } else { json_type(value).to_owned() };
+            Failed::Misfit(Misfit { found, field: format!("{root}.{path}"), kind: kind.to_owned() })
+        };
+        let text = |value: &Value| match (value, reading) {
+            (Value::String(text), _) => Some(Value::String(text.clone())),
+            (Value::Null, _) => Some(Value::String(String::new())),
+            (Value::Bool(_) | Value::Number(_), Reading::Yaml) => Some(Value::String(scalar(value))),
+            _ => None,
+        };
+        let item = |inner: &'static GoStruct, value: &Value| match value {
+            Value::Object(fields) => inner.read(fields, root, path, reading),
+            Value::Null => Ok(inner.zero()),
+            other => Err(misfit(other, inner.name)),
+        };
+        match (self, value) {
+            (Self::Any, value) => Ok(value.clone()),
+            (Self::Text(_), value) => text(value).ok_or_else(|| misfit(value, &self.name())),
+            (Self::Bool, Value::Bool(_)) => Ok(value.clone()),
+            (Self::Int64, Value::Number(number)) if number.is_i64() => Ok(value.clone()),
+            (Self::Int32, Value::Number(number)) if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {
+                Ok(value.clone())
+            }
+            (Self::Texts, Value::Array(items)) => {
+                items.iter().map(|item| text(item).ok_or_else(|| misfit(item, "string"))).collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
+            (Self::TextMap, Value::Object(entries)) => {
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), text(item).ok_or_else(|| misfit(item, "string"))?)));
+                entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
+            }
+            (Self::Struct(inner), Value::Object(_)) => item(inner, value),
+            (Self::List(inner), Value::Array(items)) => {
+                items.iter().map(|value| item(inner, value)).collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
+            (_, other) => Err(misfit(other, &self.name())),
+        }
+    }
+}
+
+/// A scalar as the YAML reader makes a text of it.
+fn scalar(value: &Value) -> String {
+    match value.as_number().map(Number::as_f64) {
+        Some(Some(number)) if value.is_f64() => mainstay_golang::json::float(number),
+        _ => value.to_string(),
+    }
+}
