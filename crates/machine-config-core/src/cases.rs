@@ -1,17 +1,19 @@
 //! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, the answer under `out`.
 
 mod pool;
+mod registries;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use pool::{candidates, pool_membership, pool_status};
+pub use registries::registries_conf;
 
 /// An input that is not of the recorded form.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// A field is missing or has another type.
-    #[error("field {field} cannot be read")]
+    #[error("field {field} cannot be read: {source}")]
     Field {
         /// Name of the field.
         field: &'static str,
@@ -26,6 +28,11 @@ pub enum CaseError {
 /// Reads a field of a line; an absent field is read as null.
 fn field<T: DeserializeOwned>(line: &Value, field: &'static str) -> Result<T, CaseError> {
     T::deserialize(line.get(field).unwrap_or(&Value::Null)).map_err(|source| CaseError::Field { field, source })
+}
+
+/// Reads a field that may be absent or null.
+fn optional<T: DeserializeOwned + Default>(line: &Value, name: &'static str) -> Result<T, CaseError> {
+    field::<Option<T>>(line, name).map(Option::unwrap_or_default)
 }
 
 /// Returns the line with this answer.

@@ -29,3 +29,10 @@ fn strange_pools() {
     survives_mutation("pool-status", cases::pool_status);
     survives_mutation("pool-membership", cases::pool_membership);
 }
+
+/// MACH-MC-06, MACH-DISR-02: every recorded set of files for registries.
+#[test]
+fn registries_conf() {
+    all_equal("registries-conf", cases::registries_conf);
+    survives_mutation("registries-conf", cases::registries_conf);
+}
