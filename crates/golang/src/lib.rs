@@ -13,6 +13,7 @@ pub mod json_reader;
 mod quote;
 mod sort;
 mod tabs;
+pub mod typed;
 pub mod url;
 pub mod value;
 

@@ -1,11 +1,15 @@
 //! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, the answer under `out`.
 
+mod container_runtime;
+mod kubelet;
 mod pool;
 mod registries;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use container_runtime::container_runtime;
+pub use kubelet::kubelet_conf;
 pub use pool::{candidates, pool_membership, pool_status};
 pub use registries::registries_conf;
 

@@ -36,3 +36,17 @@ fn registries_conf() {
     all_equal("registries-conf", cases::registries_conf);
     survives_mutation("registries-conf", cases::registries_conf);
 }
+
+/// MACH-MC-06: every recorded KubeletConfig.
+#[test]
+fn kubelet_conf() {
+    all_equal("kubelet-conf", cases::kubelet_conf);
+    survives_mutation("kubelet-conf", cases::kubelet_conf);
+}
+
+/// MACH-MC-06: every recorded ContainerRuntimeConfig.
+#[test]
+fn container_runtime() {
+    all_equal("container-runtime", cases::container_runtime);
+    survives_mutation("container-runtime", cases::container_runtime);
+}

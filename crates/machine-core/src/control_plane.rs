@@ -5,11 +5,10 @@
 //!   failure_domain ── a place, by platform
 //!   mapping        ── index -> failure domain
 //!   provider_spec  ── a machine's provider spec: its place is read, or another one is written
-//!   go_struct      ── Go's structs, through which specs pass; specs: their tables
+//!   specs          ── tables of the structs that specs pass through
 //! ```
 
 pub mod failure_domain;
-mod go_struct;
 pub mod mapping;
 pub mod provider_spec;
 mod specs;

@@ -1,10 +1,10 @@
 //! Provider specs of machines: which place one names, and the same with another place.
 
 use mainstay_golang::json_reader::{self, SyntaxError};
+use mainstay_golang::typed::Misfit;
 use serde_json::{Map, Value, json};
 
 use super::failure_domain::{AwsFilter, AwsReference, FailureDomain, Platform};
-use super::go_struct::Misfit;
 use super::specs::{AWS, AZURE, GCP};
 
 /// A provider spec that cannot be read, in upstream's words.
@@ -17,7 +17,7 @@ pub enum SpecError {
     #[error("could not determine platform type: could not unmarshal provider spec: {0}")]
     Kind(String),
     /// A field has another type.
-    #[error("failed to check for unknown fields in the provider spec: failed to unmarshal provider config: json: {0}")]
+    #[error("failed to check for unknown fields in the provider spec: failed to unmarshal provider config: {0}")]
     Misfit(#[from] Misfit),
 }
 

@@ -1,6 +1,6 @@
 //! Tables of the provider specs of clouds: their fields, in the types that upstream's API gives them.
 
-use super::go_struct::{Absent, Field, GoStruct, Kind};
+use mainstay_golang::typed::{Absent, Field, GoStruct, Kind};
 
 const fn text(name: &'static str, absent: Absent) -> Field {
     Field { name, kind: Kind::Text("string"), absent }

@@ -1,10 +1,13 @@
-//! Go's structs: what remains of a JSON value that was read into one and written again.
+//! Go's structs: what remains of a JSON value that was read into one and is written again. Unknown fields are gone, and what is always
+//! written is there.
+//!
+//! Structs are tables of their users; [`crate::json_reader`] only checks values against them.
 
-use mainstay_golang::value::json_type;
+use crate::value::json_type;
 use serde_json::{Map, Number, Value};
 
 /// A struct.
-pub(super) struct GoStruct {
+pub struct GoStruct {
     /// Its name with the package, as messages have it.
     pub name: &'static str,
     /// Its fields.
@@ -12,7 +15,7 @@ pub(super) struct GoStruct {
 }
 
 /// A field of a struct.
-pub(super) struct Field {
+pub struct Field {
     /// Its name in JSON.
     pub name: &'static str,
     /// Its type.
@@ -22,7 +25,7 @@ pub(super) struct Field {
 }
 
 /// The type of a field.
-pub(super) enum Kind {
+pub enum Kind {
     /// A text, of the named type.
     Text(&'static str),
     /// A truth value.
@@ -35,6 +38,15 @@ pub(super) enum Kind {
     Texts,
     /// Texts by name.
     TextMap,
+    /// Texts by name, several each.
+    TextsMap,
+    /// Truth values by name.
+    BoolMap,
+    /// A number with a fraction.
+    Float64,
+    /// Anything that has a form of its own: name of the type, and the function that reads it and returns what is written of it, and
+    /// the text of its zero value.
+    Parsed(&'static str, fn(&Value) -> Result<Value, OwnForm>, &'static str),
     /// A struct.
     Struct(&'static GoStruct),
     /// A list of structs.
@@ -44,7 +56,7 @@ pub(super) enum Kind {
 }
 
 /// What is written of a field without a value.
-pub(super) enum Absent {
+pub enum Absent {
     /// The zero value of its type.
     Zero,
     /// Nothing, for zero values too (`omitempty`).
@@ -55,14 +67,36 @@ pub(super) enum Absent {
     Null,
 }
 
-/// A value that does not fit its field, in Go's words.
+/// A value that does not fit, in Go's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot unmarshal {found} into Go struct field {field} of type {kind}")]
-pub struct Misfit {
-    found: String,
-    field: String,
-    kind: String,
+pub enum Misfit {
+    /// A field has another type.
+    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {kind}")]
+    Field {
+        /// What was found.
+        found: String,
+        /// The struct and the path of the field.
+        field: String,
+        /// What it should be.
+        kind: String,
+    },
+    /// The whole value is no struct.
+    #[error("json: cannot unmarshal {found} into Go value of type {kind}")]
+    Whole {
+        /// What was found.
+        found: String,
+        /// The struct.
+        kind: &'static str,
+    },
+    /// A type with a form of its own does not take the value.
+    #[error(transparent)]
+    Own(#[from] OwnForm),
 }
+
+/// What a type with a form of its own says about a value that it does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OwnForm(pub String);
 
 /// Whether scalars become texts, where texts are wanted. Upstream reads specs as YAML first, and as JSON if that fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,18 +113,41 @@ enum Failed {
     Misfit(Misfit),
 }
 
-impl GoStruct {
-    /// Returns what is written of a value that was read into the struct.
-    pub(super) fn round_trip(&self, value: &Value) -> Result<Value, Misfit> {
-        let name = self.name.rsplit('.').next().unwrap_or(self.name);
-        let empty = Map::new();
-        let fields = value.as_object().unwrap_or(&empty);
-        self.read(fields, name, "", Reading::Yaml).or_else(|_| match self.read(fields, name, "", Reading::Json) {
-            Ok(value) => Ok(value),
-            Err(Failed::Misfit(misfit)) => Err(misfit),
+impl Failed {
+    fn misfit(self) -> Result<Value, Misfit> {
+        match self {
+            Self::Misfit(misfit) => Err(misfit),
             // Reading as JSON refuses no field.
-            Err(Failed::Unknown) => Ok(Value::Object(Map::new())),
-        })
+            Self::Unknown => Ok(Value::Object(Map::new())),
+        }
+    }
+}
+
+impl GoStruct {
+    /// Returns what is written of a value that `json.Unmarshal` read into the struct.
+    ///
+    /// # Errors
+    /// A field has another type.
+    pub fn from_json(&self, value: &Value) -> Result<Value, Misfit> {
+        let name = self.name.rsplit('.').next().unwrap_or(self.name);
+        match value {
+            Value::Object(fields) => self.read(fields, name, "", Reading::Json).or_else(Failed::misfit),
+            Value::Null => Ok(self.zero()),
+            other => Err(Misfit::Whole { found: json_type(other).to_owned(), kind: self.name }),
+        }
+    }
+
+    /// Returns what is written of a value that was read into the struct as strict YAML, or as JSON if that failed: in YAML scalars are texts
+    /// where texts are wanted.
+    ///
+    /// # Errors
+    /// A field has another type.
+    pub fn round_trip(&self, value: &Value) -> Result<Value, Misfit> {
+        let name = self.name.rsplit('.').next().unwrap_or(self.name);
+        match value {
+            Value::Object(fields) => self.read(fields, name, "", Reading::Yaml).or_else(|_| self.from_json(value)),
+            other => self.from_json(other),
+        }
     }
 
     fn read(&self, fields: &Map<String, Value>, root: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
@@ -116,7 +173,8 @@ impl GoStruct {
         Ok(Value::Object(written))
     }
 
-    fn zero(&self) -> Value {
+    /// Returns what is written of the struct without any value.
+    pub fn zero(&self) -> Value {
         Value::Object(self.fields.iter().filter_map(|field| Some((field.name.to_owned(), field.written(None)?))).collect())
     }
 }
@@ -141,13 +199,16 @@ fn is_empty(value: &Value) -> bool {
 }
 
 impl Kind {
-    fn zero(&self) -> Value {
+    /// Returns the zero value as it is written.
+    pub fn zero(&self) -> Value {
         match self {
             Self::Text(_) => Value::String(String::new()),
             Self::Bool => Value::Bool(false),
             Self::Int32 | Self::Int64 => Value::from(0),
+            Self::Float64 => Value::from(0.0),
+            Self::Parsed(_, _, zero) => serde_json::from_str(zero).unwrap_or_default(),
             Self::Struct(inner) => inner.zero(),
-            Self::Texts | Self::TextMap | Self::List(_) | Self::Any => Value::Null,
+            Self::Texts | Self::TextMap | Self::TextsMap | Self::BoolMap | Self::List(_) | Self::Any => Value::Null,
         }
     }
 
@@ -159,6 +220,10 @@ impl Kind {
             Self::Int64 => "int64".to_owned(),
             Self::Texts => "[]string".to_owned(),
             Self::TextMap => "map[string]string".to_owned(),
+            Self::TextsMap => "map[string][]string".to_owned(),
+            Self::BoolMap => "map[string]bool".to_owned(),
+            Self::Float64 => "float64".to_owned(),
+            Self::Parsed(name, ..) => (*name).to_owned(),
             Self::Struct(inner) => inner.name.to_owned(),
             Self::List(inner) => format!("[]{}", inner.name),
             Self::Any => "interface {}".to_owned(),
@@ -173,7 +238,7 @@ impl Kind {
             };
             // Only numbers that do not fit a number are shown.
             let found = if matches!(kind, "int32" | "int64") { found } else { json_type(value).to_owned() };
-            Failed::Misfit(Misfit { found, field: format!("{root}.{path}"), kind: kind.to_owned() })
+            Failed::Misfit(Misfit::Field { found, field: format!("{root}.{path}"), kind: kind.to_owned() })
         };
         let text = |value: &Value| match (value, reading) {
             (Value::String(text), _) => Some(Value::String(text.clone())),
@@ -201,6 +266,16 @@ impl Kind {
                 let entries = entries.iter().map(|(key, item)| Ok((key.clone(), text(item).ok_or_else(|| misfit(item, "string"))?)));
                 entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
             }
+            (Self::TextsMap, Value::Object(entries)) => {
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Texts.read(item, root, path, reading)?)));
+                entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
+            }
+            (Self::BoolMap, Value::Object(entries)) => {
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Bool.read(item, root, path, reading)?)));
+                entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
+            }
+            (Self::Float64, Value::Number(_)) => Ok(value.clone()),
+            (Self::Parsed(_, read, _), value) => read(value).map_err(|own| Failed::Misfit(own.into())),
             (Self::Struct(inner), Value::Object(_)) => item(inner, value),
             (Self::List(inner), Value::Array(items)) => {
                 items.iter().map(|value| item(inner, value)).collect::<Result<Vec<_>, _>>().map(Value::Array)
@@ -213,7 +288,7 @@ impl Kind {
 /// A scalar as the YAML reader makes a text of it.
 fn scalar(value: &Value) -> String {
     match value.as_number().map(Number::as_f64) {
-        Some(Some(number)) if value.is_f64() => mainstay_golang::json::float(number),
+        Some(Some(number)) if value.is_f64() => crate::json::float(number),
         _ => value.to_string(),
     }
 }
