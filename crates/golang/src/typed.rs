@@ -46,7 +46,7 @@ pub enum Kind {
     Float64,
     /// Anything that has a form of its own: name of the type, and the function that reads it and returns what is written of it, and
     /// the text of its zero value.
-    Parsed(&'static str, fn(&Value) -> Result<Value, OwnForm>, &'static str),
+    Parsed(&'static str, fn(&Value) -> Result<Value, Refused>, &'static str),
     /// A struct.
     Struct(&'static GoStruct),
     /// A list of structs.
@@ -88,15 +88,19 @@ pub enum Misfit {
         /// The struct.
         kind: &'static str,
     },
-    /// A type with a form of its own does not take the value.
-    #[error(transparent)]
-    Own(#[from] OwnForm),
+    /// A type with a form of its own does not take the value; what it says.
+    #[error("{0}")]
+    Said(String),
 }
 
-/// What a type with a form of its own says about a value that it does not take.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct OwnForm(pub String);
+/// Why a type with a form of its own does not take a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// It wants another type, of this name.
+    Type(&'static str),
+    /// It says so.
+    Said(String),
+}
 
 /// Whether scalars become texts, where texts are wanted. Upstream reads specs as YAML first, and as JSON if that fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,9 +133,8 @@ impl GoStruct {
     /// # Errors
     /// A field has another type.
     pub fn from_json(&self, value: &Value) -> Result<Value, Misfit> {
-        let name = self.name.rsplit('.').next().unwrap_or(self.name);
         match value {
-            Value::Object(fields) => self.read(fields, name, "", Reading::Json).or_else(Failed::misfit),
+            Value::Object(fields) => self.read(fields, "", Reading::Json).or_else(Failed::misfit),
             Value::Null => Ok(self.zero()),
             other => Err(Misfit::Whole { found: json_type(other).to_owned(), kind: self.name }),
         }
@@ -143,14 +146,13 @@ impl GoStruct {
     /// # Errors
     /// A field has another type.
     pub fn round_trip(&self, value: &Value) -> Result<Value, Misfit> {
-        let name = self.name.rsplit('.').next().unwrap_or(self.name);
         match value {
-            Value::Object(fields) => self.read(fields, name, "", Reading::Yaml).or_else(|_| self.from_json(value)),
+            Value::Object(fields) => self.read(fields, "", Reading::Yaml).or_else(|_| self.from_json(value)),
             other => self.from_json(other),
         }
     }
 
-    fn read(&self, fields: &Map<String, Value>, root: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
+    fn read(&self, fields: &Map<String, Value>, path: &str, reading: Reading) -> Result<Value, Failed> {
         let named = |key: &str| self.fields.iter().find(|field| field.name == key);
         let alike = |key: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key));
         let mut said: Vec<(&Field, &Value)> = Vec::new();
@@ -165,12 +167,17 @@ impl GoStruct {
         for field in self.fields {
             let found = said.iter().rfind(|(known, value)| known.name == field.name && !value.is_null());
             let at = if path.is_empty() { field.name.to_owned() } else { format!("{path}.{}", field.name) };
-            let value = found.map(|(_, value)| field.kind.read(value, root, &at, reading)).transpose()?;
+            let value = found.map(|(_, value)| field.kind.read(value, self.short_name(), &at, reading)).transpose()?;
             if let Some(value) = field.written(value) {
                 written.insert(field.name.to_owned(), value);
             }
         }
         Ok(Value::Object(written))
+    }
+
+    /// The name without the package, as messages about fields have it.
+    fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
     /// Returns what is written of the struct without any value.
@@ -230,7 +237,7 @@ impl Kind {
         }
     }
 
-    fn read(&self, value: &Value, root: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
+    fn read(&self, value: &Value, owner: &str, path: &str, reading: Reading) -> Result<Value, Failed> {
         let misfit = |value: &Value, kind: &str| {
             let found = match value {
                 Value::Number(number) => format!("number {number}"),
@@ -238,7 +245,7 @@ impl Kind {
             };
             // Only numbers that do not fit a number are shown.
             let found = if matches!(kind, "int32" | "int64") { found } else { json_type(value).to_owned() };
-            Failed::Misfit(Misfit::Field { found, field: format!("{root}.{path}"), kind: kind.to_owned() })
+            Failed::Misfit(Misfit::Field { found, field: format!("{owner}.{path}"), kind: kind.to_owned() })
         };
         let text = |value: &Value| match (value, reading) {
             (Value::String(text), _) => Some(Value::String(text.clone())),
@@ -247,7 +254,7 @@ impl Kind {
             _ => None,
         };
         let item = |inner: &'static GoStruct, value: &Value| match value {
-            Value::Object(fields) => inner.read(fields, root, path, reading),
+            Value::Object(fields) => inner.read(fields, path, reading),
             Value::Null => Ok(inner.zero()),
             other => Err(misfit(other, inner.name)),
         };
@@ -267,15 +274,18 @@ impl Kind {
                 entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
             }
             (Self::TextsMap, Value::Object(entries)) => {
-                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Texts.read(item, root, path, reading)?)));
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Texts.read(item, owner, path, reading)?)));
                 entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
             }
             (Self::BoolMap, Value::Object(entries)) => {
-                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Bool.read(item, root, path, reading)?)));
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Bool.read(item, owner, path, reading)?)));
                 entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
             }
             (Self::Float64, Value::Number(_)) => Ok(value.clone()),
-            (Self::Parsed(_, read, _), value) => read(value).map_err(|own| Failed::Misfit(own.into())),
+            (Self::Parsed(_, read, _), value) => read(value).map_err(|refused| match refused {
+                Refused::Type(kind) => misfit(value, kind),
+                Refused::Said(text) => Failed::Misfit(Misfit::Said(text)),
+            }),
             (Self::Struct(inner), Value::Object(_)) => item(inner, value),
             (Self::List(inner), Value::Array(items)) => {
                 items.iter().map(|value| item(inner, value)).collect::<Result<Vec<_>, _>>().map(Value::Array)
@@ -290,5 +300,55 @@ fn scalar(value: &Value) -> String {
     match value.as_number().map(Number::as_f64) {
         Some(Some(number)) if value.is_f64() => crate::json::float(number),
         _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    static INNER: GoStruct = GoStruct {
+        name: "v1.Inner",
+        fields: &[
+            Field { name: "count", kind: Kind::Int32, absent: Absent::Zero },
+            Field { name: "set", kind: Kind::Bool, absent: Absent::OmittedPointer },
+        ],
+    };
+    static OUTER: GoStruct = GoStruct {
+        name: "v1.Outer",
+        fields: &[
+            Field { name: "name", kind: Kind::Text("string"), absent: Absent::Omitted },
+            Field { name: "inner", kind: Kind::Struct(&INNER), absent: Absent::Zero },
+            Field { name: "list", kind: Kind::List(&INNER), absent: Absent::Null },
+        ],
+    };
+
+    #[test]
+    fn what_remains_of_a_value() {
+        let zero = json!({"inner": {"count": 0}, "list": null});
+        assert_eq!(OUTER.from_json(&Value::Null), Ok(zero.clone()));
+        assert_eq!(OUTER.from_json(&json!({"name": "", "unknown": 1, "INNER": null})), Ok(zero));
+        let said = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [null, {"count": 1}]});
+        let written = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [{"count": 0}, {"count": 1}]});
+        assert_eq!(OUTER.from_json(&said), Ok(written));
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        let said = |value: Value| OUTER.from_json(&value).map_err(|misfit| misfit.to_string());
+        let wrong = |text: &str| Err(text.to_owned());
+        assert_eq!(said(json!([])), wrong("json: cannot unmarshal array into Go value of type v1.Outer"));
+        assert_eq!(said(json!({"inner": 5})), wrong("json: cannot unmarshal number into Go struct field Outer.inner of type v1.Inner"));
+        let large = said(json!({"inner": {"count": 2_147_483_648_u64}}));
+        assert_eq!(large, wrong("json: cannot unmarshal number 2147483648 into Go struct field Inner.inner.count of type int32"));
+    }
+
+    #[test]
+    fn scalars_are_texts_in_yaml() {
+        assert_eq!(OUTER.round_trip(&json!({"name": 5})), Ok(json!({"name": "5", "inner": {"count": 0}, "list": null})));
+        assert!(OUTER.round_trip(&json!({"name": 5, "unknown": 1})).is_err());
+        assert!(OUTER.from_json(&json!({"name": 5})).is_err());
     }
 }

@@ -33,7 +33,10 @@ impl Size {
     /// # Errors
     /// The text is no quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        Ok(Self { text: written(text)?, bytes: Quantity::parse(text)?.to_int() })
+        let amount = Quantity::parse(text)?;
+        // Upstream reads an amount that does not fit as 0.
+        let fits = Quantity::from_int(i64::MIN) <= amount && amount <= Quantity::from_int(i64::MAX);
+        Ok(Self { text: written(text)?, bytes: if fits { amount.to_int() } else { 0 } })
     }
 }
 

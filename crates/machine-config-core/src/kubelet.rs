@@ -37,12 +37,9 @@ pub enum KubeletError {
     /// The level of logs is out of range.
     #[error("KubeletConfig's LogLevel is not valid [1,10]: {0}")]
     LogLevel(i32),
-    /// The configuration is no JSON.
+    /// The configuration cannot be read.
     #[error("KubeletConfig could not be unmarshalled, err: {0}")]
-    Syntax(#[from] SyntaxError),
-    /// A field of the configuration has another type.
-    #[error("KubeletConfig could not be unmarshalled, err: {0}")]
-    Misfit(#[from] Misfit),
+    Config(#[from] ConfigError),
     /// A field is the cluster's to set.
     #[error("KubeletConfiguration: {field} is not allowed to be set, but contains: {value}")]
     NotAllowed {
@@ -54,6 +51,28 @@ pub enum KubeletError {
     /// Resources cannot be both calculated and said.
     #[error("KubeletConfiguration: autoSizingReserved and systemdReserved cannot be set together")]
     AutoSizing,
+}
+
+/// A configuration that cannot be read, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// It is no JSON.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// A field has another type.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+}
+
+/// Why there are no files, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FilesError {
+    /// The configuration before cannot be read.
+    #[error("could not deserialize the original Kubelet config: {0}")]
+    Original(#[source] ConfigError),
+    /// The user's configuration cannot be read.
+    #[error("could not deserialize the new Kubelet config: {0}")]
+    New(#[source] ConfigError),
 }
 
 /// A file.
@@ -85,7 +104,7 @@ pub fn validate(spec: &KubeletSpec) -> Result<(), KubeletError> {
         return Err(KubeletError::LogLevel(level));
     }
     let Some(config) = &spec.config else { return Ok(()) };
-    let config = decode(&json_reader::parse(config.as_bytes())?)?;
+    let config = read(config)?;
     for field in ["cgroupDriver", "clusterDNS", "clusterDomain", "featureGates", "staticPodPath"] {
         // What says nothing is not written.
         if let Some(value) = config.get(field).filter(|value| !is_empty(value)) {
@@ -102,11 +121,11 @@ pub fn validate(spec: &KubeletSpec) -> Result<(), KubeletError> {
 ///
 /// # Errors
 /// A configuration cannot be read.
-pub fn files(spec: &KubeletSpec, original: &Value) -> Result<KubeletFiles, KubeletError> {
-    let mut merged = decode(original)?;
+pub fn files(spec: &KubeletSpec, original: &Value) -> Result<KubeletFiles, FilesError> {
+    let mut merged = decode(original).map_err(FilesError::Original)?;
     let mut reserved = Reserved::default();
     if let Some(text) = &spec.config {
-        let mut config = decode(&json_reader::parse(text.as_bytes())?)?;
+        let mut config = read(text).map_err(FilesError::New)?;
         reserved = Reserved::taken(&mut config);
         // Features are set by the cluster's own object.
         config.remove("featureGates");
@@ -131,7 +150,11 @@ pub fn files(spec: &KubeletSpec, original: &Value) -> Result<KubeletFiles, Kubel
     })
 }
 
-fn decode(value: &Value) -> Result<Map<String, Value>, KubeletError> {
+fn read(text: &str) -> Result<Map<String, Value>, ConfigError> {
+    decode(&json_reader::parse(text.as_bytes())?)
+}
+
+fn decode(value: &Value) -> Result<Map<String, Value>, ConfigError> {
     match KUBELET_CONFIGURATION.from_json(value)? {
         Value::Object(fields) => Ok(fields),
         _ => Ok(Map::new()),
@@ -160,7 +183,11 @@ impl Reserved {
     fn taken(config: &mut Map<String, Value>) -> Self {
         let Some(Value::Object(reserved)) = config.get_mut("systemReserved") else { return Self::default() };
         let mut take = |name: &str| reserved.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-        Self { memory: take("memory"), cpu: take("cpu"), storage: take("ephemeral-storage") }
+        let taken = Self { memory: take("memory"), cpu: take("cpu"), storage: take("ephemeral-storage") };
+        if reserved.is_empty() {
+            config.remove("systemReserved");
+        }
+        taken
     }
 
     fn is_empty(&self) -> bool {

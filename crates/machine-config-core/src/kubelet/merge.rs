@@ -20,11 +20,15 @@ pub(super) fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>, of
             // Upstream's merge does not reach into quantities.
             (Kind::Parsed(BUFFER_SIZE, ..), Some(_), _) => {}
             (Kind::Parsed(FLUSH_FREQUENCY, ..), Some(known), said) => *known = flush_frequency(known, said),
-            (kind, Some(known), said) if *said != kind.zero() => *known = said.clone(),
+            (kind, Some(known), said) if !is_zero(said, kind) => *known = said.clone(),
             (_, Some(_), _) => {}
             (_, None, said) => _ = into.insert(field.name.to_owned(), said.clone()),
         }
     }
+}
+
+fn is_zero(value: &Value, kind: &Kind) -> bool {
+    value.as_f64() == Some(0.0) || *value == kind.zero()
 }
 
 /// The time and the form are merged by themselves: a duration in text makes a text of it.

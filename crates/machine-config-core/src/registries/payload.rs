@@ -4,7 +4,7 @@ use mainstay_golang::quoted_list;
 
 use super::conf::{DIGEST_ONLY, RegistriesConf, Registry, TAG_ONLY};
 use super::edit::WildcardMirrors;
-use super::reference::Reference;
+use super::reference::{Reference, ReferenceError};
 use super::rules::{MirrorRules, RegistrySources};
 use super::scope::is_inside;
 
@@ -32,13 +32,16 @@ pub enum PayloadError {
     #[error(transparent)]
     Mirrors(#[from] WildcardMirrors),
     /// A mirror of the release is no place for it.
-    #[error("rewriting reference: {0} is no reference of an image")]
-    Rewritten(String),
+    #[error("rewriting reference: {0}")]
+    Rewritten(#[from] ReferenceError),
+    /// Rules make a file that cannot be read.
+    #[error("loading registries configuration: {0}")]
+    Unreadable(&'static str),
 }
 
 /// Returns the lists, and why they are not as they were asked for.
 pub fn source_lists(release_image: &str, sources: &RegistrySources, rules: &MirrorRules) -> (SourceLists, Option<PayloadError>) {
-    let Some(payload) = Reference::full(release_image) else {
+    let Ok(payload) = Reference::full(release_image) else {
         return (SourceLists::default(), Some(PayloadError::Reference));
     };
     let mut lists = SourceLists::default();
@@ -70,7 +73,7 @@ pub fn source_lists(release_image: &str, sources: &RegistrySources, rules: &Mirr
 
 /// Returns the registry and repository of a release image, if its reference is full.
 pub(super) fn repository(release_image: &str) -> Option<&str> {
-    Reference::full(release_image).map(|payload| payload.name)
+    Reference::full(release_image).ok().map(|payload| payload.name)
 }
 
 /// Returns whether the release could be pulled from somewhere that is not blocked.
@@ -80,38 +83,42 @@ fn has_unblocked_mirror(payload: &Reference<'_>, sources: &RegistrySources, rule
     let mut conf = RegistriesConf::default();
     let digest_rules = MirrorRules { tag: Vec::new(), ..rules.clone() };
     conf.edit(&insecure, &blocked, &digest_rules)?;
+    check(&conf)?;
     let Some(registry) = found(&conf, payload.name) else { return Ok(false) };
-    for place in places(registry, payload)? {
-        let Some(place) = Reference::full(&place) else { return Err(PayloadError::Rewritten(place)) };
-        if !blocked.iter().any(|scope| is_inside(place.name, scope)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let places = places(registry, payload)?;
+    let places = places.iter().map(|place| Reference::full(place)).collect::<Result<Vec<_>, _>>()?;
+    Ok(places.iter().any(|place| !blocked.iter().any(|scope| is_inside(place.name, scope))))
 }
 
-/// The entry with the longest scope that a name lies in; of entries with one scope, the first.
-fn found<'a>(conf: &'a RegistriesConf, name: &str) -> Option<&'a Registry> {
-    let mut found: Option<&Registry> = None;
+/// Checks what readers of the file check, as far as rules can break it.
+fn check(conf: &RegistriesConf) -> Result<(), PayloadError> {
     for registry in conf.registries.iter().flatten() {
-        let scope = registry.scope().trim_end_matches('/');
-        let longer = found.is_none_or(|found| scope.len() > found.scope().trim_end_matches('/').len());
-        if longer && prefix_length(name, scope).is_some() {
-            found = Some(registry);
+        if registry.scope().trim_end_matches('/').is_empty() {
+            return Err(PayloadError::Unreadable("invalid condition: both location and prefix are unset"));
+        }
+        if registry.mirrors.iter().any(|mirror| mirror.location.trim_end_matches('/').is_empty()) {
+            return Err(PayloadError::Unreadable("invalid condition: mirror location is unset"));
         }
     }
-    found
+    Ok(())
+}
+
+/// The entry with the longest scope that a name lies in; of several, the first by name.
+fn found<'a>(conf: &'a RegistriesConf, name: &str) -> Option<&'a Registry> {
+    let scope = |registry: &'a Registry| registry.scope().trim_end_matches('/');
+    let mut registries: Vec<&Registry> = conf.registries.iter().flatten().collect();
+    registries.sort_by(|one, other| scope(other).len().cmp(&scope(one).len()).then_with(|| scope(one).cmp(scope(other))));
+    registries.into_iter().find(|registry| prefix_length(name, scope(registry)).is_some())
 }
 
 /// The references of the release at the mirrors and at the source, in the order of trying.
 fn places(registry: &Registry, payload: &Reference<'_>) -> Result<Vec<String>, PayloadError> {
     let unfit = if payload.digested { TAG_ONLY } else { DIGEST_ONLY };
-    let mirrors = registry.mirrors.iter().filter(|mirror| mirror.pull_from_mirror != unfit);
-    let length = prefix_length(payload.text, registry.scope().trim_end_matches('/'));
-    let length = length.ok_or_else(|| PayloadError::Rewritten(payload.text.to_owned()))?;
+    let mirrors = registry.mirrors.iter().filter(|mirror| mirror.pull_from_mirror != unfit).map(|mirror| mirror.location.as_str());
+    let length = prefix_length(payload.text, registry.scope().trim_end_matches('/')).ok_or(ReferenceError::Format)?;
     let rest = &payload.text[length..];
     let place = |location: &str| if location.is_empty() { payload.text.to_owned() } else { format!("{location}{rest}") };
-    Ok(mirrors.chain([&registry.endpoint]).map(|endpoint| place(&endpoint.location)).collect())
+    Ok(mirrors.chain([registry.endpoint.location.trim_end_matches('/')]).map(place).collect())
 }
 
 /// The length of the part of a reference that a scope covers.
