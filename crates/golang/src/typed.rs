@@ -221,7 +221,7 @@ impl Kind {
 
     fn name(&self) -> String {
         match self {
-            Self::Text(name) => (*name).to_owned(),
+            Self::Text(name) | Self::Parsed(name, ..) => (*name).to_owned(),
             Self::Bool => "bool".to_owned(),
             Self::Int32 => "int32".to_owned(),
             Self::Int64 => "int64".to_owned(),
@@ -230,7 +230,6 @@ impl Kind {
             Self::TextsMap => "map[string][]string".to_owned(),
             Self::BoolMap => "map[string]bool".to_owned(),
             Self::Float64 => "float64".to_owned(),
-            Self::Parsed(name, ..) => (*name).to_owned(),
             Self::Struct(inner) => inner.name.to_owned(),
             Self::List(inner) => format!("[]{}", inner.name),
             Self::Any => "interface {}".to_owned(),
@@ -261,7 +260,7 @@ impl Kind {
         match (self, value) {
             (Self::Any, value) => Ok(value.clone()),
             (Self::Text(_), value) => text(value).ok_or_else(|| misfit(value, &self.name())),
-            (Self::Bool, Value::Bool(_)) => Ok(value.clone()),
+            (Self::Bool, Value::Bool(_)) | (Self::Float64, Value::Number(_)) => Ok(value.clone()),
             (Self::Int64, Value::Number(number)) if number.is_i64() => Ok(value.clone()),
             (Self::Int32, Value::Number(number)) if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {
                 Ok(value.clone())
@@ -281,7 +280,6 @@ impl Kind {
                 let entries = entries.iter().map(|(key, item)| Ok((key.clone(), Self::Bool.read(item, owner, path, reading)?)));
                 entries.collect::<Result<Map<_, _>, Failed>>().map(Value::Object)
             }
-            (Self::Float64, Value::Number(_)) => Ok(value.clone()),
             (Self::Parsed(_, read, _), value) => read(value).map_err(|refused| match refused {
                 Refused::Type(kind) => misfit(value, kind),
                 Refused::Said(text) => Failed::Misfit(Misfit::Said(text)),

@@ -1,5 +1,6 @@
 //! Rules that hold for any machines.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -124,7 +125,7 @@ fn fates_of_pods() {
     assert_eq!(of(&deleted(2), Settings::MACHINE, true), Fate::Evicted(None));
 }
 
-fn check(max_unhealthy: serde_json::Value) -> HealthCheck {
+fn check(max_unhealthy: &serde_json::Value) -> HealthCheck {
     let object = json!({
         "metadata": {"name": "check", "namespace": "ns"},
         "spec": {"maxUnhealthy": max_unhealthy, "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "5m"}]},
@@ -135,7 +136,7 @@ fn check(max_unhealthy: serde_json::Value) -> HealthCheck {
 /// MACH-MHC-04: a request is made from the template, named as the machine and owned by it.
 #[test]
 fn requests_from_a_template() {
-    let mut asked = check(json!("100%"));
+    let mut asked = check(&json!("100%"));
     let reference =
         TemplateRef { api_version: "remedy.example.com/v1".to_owned(), kind: "RebootTemplate".to_owned(), name: "t".to_owned() };
     asked.template = Some(reference.clone());
@@ -166,7 +167,7 @@ fn requests_from_a_template() {
 fn limits_that_cannot_be_read() {
     let machine = Machine { phase: Some("Failed".to_owned()), controller: Some("set".to_owned()), ..Machine::default() };
     let targets = vec![Target { machine: &machine, node: TargetNode::None }];
-    let (_, refused) = plan(&check(json!("two")), targets, now());
+    let (_, refused) = plan(&check(&json!("two")), targets, now());
     assert!(matches!(refused, Err(Refusal::MaxUnhealthy(_))), "{refused:?}");
     let bad = json!({"spec": {"unhealthyConditions": [{"timeout": "5 minutes"}]}});
     assert!(HealthCheck::of(&bad).unwrap_err().to_string().starts_with("spec.unhealthyConditions[0].timeout: time: "));
@@ -221,7 +222,8 @@ proptest! {
             for stays in machines.iter().filter(|machine| !chosen.iter().any(|gone| gone.name == machine.name)) {
                 for goes in &chosen {
                     let (goes_by, stays_by) = (priority(goes), priority(stays));
-                    prop_assert!(goes_by > stays_by || (goes_by == stays_by && goes.name < stays.name));
+                    let fair = goes_by.total_cmp(&stays_by).then_with(|| stays.name.cmp(&goes.name)) == Ordering::Greater;
+                    prop_assert!(fair);
                 }
             }
         }
@@ -237,7 +239,7 @@ proptest! {
             (-3_i64..15).prop_map(|number| json!(number.to_string())),
         ],
     ) {
-        let asked = check(limit);
+        let asked = check(&limit);
         let targets: Vec<Target<'_>> = machines.iter().map(|machine| Target::of(machine, |_| None)).collect();
         let expected = targets.len();
         let (events, planned) = plan(&asked, targets, now());

@@ -75,7 +75,8 @@ fn share(percent: i64, total: usize, rounding: Rounding) -> i64 {
         Rounding::Up => exact.ceil(),
     };
     // What does not fit becomes the smallest number, as where upstream runs.
-    if rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0 { rounded as i64 } else { i64::MIN }
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
+    if fits { rounded as i64 } else { i64::MIN }
 }
 
 impl fmt::Display for IntOrString {

@@ -15,7 +15,7 @@ pub fn storage_conf(base: &str, spec: &RuntimeSpec) -> Result<String, StorageErr
             return Err(StorageError::OverlaySize(size.text.clone()));
         }
         if size.bytes != 0 {
-            storage.size = size.text.clone();
+            storage.size.clone_from(&size.text);
         }
     }
     Ok(toml::document(&vec![("storage".to_owned(), Toml::Table(storage.fields()))]))

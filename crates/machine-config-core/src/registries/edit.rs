@@ -57,9 +57,9 @@ impl RegistriesConf {
     fn entry(&mut self, scope: &str) -> &mut Registry {
         let registries = self.registries.get_or_insert_default();
         let at = registries.iter().position(|registry| registry.scope() == scope).unwrap_or_else(|| {
-            let mut registry = Registry::default();
-            *(if is_wildcard(scope) { &mut registry.prefix } else { &mut registry.endpoint.location }) = scope.to_owned();
-            registries.push(registry);
+            let (prefix, location) = if is_wildcard(scope) { (scope, "") } else { ("", scope) };
+            let endpoint = Endpoint { location: location.to_owned(), ..Endpoint::default() };
+            registries.push(Registry { prefix: prefix.to_owned(), endpoint, ..Registry::default() });
             registries.len() - 1
         });
         &mut registries[at]

@@ -70,11 +70,14 @@ struct RuleFields {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct SpecFields {
-    repository_digest_mirrors: Option<Vec<RuleFields>>,
-    image_digest_mirrors: Option<Vec<RuleFields>>,
-    image_tag_mirrors: Option<Vec<RuleFields>>,
+    #[serde(rename = "repositoryDigestMirrors")]
+    content_sources: Option<Vec<RuleFields>>,
+    #[serde(rename = "imageDigestMirrors")]
+    digests: Option<Vec<RuleFields>>,
+    #[serde(rename = "imageTagMirrors")]
+    tags: Option<Vec<RuleFields>>,
 }
 
 /// An object with mirror rules of one kind: ImageContentSourcePolicy, ImageDigestMirrorSet or ImageTagMirrorSet.
@@ -98,8 +101,7 @@ impl MirrorRules {
         let all = |objects: Vec<RuleObject>, of: fn(SpecFields) -> Option<Vec<RuleFields>>, policy: bool| {
             objects.into_iter().flat_map(move |object| of(object.spec).unwrap_or_default()).map(move |fields| fields.rule(policy))
         };
-        let digest =
-            all(digest_sets, |spec| spec.image_digest_mirrors, true).chain(all(policies, |spec| spec.repository_digest_mirrors, false));
-        Self { digest: digest.collect(), tag: all(tag_sets, |spec| spec.image_tag_mirrors, true).collect(), exist }
+        let digest = all(digest_sets, |spec| spec.digests, true).chain(all(policies, |spec| spec.content_sources, false));
+        Self { digest: digest.collect(), tag: all(tag_sets, |spec| spec.tags, true).collect(), exist }
     }
 }

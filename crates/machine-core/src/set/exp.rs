@@ -8,17 +8,10 @@ const LN_2_UPPER: f64 = 0.693_147_180_559_662_956_511_601_805_686_950_683_593_75
 const LN_2_LOWER: f64 = 0.282_352_905_630_315_771_225_884_481_750_134_360_255_254_120_68e-12;
 /// The largest power that does not overflow.
 const OVERFLOW: f64 = 709.782_712_893_384;
-/// 1 / n! from the eighth term of (e^r - 1) / r down to the second.
-const TERMS: [f64; 7] = [
-    1.984_126_984_126_984_127e-4,
-    1.388_888_888_888_888_888_9e-3,
-    8.333_333_333_333_333_333_3e-3,
-    4.166_666_666_666_666_666_7e-2,
-    1.666_666_666_666_666_666_7e-1,
-    0.5,
-    1.0,
-];
-const HIGHEST_TERM: f64 = 2.480_158_730_158_730_158_7e-5;
+/// 1 / n! for n from 7 down to 1.
+const TERMS: [f64; 7] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0];
+/// 1 / 8!
+const HIGHEST_TERM: f64 = 1.0 / 40320.0;
 const SQUARINGS: u32 = 4;
 
 /// Returns e to the power of a number.

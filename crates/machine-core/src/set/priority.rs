@@ -67,7 +67,7 @@ impl DeletePolicy {
 
     /// Returns the machines that go when a set has this many too many. If all go they keep their order; of those that are equally urgent
     /// the earlier ones go, among up to twelve.
-    pub fn choose<'a>(self, machines: &'a [Machine], count: usize, now: Timestamp) -> Vec<&'a Machine> {
+    pub fn choose(self, machines: &[Machine], count: usize, now: Timestamp) -> Vec<&Machine> {
         let mut chosen: Vec<(f64, &Machine)> = machines.iter().map(|machine| (self.priority(machine, now), machine)).collect();
         if count < machines.len() {
             sort_slice(&mut chosen, |one, other| other.0 < one.0);
