@@ -51,6 +51,8 @@ pub enum Kind {
     Struct(&'static GoStruct),
     /// A list of structs.
     List(&'static GoStruct),
+    /// A list of pointers to structs: an item that is null stays null.
+    Pointers(&'static GoStruct),
     /// Anything, kept as it is.
     Any,
 }
@@ -215,7 +217,7 @@ impl Kind {
             Self::Float64 => Value::from(0.0),
             Self::Parsed(_, _, zero) => serde_json::from_str(zero).unwrap_or_default(),
             Self::Struct(inner) => inner.zero(),
-            Self::Texts | Self::TextMap | Self::TextsMap | Self::BoolMap | Self::List(_) | Self::Any => Value::Null,
+            Self::Texts | Self::TextMap | Self::TextsMap | Self::BoolMap | Self::List(_) | Self::Pointers(_) | Self::Any => Value::Null,
         }
     }
 
@@ -232,6 +234,7 @@ impl Kind {
             Self::Float64 => "float64".to_owned(),
             Self::Struct(inner) => inner.name.to_owned(),
             Self::List(inner) => format!("[]{}", inner.name),
+            Self::Pointers(inner) => format!("[]*{}", inner.name),
             Self::Any => "interface {}".to_owned(),
         }
     }
@@ -288,6 +291,10 @@ impl Kind {
             (Self::List(inner), Value::Array(items)) => {
                 items.iter().map(|value| item(inner, value)).collect::<Result<Vec<_>, _>>().map(Value::Array)
             }
+            (Self::Pointers(inner), Value::Array(items)) => {
+                let item = |value: &Value| if value.is_null() { Ok(Value::Null) } else { item(inner, value) };
+                items.iter().map(item).collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
             (_, other) => Err(misfit(other, &self.name())),
         }
     }
@@ -320,6 +327,7 @@ mod tests {
             Field { name: "name", kind: Kind::Text("string"), absent: Absent::Omitted },
             Field { name: "inner", kind: Kind::Struct(&INNER), absent: Absent::Zero },
             Field { name: "list", kind: Kind::List(&INNER), absent: Absent::Null },
+            Field { name: "pointers", kind: Kind::Pointers(&INNER), absent: Absent::Omitted },
         ],
     };
 
@@ -328,8 +336,8 @@ mod tests {
         let zero = json!({"inner": {"count": 0}, "list": null});
         assert_eq!(OUTER.from_json(&Value::Null), Ok(zero.clone()));
         assert_eq!(OUTER.from_json(&json!({"name": "", "unknown": 1, "INNER": null})), Ok(zero));
-        let said = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [null, {"count": 1}]});
-        let written = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [{"count": 0}, {"count": 1}]});
+        let said = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [null, {"count": 1}], "pointers": [null, {}]});
+        let written = json!({"name": "n", "inner": {"count": 3, "set": false}, "list": [{"count": 0}, {"count": 1}], "pointers": [null, {"count": 0}]});
         assert_eq!(OUTER.from_json(&said), Ok(written));
     }
 

@@ -51,6 +51,16 @@ fn provider_specs_with_another_place() {
     );
 }
 
+/// MACH-CPMS-02: amounts are written as Kubernetes writes them, and an item of a list of pointers that is null stays null.
+#[test]
+fn provider_specs_of_other_clouds() {
+    let written = |spec: serde_json::Value| ProviderSpec::read(Some(&spec.to_string())).unwrap().value().clone();
+    let azure = written(json!({"kind": "AzureMachineProviderSpec", "spotVMOptions": {"maxPrice": "0.5"}}));
+    assert_eq!(azure["spotVMOptions"], json!({"maxPrice": "500m"}));
+    let gcp = written(json!({"kind": "GCPMachineProviderSpec", "networkInterfaces": [null, {}], "gpus": [null]}));
+    assert_eq!((&gcp["networkInterfaces"], &gcp["gpus"]), (&json!([null, {}]), &json!([{"count": 0, "type": ""}])));
+}
+
 /// MACH-CPMS-02: absurd numbers of replicas are refused, not planned.
 #[test]
 fn replicas_that_are_absurd() {

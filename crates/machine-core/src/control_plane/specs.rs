@@ -1,9 +1,23 @@
 //! Tables of the provider specs of clouds: their fields, in the types that upstream's API gives them.
 
-use mainstay_golang::typed::{Absent, Field, GoStruct, Kind};
+use mainstay_golang::typed::{Absent, Field, GoStruct, Kind, Refused};
+use mainstay_schema::quantity::{QuantityError, written};
+use serde_json::Value;
 
 const fn text(name: &'static str, absent: Absent) -> Field {
     Field { name, kind: Kind::Text("string"), absent }
+}
+
+const QUANTITY: Kind = Kind::Parsed("resource.Quantity", quantity, "\"0\"");
+
+/// The text that Kubernetes writes of an amount.
+fn quantity(value: &Value) -> Result<Value, Refused> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(Refused::Said(QuantityError::Format.to_string())),
+    };
+    written(&text).map(Value::String).map_err(|error| Refused::Said(error.to_string()))
 }
 
 static OBJECT_META: GoStruct = GoStruct {
@@ -211,7 +225,7 @@ static DATA_DISK: GoStruct = GoStruct {
 };
 
 static SPOT_VM_OPTIONS: GoStruct =
-    GoStruct { name: "v1beta1.SpotVMOptions", fields: &[Field { name: "maxPrice", kind: Kind::Any, absent: Absent::OmittedPointer }] };
+    GoStruct { name: "v1beta1.SpotVMOptions", fields: &[Field { name: "maxPrice", kind: QUANTITY, absent: Absent::OmittedPointer }] };
 
 static UEFI_SETTINGS: GoStruct = GoStruct {
     name: "v1beta1.UEFISettings",
@@ -388,10 +402,10 @@ pub(super) static GCP: GoStruct = GoStruct {
         Field { name: "credentialsSecret", kind: Kind::Struct(&LOCAL_OBJECT_REFERENCE), absent: Absent::OmittedPointer },
         Field { name: "canIPForward", kind: Kind::Bool, absent: Absent::Zero },
         Field { name: "deletionProtection", kind: Kind::Bool, absent: Absent::Zero },
-        Field { name: "disks", kind: Kind::List(&GCP_DISK), absent: Absent::Omitted },
+        Field { name: "disks", kind: Kind::Pointers(&GCP_DISK), absent: Absent::Omitted },
         Field { name: "labels", kind: Kind::TextMap, absent: Absent::Omitted },
-        Field { name: "gcpMetadata", kind: Kind::List(&GCP_METADATA), absent: Absent::Omitted },
-        Field { name: "networkInterfaces", kind: Kind::List(&GCP_NETWORK_INTERFACE), absent: Absent::Omitted },
+        Field { name: "gcpMetadata", kind: Kind::Pointers(&GCP_METADATA), absent: Absent::Omitted },
+        Field { name: "networkInterfaces", kind: Kind::Pointers(&GCP_NETWORK_INTERFACE), absent: Absent::Omitted },
         Field { name: "serviceAccounts", kind: Kind::List(&GCP_SERVICE_ACCOUNT), absent: Absent::Null },
         Field { name: "tags", kind: Kind::Texts, absent: Absent::Omitted },
         Field { name: "targetPools", kind: Kind::Texts, absent: Absent::Omitted },
