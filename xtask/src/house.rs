@@ -18,7 +18,15 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog", "release", "update-graph"],
             &["resolver", "lifecycle", "protobuf"],
-            &["cloud-credential-core", "cluster-update", "cluster-version-core", "olm-classic-core", "olm-v1-core"],
+            &[
+                "cloud-credential-core",
+                "cluster-update",
+                "cluster-version-core",
+                "machine-config-core",
+                "machine-core",
+                "olm-classic-core",
+                "olm-v1-core",
+            ],
         ],
     ),
     (

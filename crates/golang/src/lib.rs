@@ -7,16 +7,19 @@
 mod big_int;
 mod duration;
 pub mod http_proxy;
+mod integer;
 pub mod json;
 pub mod json_reader;
 mod quote;
 mod sort;
 mod tabs;
+pub mod typed;
 pub mod url;
 pub mod value;
 
 pub use big_int::big_int_text;
 pub use duration::{DurationError, duration_text, parse_duration};
+pub use integer::{IntegerError, IntegerProblem, atoi};
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;
 pub use tabs::Tabs;

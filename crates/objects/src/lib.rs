@@ -9,12 +9,14 @@
 //!           ├── health      ready, waiting or failed, by its own status
 //!           └── Step        what is to be done to it, and what it must be for that
 //!   labels ──── LabelSelector, Requirements   which objects are chosen
+//!   IntOrString   a limit: a number, or a share of one
 //!   Packed   a value that is large and held for long
 //! ```
 
 mod conditions;
 mod expect;
 mod health;
+mod int_or_string;
 mod object;
 mod order;
 mod owner;
@@ -25,6 +27,7 @@ mod step;
 pub use conditions::{Condition, condition, is_condition_true, set_condition};
 pub use expect::{Expect, meta};
 pub use health::{Health, health};
+pub use int_or_string::{IntOrString, IntOrStringError, PlainText, Rounding};
 pub use object::{ObjectError, ObjectRef};
 pub use order::{delete_order, install_order, phase, stale};
 pub use owner::{NotOurs, Owner, asks_to_be_kept};

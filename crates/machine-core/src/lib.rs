@@ -1,0 +1,24 @@
+//! Decisions of the Machine API, pure functions of facts that callers hand in.
+//!
+//! ```text
+//!   machine, node   what is read of the objects
+//!   condition       conditions of machines, sets and health checks
+//!   hooks           lifecycle hooks: their rules, and the conditions that they cause
+//!   set             MachineSets: which machines are theirs, which go first, their status
+//!   health_check    MachineHealthChecks: who is unhealthy, whether remediation is allowed, and how it is done
+//!   drain           which pods leave a node, and whether a machine may be drained now
+//!   control_plane   ControlPlaneMachineSets: which failure domain each index has
+//! ```
+//!
+//! A recorded answer of upstream's own code outranks the text of the specification. [`cases`] answers inputs in the form of those records.
+
+pub mod cases;
+pub mod condition;
+pub mod control_plane;
+pub mod drain;
+pub mod event;
+pub mod health_check;
+pub mod hooks;
+pub mod machine;
+pub mod node;
+pub mod set;

@@ -1,0 +1,6 @@
+//! Tests of the crate.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+mod control_plane;
+mod decisions;
+mod recorded;
+mod support;
