@@ -13,12 +13,12 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         "domain",
         &[
             &["diagnostics", "golang", "graph", "promql", "yaml"],
-            &["alerts", "versions", "rbac"],
+            &["alerts", "versions", "rbac", "ignition"],
             &["schema", "objects"],
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog", "release", "update-graph"],
             &["resolver", "lifecycle", "protobuf"],
-            &["cloud-credential-core", "cluster-update", "cluster-version-core", "olm-classic-core", "olm-v1-core"],
+            &["cloud-credential-core", "cluster-update", "cluster-version-core", "machine-config-core", "olm-classic-core", "olm-v1-core"],
         ],
     ),
     (

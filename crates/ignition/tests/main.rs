@@ -1,0 +1,2 @@
+//! Ignition configs from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
