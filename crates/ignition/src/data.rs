@@ -26,7 +26,7 @@ impl Data {
     pub(crate) fn zero(kind: &Kind) -> Data {
         match kind {
             Kind::Bool => Data::Bool(false),
-            Kind::Int => Data::Int(0),
+            Kind::Int | Kind::Unsigned(_) => Data::Int(0),
             Kind::Text(_) => Data::Text(String::new()),
             Kind::Optional(_) | Kind::List(..) => Data::Absent,
             Kind::Struct(of) => Data::Struct(Struct::new(of)),

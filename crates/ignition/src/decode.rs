@@ -14,7 +14,16 @@ pub(crate) struct WrongType {
 
 /// Reads a whole config; the values up to and after a wrong one are read all the same.
 pub(crate) fn decode(node: &Node<'_>, of: &'static Type) -> (Struct, Option<WrongType>) {
-    let mut decoder = Decoder { owner: None, path: Vec::new(), first: None };
+    decode_by(node, of, Library::Current)
+}
+
+/// The first wrong type of a config, in the words of the library that Ignition 0.x uses.
+pub(crate) fn wrong_type_of_old(node: &Node<'_>, of: &'static Type) -> Option<WrongType> {
+    decode_by(node, of, Library::Old).1
+}
+
+fn decode_by(node: &Node<'_>, of: &'static Type, library: Library) -> (Struct, Option<WrongType>) {
+    let mut decoder = Decoder { library, owner: None, path: Vec::new(), first: None, is_over: false };
     let mut value = Data::Struct(Struct::new(of));
     decoder.value(&mut value, &Kind::Struct(of), node);
     let whole = match value {
@@ -24,11 +33,22 @@ pub(crate) fn decode(node: &Node<'_>, of: &'static Type) -> (Struct, Option<Wron
     (whole, decoder.first)
 }
 
+/// The library whose words are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Library {
+    Current,
+    /// A copy from long ago: it names no fields, and stops at a number in the wrong place.
+    Old,
+}
+
 struct Decoder {
+    library: Library,
     /// The struct whose field is being read.
     owner: Option<&'static Type>,
     path: Vec<&'static str>,
     first: Option<WrongType>,
+    /// Whether nothing more is looked at.
+    is_over: bool,
 }
 
 impl Decoder {
@@ -43,6 +63,9 @@ impl Decoder {
             }
             return self.value(slot, inner, node);
         }
+        if self.is_over {
+            return;
+        }
         match (&node.value, kind) {
             (Value::Literal("null"), Kind::List(..)) => *slot = Data::Absent,
             (Value::Literal("null"), _) => {}
@@ -52,6 +75,13 @@ impl Decoder {
                 Ok(number) => *slot = Data::Int(number),
                 Err(_) => self.wrong(&format!("number {text}"), kind, node.last + 1),
             },
+            (Value::Literal(text), Kind::Unsigned(name)) if is_number(text) => {
+                let largest = if name.as_deref() == Some("FileMode") { u64::from(u32::MAX) } else { u64::MAX };
+                match text.parse::<u64>() {
+                    Ok(number) if number <= largest => *slot = Data::Int(i64::try_from(number).unwrap_or(i64::MAX)),
+                    _ => self.wrong(&format!("number {text}"), kind, node.last + 1),
+                }
+            }
             (Value::Literal(text), _) => {
                 let found = match text.as_bytes().first() {
                     Some(b'"') => "string",
@@ -103,11 +133,15 @@ impl Decoder {
     }
 
     fn wrong(&mut self, found: &str, kind: &Kind, offset: usize) {
+        if self.library == Library::Old && found == "number" {
+            self.first = None;
+            self.is_over = true;
+        }
         if self.first.is_some() {
             return;
         }
         let kind = kind.go_name();
-        let message = match self.owner {
+        let message = match self.owner.filter(|_| self.library == Library::Current) {
             Some(owner) => {
                 let (owner, path) = (&owner.name, self.path.join("."));
                 format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {kind}")

@@ -72,6 +72,18 @@ pub(crate) fn stub() -> &'static Type {
     &STUB
 }
 
+/// The type of a config of version 1, into which upstream reads what it can read as nothing newer.
+pub(crate) fn first_version() -> &'static Type {
+    static ROOT: LazyLock<&'static Type> = LazyLock::new(|| read(include_str!("schema/v1.txt"), "types."));
+    &ROOT
+}
+
+/// The type of a config of 2.5, by which upstream words what is wrong with a config that is not even one of version 1.
+pub(crate) fn last_of_old() -> &'static Type {
+    static ROOT: LazyLock<&'static Type> = LazyLock::new(|| read(include_str!("schema/v2_5.txt"), "types."));
+    &ROOT
+}
+
 /// A struct of a config.
 #[derive(Debug)]
 pub struct Type {
@@ -103,6 +115,8 @@ pub enum Kind {
     Bool,
     /// A whole number.
     Int,
+    /// A whole number that is not negative; with the name of its type if it has one of its own.
+    Unsigned(Option<String>),
     /// A text; with the name of its type if it has one of its own.
     Text(Option<String>),
     /// A value that may be absent.
@@ -120,7 +134,8 @@ impl Kind {
             Kind::Bool => "bool".to_owned(),
             Kind::Int => "int".to_owned(),
             Kind::Text(None) => "string".to_owned(),
-            Kind::Text(Some(name)) | Kind::List(Some(name), _) => format!("types.{name}"),
+            Kind::Unsigned(None) => "uint".to_owned(),
+            Kind::Text(Some(name)) | Kind::List(Some(name), _) | Kind::Unsigned(Some(name)) => format!("types.{name}"),
             Kind::Optional(inner) => format!("*{}", inner.go_name()),
             Kind::List(None, item) => format!("[]{}", item.go_name()),
             Kind::Struct(of) => of.full_name.clone(),
@@ -198,6 +213,9 @@ fn kind_of(text: &str, types: &[&'static Type]) -> Option<Kind> {
     }
     if let Some(name) = text.strip_prefix('$') {
         return Some(Kind::Text(Some(name.to_owned())));
+    }
+    if let Some(name) = text.strip_prefix('#') {
+        return Some(Kind::Unsigned(Some(name.to_owned()).filter(|name| !name.is_empty())));
     }
     Some(match text {
         "string" => Kind::Text(None),

@@ -198,8 +198,8 @@ fn read(text: &[u8]) -> Result<Registries, TomlProblem> {
     reader.texts(root, "credential-helpers")?;
     reader.text(root, "short-name-mode")?;
     reader.text(root, "additional-layer-store-auth-helper")?;
-    if let Some(Value::Table(aliases)) = field(root, "aliases") {
-        let inner = reader.below("aliases");
+    if let Some((key, Value::Table(aliases))) = field(root, "aliases") {
+        let inner = reader.below(key);
         for (alias, value) in aliases {
             inner.as_text(alias, value)?;
         }
@@ -233,8 +233,9 @@ fn endpoint(reader: &Reader<'_>, table: &Table) -> Result<Endpoint, TomlProblem>
 }
 
 /// The value of a key in any case; the last one that fits, as keys are gone through in order.
-fn field<'t>(table: &'t Table, name: &str) -> Option<&'t Value> {
-    table.get(name).or_else(|| table.iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+fn field<'t>(table: &'t Table, name: &str) -> Option<(&'t str, &'t Value)> {
+    let entry = table.get_key_value(name).or_else(|| table.iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name)));
+    entry.map(|(key, value)| (key.as_str(), value))
 }
 
 /// A reader of typed values that knows where it is.
@@ -273,24 +274,24 @@ impl<'d> Reader<'d> {
     }
 
     fn text(&self, table: &Table, key: &str) -> Result<String, TomlProblem> {
-        field(table, key).map_or_else(|| Ok(String::new()), |value| self.as_text(key, value))
+        field(table, key).map_or_else(|| Ok(String::new()), |(key, value)| self.as_text(key, value))
     }
 
     fn truth(&self, table: &Table, key: &str) -> Result<bool, TomlProblem> {
         match field(table, key) {
             None => Ok(false),
-            Some(Value::Bool(set)) => Ok(*set),
-            Some(other) => Err(self.misfit(key, other, "boolean")),
+            Some((_, Value::Bool(set))) => Ok(*set),
+            Some((key, other)) => Err(self.misfit(key, other, "boolean")),
         }
     }
 
     fn texts(&self, table: &Table, key: &str) -> Result<Vec<String>, TomlProblem> {
         match field(table, key) {
             None => Ok(Vec::new()),
-            Some(Value::Array(items)) => items.iter().map(|item| self.as_text(key, item)).collect(),
-            Some(tables @ Value::Tables(items)) if !items.is_empty() => Err(self.misfit(key, tables, "string").in_tables()),
-            Some(Value::Tables(_)) => Ok(Vec::new()),
-            Some(other) => Err(self.misfit(key, other, "slice")),
+            Some((key, Value::Array(items))) => items.iter().map(|item| self.as_text(key, item)).collect(),
+            Some((key, tables @ Value::Tables(items))) if !items.is_empty() => Err(self.misfit(key, tables, "string").in_tables()),
+            Some((_, Value::Tables(_))) => Ok(Vec::new()),
+            Some((key, other)) => Err(self.misfit(key, other, "slice")),
         }
     }
 
@@ -298,8 +299,8 @@ impl<'d> Reader<'d> {
         let of = if key == "mirror" { "Endpoint" } else { "Registry" };
         match field(table, key) {
             None => Ok(Vec::new()),
-            Some(Value::Tables(tables)) => Ok(tables.iter().map(|table| (self.below(key), table)).collect()),
-            Some(Value::Array(items)) => items
+            Some((key, Value::Tables(tables))) => Ok(tables.iter().map(|table| (self.below(key), table)).collect()),
+            Some((key, Value::Array(items))) => items
                 .iter()
                 .map(|item| match item {
                     Value::Table(table) => Ok((self.below(key), table)),
@@ -309,7 +310,7 @@ impl<'d> Reader<'d> {
                     }
                 })
                 .collect(),
-            Some(other) => Err(self.misfit(key, other, "slice")),
+            Some((key, other)) => Err(self.misfit(key, other, "slice")),
         }
     }
 }

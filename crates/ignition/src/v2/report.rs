@@ -92,6 +92,13 @@ impl Report {
         self.entries.push(Entry { kind, message: message.to_string(), place: Place::default() });
     }
 
+    /// One error behind the first bytes of a text.
+    pub(super) fn of_text(text: &str, at: usize, message: &str) -> Self {
+        let mut report = Self::default();
+        report.add_at(Kind::Error, message, Place::behind(text, at));
+        report
+    }
+
     pub(super) fn add_at(&mut self, kind: Kind, message: impl fmt::Display, place: Place) {
         self.entries.push(Entry { kind, message: message.to_string(), place });
     }
