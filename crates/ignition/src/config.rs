@@ -89,6 +89,23 @@ pub fn parse(text: &str) -> Result<Parsed, Problem> {
     Ok(Parsed { config: Config(to_newest(&config, spec)), report })
 }
 
+/// Findings about a text as a config of this version; none if it is one of another.
+pub(crate) fn report_as(text: &str, spec: Spec) -> Result<Option<Report>, Problem> {
+    if text.is_empty() {
+        return Err(ConfigError::Empty.into());
+    }
+    let node = Node::read(text).map_err(|error| unreadable(text, error.offset(), &error.to_string()))?;
+    let (config, wrong) = decode(&node, spec.root());
+    if let Some(wrong) = wrong {
+        return Err(unreadable(text, wrong.offset, &wrong.message));
+    }
+    let written = config.child("ignition").map(|ignition| ignition.text_or_empty("version")).unwrap_or_default();
+    match Version::parse(written) {
+        Some(version) if Some(&version) != Version::parse(spec.text()).as_ref() => Ok(None),
+        _ => Ok(Some(rules::config(&config, spec, Some(&node)))),
+    }
+}
+
 fn unreadable(text: &str, offset: usize, message: &str) -> Problem {
     let mut report = Report::default();
     report.add(Severity::Error, Path::default(), message);

@@ -1,5 +1,7 @@
 //! Values of a config: structs along a [`Type`], and what is in them.
 
+use std::collections::BTreeMap;
+
 use crate::model::{Kind, Type};
 
 /// A value.
@@ -17,6 +19,8 @@ pub enum Data {
     List(Vec<Data>),
     /// A struct.
     Struct(Struct),
+    /// Texts by names.
+    Texts(BTreeMap<String, String>),
 }
 
 static ABSENT: Data = Data::Absent;
@@ -28,7 +32,7 @@ impl Data {
             Kind::Bool => Data::Bool(false),
             Kind::Int | Kind::Unsigned(_) => Data::Int(0),
             Kind::Text(_) => Data::Text(String::new()),
-            Kind::Optional(_) | Kind::List(..) => Data::Absent,
+            Kind::Optional(_) | Kind::List(..) | Kind::Texts => Data::Absent,
             Kind::Struct(of) => Data::Struct(Struct::new(of)),
         }
     }
@@ -37,12 +41,13 @@ impl Data {
     pub(crate) fn is_zero(&self, kind: &Kind) -> bool {
         match (self, kind) {
             (Data::Absent, _) => true,
-            (_, Kind::Optional(_) | Kind::List(..)) => false,
+            (_, Kind::Optional(_) | Kind::List(..) | Kind::Texts) => false,
             (Data::Bool(set), _) => !set,
             (Data::Int(number), _) => *number == 0,
             (Data::Text(text), _) => text.is_empty(),
             (Data::List(items), _) => items.is_empty(),
             (Data::Struct(of), _) => of.is_zero(),
+            (Data::Texts(texts), _) => texts.is_empty(),
         }
     }
 

@@ -209,8 +209,7 @@ fn is_go_quotable(inside: &str) -> bool {
 }
 
 fn is_token(letter: char) -> bool {
-    letter.is_ascii_graphic()
-        && !matches!(letter, '(' | ')' | '<' | '>' | '@' | ',' | ';' | ':' | '\\' | '"' | '/' | '[' | ']' | '?' | '=')
+    letter.is_ascii_graphic() && !matches!(letter, '(' | ')' | '<' | '>' | '@' | ',' | ';' | ':' | '\\' | '"' | '/' | '[' | ']' | '?' | '=')
 }
 
 fn is_url_letter(letter: char) -> bool {

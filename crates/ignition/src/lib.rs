@@ -9,6 +9,7 @@
 //! any of them. Rules of a field stand in `validate`, by the name of its type. Sentences about a config are upstream's to the letter, and name
 //! line and column of the text as it was given.
 
+pub mod butane;
 mod config;
 pub mod data;
 pub mod data_url;

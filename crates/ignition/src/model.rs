@@ -17,6 +17,8 @@ pub enum Spec {
     V3_3,
     /// 3.4.0.
     V3_4,
+    /// 3.5.0, which only Butane configs become. Configs of this version are not read.
+    V3_5,
 }
 
 impl Spec {
@@ -32,12 +34,13 @@ impl Spec {
             Spec::V3_2 => "3.2.0",
             Spec::V3_3 => "3.3.0",
             Spec::V3_4 => "3.4.0",
+            Spec::V3_5 => "3.5.0",
         }
     }
 
     /// The type of a whole config.
     pub fn root(self) -> &'static Type {
-        static ROOTS: LazyLock<[&'static Type; 6]> = LazyLock::new(|| {
+        static ROOTS: LazyLock<[&'static Type; 7]> = LazyLock::new(|| {
             [
                 include_str!("schema/v2_2.txt"),
                 include_str!("schema/v3_0.txt"),
@@ -45,6 +48,7 @@ impl Spec {
                 include_str!("schema/v3_2.txt"),
                 include_str!("schema/v3_3.txt"),
                 include_str!("schema/v3_4.txt"),
+                include_str!("schema/v3_5.txt"),
             ]
             .map(|table| read(table, "types."))
         });
@@ -60,12 +64,8 @@ pub(crate) fn stub() -> &'static Type {
             full_name: "struct { Version string }".to_owned(),
             fields: vec![Field { name: "Version".to_owned(), embedded: None, kind: Kind::Text(None), omit_empty: false }],
         };
-        let field = Field {
-            name: "Ignition".to_owned(),
-            embedded: None,
-            kind: Kind::Struct(Box::leak(Box::new(inner))),
-            omit_empty: false,
-        };
+        let field =
+            Field { name: "Ignition".to_owned(), embedded: None, kind: Kind::Struct(Box::leak(Box::new(inner))), omit_empty: false };
         let (name, full_name) = ("versionStub".to_owned(), "util.versionStub".to_owned());
         Box::leak(Box::new(Type { name, full_name, fields: vec![field] }))
     });
@@ -125,6 +125,8 @@ pub enum Kind {
     List(Option<String>, Box<Kind>),
     /// A struct.
     Struct(&'static Type),
+    /// Texts by names.
+    Texts,
 }
 
 impl Kind {
@@ -135,6 +137,8 @@ impl Kind {
             Kind::Int => "int".to_owned(),
             Kind::Text(None) => "string".to_owned(),
             Kind::Unsigned(None) => "uint".to_owned(),
+            Kind::Texts => "map[string]string".to_owned(),
+            Kind::Text(Some(name)) | Kind::List(Some(name), _) if name.contains('.') => name.clone(),
             Kind::Text(Some(name)) | Kind::List(Some(name), _) | Kind::Unsigned(Some(name)) => format!("types.{name}"),
             Kind::Optional(inner) => format!("*{}", inner.go_name()),
             Kind::List(None, item) => format!("[]{}", item.go_name()),
@@ -187,10 +191,16 @@ fn read(table: &str, package: &str) -> &'static Type {
         let mut words = line.split_whitespace();
         let Some(name) = words.next() else { continue };
         let fields = words.filter_map(|word| field(word, &types)).collect();
-        types.push(Box::leak(Box::new(Type { name: name.to_owned(), full_name: format!("{package}{name}"), fields })));
+        let (short, full_name) = (name.rsplit('.').next().unwrap_or(name), format!("{package}{name}"));
+        types.push(Box::leak(Box::new(Type { name: short.to_owned(), full_name, fields })));
     }
     // A table is part of the program and not empty; a test compares its words with what was read.
     types.pop().unwrap_or_else(|| Box::leak(Box::new(Type { name: String::new(), full_name: String::new(), fields: Vec::new() })))
+}
+
+/// Reads a table in which names of types have their packages.
+pub(crate) fn read_named(table: &str) -> &'static Type {
+    read(table, "")
 }
 
 fn field(word: &str, types: &[&'static Type]) -> Option<Field> {
@@ -221,7 +231,8 @@ fn kind_of(text: &str, types: &[&'static Type]) -> Option<Kind> {
         "string" => Kind::Text(None),
         "int" => Kind::Int,
         "bool" => Kind::Bool,
-        name => Kind::Struct(types.iter().find(|of| of.name == name)?),
+        "%" => Kind::Texts,
+        name => Kind::Struct(types.iter().find(|of| of.name == name || of.full_name == name)?),
     })
 }
 

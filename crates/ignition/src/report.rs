@@ -15,6 +15,18 @@ pub enum Step {
     Key(String),
 }
 
+impl From<&str> for Step {
+    fn from(name: &str) -> Self {
+        Step::Field(name.to_owned())
+    }
+}
+
+impl From<usize> for Step {
+    fn from(index: usize) -> Self {
+        Step::Index(index)
+    }
+}
+
 /// The way from a config to a value in it: `$.storage.files.0.path`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(Vec<Step>);

@@ -15,7 +15,7 @@ use crate::model::{Kind, Spec};
 use crate::node::{Node, Value};
 use crate::report::{Path, Report, Severity, Trail};
 
-pub(crate) use disk::{guid, is_raid_level, label_length, overlap_of};
+pub(crate) use disk::{CEX_WITH_CLEVIS, guid, is_raid_level, label_length, overlap_of};
 pub(crate) use resource::hash_fits;
 pub use storage::clean as clean_path;
 pub(crate) use storage::{ending as path_ending, joined};
@@ -26,13 +26,26 @@ pub(crate) type Rule = Result<(), &'static str>;
 
 /// Findings about a config. Without its text, places in it and unknown keys are not reported.
 pub(crate) fn config(config: &Struct, spec: Spec, text: Option<&Node<'_>>) -> Report {
-    let mut report = Report::default();
+    let mut report = rules_only(config, spec);
     let root = Trail::default();
-    struct_values(config, spec, &root, &mut report);
     repeats(config, &root, &mut report);
     if let Some(node) = text {
         unknown_keys(config, Some(node), &root, &mut report);
     }
+    report
+}
+
+/// Values that break the rules of their types.
+pub(crate) fn rules_only(config: &Struct, spec: Spec) -> Report {
+    let mut report = Report::default();
+    struct_values(config, spec, &Trail::default(), &mut report);
+    report
+}
+
+/// Entries that stand twice.
+pub(crate) fn repeated(config: &Struct) -> Report {
+    let mut report = Report::default();
+    repeats(config, &Trail::default(), &mut report);
     report
 }
 
@@ -54,7 +67,7 @@ fn values(value: &Data, kind: Option<&Kind>, spec: Spec, path: &Trail<'_>, repor
             }
         }
         Data::Struct(of) => struct_values(of, spec, path, report),
-        Data::Absent | Data::Bool(_) | Data::Int(_) => {}
+        Data::Absent | Data::Bool(_) | Data::Int(_) | Data::Texts(_) => {}
     }
 }
 

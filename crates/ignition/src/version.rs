@@ -1,5 +1,7 @@
 //! Versions as Ignition reads them: three numbers, perhaps with a pre-release and metadata.
 
+use std::fmt;
+
 /// A version of a config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -9,6 +11,19 @@ pub struct Version {
     pub pre_release: String,
     /// The part after `+`.
     pub metadata: String,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        write!(out, "{major}.{minor}.{patch}")?;
+        for (mark, part) in [('-', &self.pre_release), ('+', &self.metadata)] {
+            if !part.is_empty() {
+                write!(out, "{mark}{part}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Version {
@@ -23,11 +38,7 @@ impl Version {
         }
         let word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let fits = |part: &str| part.is_empty() || part.split('.').all(word);
-        (fits(pre_release) && fits(metadata)).then(|| Self {
-            numbers,
-            pre_release: pre_release.to_owned(),
-            metadata: metadata.to_owned(),
-        })
+        (fits(pre_release) && fits(metadata)).then(|| Self { numbers, pre_release: pre_release.to_owned(), metadata: metadata.to_owned() })
     }
 
     /// Returns whether it is exactly this version, with nothing after the numbers.

@@ -41,6 +41,18 @@ fn write_value(out: &mut String, value: &Data, kind: &Kind) {
         }
         Data::Text(text) => write_text(out, text),
         Data::Struct(inner) => write_struct(out, inner),
+        Data::Texts(texts) => {
+            out.push('{');
+            for (index, (name, text)) in texts.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_text(out, name);
+                out.push(':');
+                write_text(out, text);
+            }
+            out.push('}');
+        }
         Data::List(items) => {
             let item_kind = match kind {
                 Kind::List(_, item) => item,

@@ -1,5 +1,6 @@
 //! Questions and answers in the form of the records of upstream's answers: one JSON object an input, one an answer.
 
+use mainstay_ignition::butane::{self, NoFiles, Options};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -136,10 +137,7 @@ pub fn disruption(line: &Value) -> Result<Value, CaseError> {
         "registriesError": error_text(&registries),
         "registriesSafe": matches!(registries, Ok(None)),
     });
-    let verdicts = [
-        overrides("legacy", &legacy_drain, json!([legacy.to_string()])),
-        overrides("policy", &policy_drain, json!(actions)),
-    ];
+    let verdicts = [overrides("legacy", &legacy_drain, json!([legacy.to_string()])), overrides("policy", &policy_drain, json!(actions))];
     if let Value::Object(out) = &mut out {
         out.extend(verdicts);
         // Records show the policies only where a user has some.
@@ -148,4 +146,20 @@ pub fn disruption(line: &Value) -> Result<Value, CaseError> {
         }
     }
     Ok(out)
+}
+
+/// Answers a line of the recorded form `butane` with its `out`. No file beside the config is read.
+pub fn butane(line: &Value) -> Result<Value, CaseError> {
+    let text: String = read(line, "in")?;
+    let flags: Option<Vec<String>> = read(line, "flags")?;
+    let flags = flags.unwrap_or_default();
+    let has = |names: [&str; 2]| flags.iter().any(|flag| names.contains(&flag.as_str()));
+    let options = Options {
+        pretty: has(["--pretty", "-p"]),
+        raw: has(["--raw", "-r"]),
+        strict: has(["--strict", "-s"]),
+        check: has(["--check", "-c"]),
+    };
+    let answer = butane::answer(&text, options, &NoFiles);
+    Ok(json!({ "rc": answer.status, "stdout": answer.stdout, "stderr": answer.stderr }))
 }

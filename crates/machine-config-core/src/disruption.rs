@@ -250,12 +250,8 @@ impl std::fmt::Display for LegacyAction {
 
 /// The action of all changes together, without policies (MACH-DISR-01 to MACH-DISR-05).
 pub fn legacy_action(difference: &Difference, files: &[String]) -> LegacyAction {
-    let differs = difference.os_update
-        || difference.kargs
-        || difference.fips
-        || difference.units
-        || difference.kernel_type
-        || difference.extensions;
+    let differs =
+        difference.os_update || difference.kargs || difference.fips || difference.units || difference.kernel_type || difference.extensions;
     if differs {
         return LegacyAction::Reboot;
     }

@@ -117,9 +117,7 @@ fn merged_ignition(configs: &[&MachineConfig]) -> Result<Config, MergeError> {
     let mut merged: Option<Config> = None;
     for config in configs {
         let next = match &config.spec.ignition {
-            Some(text) => {
-                parse_and_convert(text).map_err(|error| MergeError::Ignition { config: config.name.clone(), error })?
-            }
+            Some(text) => parse_and_convert(text).map_err(|error| MergeError::Ignition { config: config.name.clone(), error })?,
             // Only the first one counts without a config, as one that says nothing.
             None if merged.is_none() => Config::default(),
             None => continue,

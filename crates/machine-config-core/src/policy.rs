@@ -225,7 +225,6 @@ pub fn merged(user: &Policies) -> Policies {
     if !user.sshkey.actions.is_empty() {
         merged.sshkey = user.sshkey.clone();
     }
-    // The defaults are recognized by their own paths, which a replacement keeps.
     merged
 }
 

@@ -112,7 +112,8 @@ pub fn check(old: &MachineConfig, new: &MachineConfig) -> Result<(), Unreconcila
     let old_ignition = ignition_of(old).map_err(|error| Unreconcilable::Old { config: old.name.clone(), error })?;
     let new_ignition = ignition_of(new).map_err(|error| Unreconcilable::New { config: new.name.clone(), error })?;
     validate_ignition(&new_ignition).map_err(|error| Unreconcilable::Invalid { config: new.name.clone(), error })?;
-    let change = changes(&old_ignition, &new_ignition).and_then(|()| if old.spec.fips == new.spec.fips { Ok(()) } else { Err(Change::Fips) });
+    let change =
+        changes(&old_ignition, &new_ignition).and_then(|()| if old.spec.fips == new.spec.fips { Ok(()) } else { Err(Change::Fips) });
     change.map_err(|change| Unreconcilable::Change { old: old.name.clone(), new: new.name.clone(), change })
 }
 
@@ -121,12 +122,9 @@ fn changes(old: &Config, new: &Config) -> Result<(), Change> {
     if old.section("kernelArguments") != new.section("kernelArguments") {
         return Err(Change::Section(Section::KernelArguments));
     }
-    for (list, section) in [
-        ("disks", Section::Disks),
-        ("filesystems", Section::Filesystems),
-        ("raid", Section::Raid),
-        ("directories", Section::Directories),
-    ] {
+    for (list, section) in
+        [("disks", Section::Disks), ("filesystems", Section::Filesystems), ("raid", Section::Raid), ("directories", Section::Directories)]
+    {
         if old.list("storage", list) != new.list("storage", list) {
             return Err(Change::Section(section));
         }

@@ -120,7 +120,8 @@ pub fn check(old: &Config, new: &Config) -> Result<Option<Unsafe>, RegistriesErr
 
 /// The content of the file; compressed content is taken as it is, as upstream does.
 fn content(config: &Config) -> Result<Vec<u8>, DataUrlError> {
-    let sources = config.files().filter(|file| file.text("path") == Some(REGISTRIES)).filter_map(|file| file.child("contents")?.text("source"));
+    let sources =
+        config.files().filter(|file| file.text("path") == Some(REGISTRIES)).filter_map(|file| file.child("contents")?.text("source"));
     sources.map(data_url::decode).next().unwrap_or_else(|| Ok(Vec::new()))
 }
 
@@ -190,10 +191,7 @@ fn read(text: &[u8]) -> Result<Registries, TomlProblem> {
     let document = toml::read(text)?;
     let reader = Reader { document: &document, path: Vec::new() };
     let root = &document.root;
-    let mut registries = Registries {
-        search: reader.texts(root, "unqualified-search-registries")?,
-        registries: Vec::new(),
-    };
+    let mut registries = Registries { search: reader.texts(root, "unqualified-search-registries")?, registries: Vec::new() };
     // These do not matter here, but must be of the right type.
     reader.texts(root, "credential-helpers")?;
     reader.text(root, "short-name-mode")?;

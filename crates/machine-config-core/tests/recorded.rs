@@ -41,3 +41,9 @@ fn reconcilable() {
 fn disruptions() {
     all_equal("disruption", 600, cases::disruption);
 }
+
+/// MACH-MC-09: what Butane configs become.
+#[test]
+fn butane() {
+    all_equal("butane", 60, cases::butane);
+}

@@ -8,7 +8,7 @@ use super::report::{Kind, Report};
 use crate::data::Struct;
 use crate::data_url;
 use crate::unit::{Reader, sections};
-use crate::validate::{guid, hash_fits, is_raid_level, label_length, no_install_section, overlap_of, path_ending, UNIT_ENDINGS};
+use crate::validate::{UNIT_ENDINGS, guid, hash_fits, is_raid_level, label_length, no_install_section, overlap_of, path_ending};
 use crate::version::Version;
 
 /// Which rules.
@@ -130,9 +130,12 @@ fn config(of: &Struct, report: &mut Report) {
             let (filesystem, path) = (node.text_or_empty("filesystem"), node.text_or_empty("path"));
             if !filesystem.is_empty() && !known.contains(filesystem) {
                 let (path, filesystem) = (quote(path), quote(filesystem));
-                report.add(Kind::Warning, format_args!(
-                    "{kind} {path} references nonexistent filesystem {filesystem}. (This is ok if it is defined in a referenced config)"
-                ));
+                report.add(
+                    Kind::Warning,
+                    format_args!(
+                        "{kind} {path} references nonexistent filesystem {filesystem}. (This is ok if it is defined in a referenced config)"
+                    ),
+                );
             }
         }
     }
@@ -191,8 +194,7 @@ fn user(of: &Struct, report: &mut Report) {
         "noCreateHome" | "noLogInit" | "noUserGroup" | "system" => of.is_true(field),
         field => !of.text_or_empty(field).is_empty(),
     };
-    let fields =
-        ["gecos", "groups", "homeDir", "noCreateHome", "noLogInit", "noUserGroup", "primaryGroup", "shell", "system", "uid"];
+    let fields = ["gecos", "groups", "homeDir", "noCreateHome", "noLogInit", "noUserGroup", "primaryGroup", "shell", "system", "uid"];
     for field in fields.into_iter().filter(|field| said(field)) {
         report.add(Kind::Error, format_args!("cannot use both the create object and the user-level {field} field"));
     }

@@ -296,8 +296,7 @@ fn storage(old: &Struct, into: Option<&'static Type>) -> Data {
         values.extend([("hard", truth(link, "hard")), ("target", copied(link, "target"))]);
         build(of, values)
     });
-    let values =
-        BTreeMap::from([("disks", disks), ("raid", raid), ("files", files), ("directories", directories), ("links", links)]);
+    let values = BTreeMap::from([("disks", disks), ("raid", raid), ("files", files), ("directories", directories), ("links", links)]);
     build(into, values)
 }
 
@@ -310,12 +309,7 @@ fn node(old: &Struct, into: Option<&'static Type>) -> BTreeMap<&'static str, Dat
         build(child(into, kind), values)
     };
     let (user, group) = (owner("user"), owner("group"));
-    BTreeMap::from([
-        ("path", Data::Text(place_of(old))),
-        ("user", user),
-        ("group", group),
-        ("overwrite", copied(old, "overwrite")),
-    ])
+    BTreeMap::from([("path", Data::Text(place_of(old))), ("user", user), ("group", group), ("overwrite", copied(old, "overwrite"))])
 }
 
 fn file(old: &Struct, into: Option<&'static Type>) -> Data {

@@ -180,23 +180,20 @@ fn raid_level(of: &Struct, spec: Spec) -> Rule {
 pub(crate) fn is_raid_level(level: &str) -> bool {
     matches!(
         level,
-        "linear"
-            | "raid0"
-            | "0"
-            | "stripe"
-            | "raid1"
-            | "1"
-            | "mirror"
-            | "raid4"
-            | "4"
-            | "raid5"
-            | "5"
-            | "raid6"
-            | "6"
-            | "raid10"
-            | "10"
+        "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4" | "raid5" | "5" | "raid6" | "6" | "raid10" | "10"
     )
 }
+
+/// Returns whether Clevis unlocks a volume.
+fn unlocks(clevis: &Struct) -> bool {
+    clevis.child("custom").is_some_and(|custom| custom.get("pin").not_empty().is_some())
+        || !clevis.list("tang").is_empty()
+        || clevis.is_true("tpm2")
+        || clevis.int("threshold").is_some_and(|threshold| threshold != 0)
+}
+
+/// Two ways to unlock a volume that exclude each other.
+pub(crate) const CEX_WITH_CLEVIS: &str = "cannot use cex with clevis";
 
 pub(super) fn luks(of: &Struct, spec: Spec, path: &Trail<'_>, report: &mut Report) {
     if of.text_or_empty("name").contains('/') {
@@ -214,9 +211,8 @@ pub(super) fn luks(of: &Struct, spec: Spec, path: &Trail<'_>, report: &mut Repor
             Some(custom) => spec < Spec::V3_3 || custom.get("pin").not_empty().is_some(),
             None => false,
         };
-        let has_others = !clevis.list("tang").is_empty()
-            || clevis.is_true("tpm2")
-            || clevis.int("threshold").is_some_and(|threshold| threshold != 0);
+        let has_others =
+            !clevis.list("tang").is_empty() || clevis.is_true("tpm2") || clevis.int("threshold").is_some_and(|threshold| threshold != 0);
         if is_custom && has_others {
             let words = "cannot use custom clevis config with tpm2, tang, or threshold";
             report.add(Severity::Error, path.then("clevis"), words);
@@ -224,6 +220,14 @@ pub(super) fn luks(of: &Struct, spec: Spec, path: &Trail<'_>, report: &mut Repor
     }
     if resource::url_or_none(of.child("keyFile").and_then(|file| file.text("source")), spec).is_err() {
         report.add(Severity::Error, path.then("keys"), "invalid key-file source");
+    }
+    if of.child("cex").is_some_and(|cex| cex.is_true("enabled")) {
+        if of.child("clevis").is_some_and(unlocks) {
+            report.add(Severity::Error, path.then("cex"), CEX_WITH_CLEVIS);
+        }
+        if of.child("keyFile").is_some_and(|file| file.get("source").not_empty().is_some()) {
+            report.add(Severity::Error, path.then("cex"), "cannot use key file with cex");
+        }
     }
 }
 

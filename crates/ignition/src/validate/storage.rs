@@ -56,6 +56,10 @@ fn mode(of: &Struct, spec: Spec, path: &Trail<'_>, report: &mut Report) {
         let words = "setuid/setgid/sticky bits are not supported in spec versions older than 3.4.0";
         report.add(Severity::Warning, path.then("mode"), words);
     }
+    if spec == Spec::V3_5 && mode & 0o7000 != 0 {
+        let words = "setuid/setgid/sticky bits are not supported or functional in spec versions older than 3.6.0";
+        report.add(Severity::Warning, path.then("mode"), words);
+    }
 }
 
 pub(super) fn node(of: &Struct, at: &Trail<'_>, report: &mut Report) {

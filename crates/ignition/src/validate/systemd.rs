@@ -10,20 +10,8 @@ use crate::report::{Report, Severity, Trail};
 use crate::unit::{Reader, sections};
 
 /// The endings of units' names.
-pub(crate) const UNIT_ENDINGS: [&str; 12] = [
-    ".service",
-    ".socket",
-    ".device",
-    ".mount",
-    ".automount",
-    ".swap",
-    ".target",
-    ".path",
-    ".timer",
-    ".snapshot",
-    ".slice",
-    ".scope",
-];
+pub(crate) const UNIT_ENDINGS: [&str; 12] =
+    [".service", ".socket", ".device", ".mount", ".automount", ".swap", ".target", ".path", ".timer", ".snapshot", ".slice", ".scope"];
 
 /// The template of an instance of a service: `a@.service` of `a@b.service`.
 fn template_of(name: &str) -> Option<String> {
