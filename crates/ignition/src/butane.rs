@@ -36,6 +36,7 @@ use variant::Variant;
 const MAX_VALUES: usize = 1_000_000;
 
 /// What is wanted.
+#[allow(clippy::struct_excessive_bools, reason = "each of the command's flags is one on its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// JSON on many lines.
@@ -120,7 +121,8 @@ pub fn answer(text: &str, options: Options, files: &dyn Files) -> Answer {
     match result {
         Err(error) => {
             answer.status = 1;
-            answer.stderr.push_str(&format!("Error translating config: {error}\n"));
+            let words = format!("Error translating config: {error}\n");
+            answer.stderr.push_str(&words);
         }
         Ok(_) if options.strict && !report.is_empty() => {
             answer.status = 1;

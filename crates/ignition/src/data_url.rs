@@ -55,7 +55,10 @@ pub fn escaped(content: &[u8]) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')' => {
                 out.push(char::from(*byte));
             }
-            byte => out.push_str(&format!("%{byte:02X}")),
+            byte => {
+                let escaped = format!("%{byte:02X}");
+                out.push_str(&escaped);
+            }
         }
     }
     out
@@ -65,6 +68,8 @@ struct Reader<'u> {
     rest: &'u str,
 }
 
+/// What the first part of a media type is, if it is none of its owner.
+const MEDIA_TYPES: [&str; 7] = ["text", "image", "audio", "video", "application", "message", "multipart"];
 const MISSING_COMMA: DataUrlError = DataUrlError::Syntax("missing comma before data");
 
 impl Reader<'_> {
@@ -99,8 +104,7 @@ impl Reader<'_> {
         if !self.rest[end..].starts_with('/') {
             return Err(DataUrlError::Syntax("invalid character for media type"));
         }
-        const KNOWN: [&str; 7] = ["text", "image", "audio", "video", "application", "message", "multipart"];
-        if !is_own && !KNOWN.iter().any(|known| self.rest[..end].starts_with(known)) {
+        if !is_own && !MEDIA_TYPES.iter().any(|known| self.rest[..end].starts_with(known)) {
             return Err(DataUrlError::Syntax("invalid media type"));
         }
         self.rest = &self.rest[end + 1..];
@@ -253,17 +257,17 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, DataUrlError> {
             at += 1;
             match byte {
                 b'\n' => continue,
-                b'=' => return padded(bytes, at, &letters, count, out),
+                b'=' => return padded(bytes, at, letters, count, out),
                 byte => letters[count] = sextet(byte),
             }
             count += 1;
         }
-        push_letters(&mut out, &letters, letters.len());
+        push_letters(&mut out, letters, letters.len());
     }
 }
 
 /// Reads the end of a text from behind its first padding letter.
-fn padded(bytes: &[u8], at: usize, letters: &[u8; 4], count: usize, mut out: Vec<u8>) -> Result<Vec<u8>, DataUrlError> {
+fn padded(bytes: &[u8], at: usize, letters: [u8; 4], count: usize, mut out: Vec<u8>) -> Result<Vec<u8>, DataUrlError> {
     let skip = |from: usize| (from..bytes.len()).find(|at| bytes[*at] != b'\n').unwrap_or(bytes.len());
     let mut end = at;
     match count {
@@ -286,7 +290,7 @@ fn padded(bytes: &[u8], at: usize, letters: &[u8; 4], count: usize, mut out: Vec
     Ok(out)
 }
 
-fn push_letters(out: &mut Vec<u8>, letters: &[u8; 4], count: usize) {
+fn push_letters(out: &mut Vec<u8>, letters: [u8; 4], count: usize) {
     let bits = letters.iter().fold(0_u32, |bits, letter| bits << 6 | u32::from(*letter));
     out.extend_from_slice(&bits.to_be_bytes()[1..count]);
 }

@@ -18,15 +18,18 @@ pub(crate) enum Side {
     Child,
 }
 
+/// A function that is told where a value of a merged config comes from: the side, the way there, and the way in the result.
+type Tell<'t> = dyn FnMut(Side, &[Step], &[Step]) + 't;
+
 /// Merges, and tells for each value of the result that says something where it comes from: the side, the way there, and the way in the
 /// result. Values in a struct are told before it.
-pub(crate) fn merge_told(parent: &Struct, child: &Struct, tell: &mut dyn FnMut(Side, &[Step], &[Step])) -> Struct {
+pub(crate) fn merge_told(parent: &Struct, child: &Struct, tell: &mut Tell<'_>) -> Struct {
     let mut merging = Merging { tell, ways: [Vec::new(), Vec::new()], to: Vec::new() };
     merging.structs(parent, child)
 }
 
 struct Merging<'t> {
-    tell: &'t mut dyn FnMut(Side, &[Step], &[Step]),
+    tell: &'t mut Tell<'t>,
     /// The ways in the parent and in the child.
     ways: [Vec<Step>; 2],
     to: Vec<Step>,

@@ -12,10 +12,10 @@ pub(crate) fn to_newest(config: &Struct, from: Spec) -> Struct {
     if let Some(Data::Struct(ignition)) = new.get_mut("ignition") {
         ignition.set("version", Data::Text(Spec::V3_4.text().to_owned()));
     }
-    if from < Spec::V3_4 {
-        if let Some(Data::Struct(storage)) = new.get_mut("storage") {
-            mask_modes(storage);
-        }
+    if from < Spec::V3_4
+        && let Some(Data::Struct(storage)) = new.get_mut("storage")
+    {
+        mask_modes(storage);
     }
     new
 }

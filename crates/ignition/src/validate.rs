@@ -8,7 +8,7 @@ mod resource;
 mod storage;
 mod systemd;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::data::{Data, Struct};
 use crate::model::{Kind, Spec};
@@ -161,8 +161,8 @@ fn unknown_keys(of: &Struct, node: Option<&Node<'_>>, path: &Trail<'_>, report: 
             "context tree does not match content tree at {shown}. Line and column reporting may be inconsistent. Unused keys may not be reported."
         ));
     };
-    let keys: BTreeMap<&str, ()> = members.iter().map(|member| (member.key.as_str(), ())).collect();
-    for key in keys.keys().filter(|key| of.of().index(key).is_none()) {
+    let keys: BTreeSet<&str> = members.iter().map(|member| member.key.as_str()).collect();
+    for key in keys.into_iter().filter(|key| of.of().index(key).is_none()) {
         report.add(Severity::Warning, path.then_key(key), format_args!("Unused key {key}"));
     }
     for (field, value) in of.entries() {

@@ -138,14 +138,14 @@ pub fn disruption(
     let new_ignition = ignition_of(new).map_err(DifferenceError::New)?;
     let difference = between(&old.spec, &old_ignition, &new.spec, &new_ignition);
     let (files, units) = (difference::files(&old_ignition, &new_ignition), difference::units(&old_ignition, &new_ignition));
-    let effects = effects(&difference, &files, &units, policies);
+    let effects = effects(difference, &files, &units, policies);
     let actions = actions(&difference, &files, &units, policies);
     let drain = drain(&actions, &old_ignition, &new_ignition, registries);
     Ok(Disruption { difference, effects, actions, drain })
 }
 
 /// Each change by itself.
-fn effects(difference: &Difference, files: &[String], units: &[String], policies: &Policies) -> Vec<Effect> {
+fn effects(difference: Difference, files: &[String], units: &[String], policies: &Policies) -> Vec<Effect> {
     let always = [
         (difference.os_update, Subject::OsImage),
         (difference.kargs, Subject::KernelArguments),

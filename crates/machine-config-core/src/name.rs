@@ -16,6 +16,6 @@ pub fn rendered_name(pool: &str, spec: &MachineConfigSpec) -> String {
     let mut hash = Md5::new();
     hash.update(SALT);
     hash.update(mainstay_yaml::to_string(&spec.to_object()));
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hash.finalize().iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
     format!("rendered-{pool}-{digits}")
 }

@@ -112,8 +112,7 @@ pub fn check(old: &MachineConfig, new: &MachineConfig) -> Result<(), Unreconcila
     let old_ignition = ignition_of(old).map_err(|error| Unreconcilable::Old { config: old.name.clone(), error })?;
     let new_ignition = ignition_of(new).map_err(|error| Unreconcilable::New { config: new.name.clone(), error })?;
     validate_ignition(&new_ignition).map_err(|error| Unreconcilable::Invalid { config: new.name.clone(), error })?;
-    let change =
-        changes(&old_ignition, &new_ignition).and_then(|()| if old.spec.fips == new.spec.fips { Ok(()) } else { Err(Change::Fips) });
+    let change = changes(&old_ignition, &new_ignition).and(if old.spec.fips == new.spec.fips { Ok(()) } else { Err(Change::Fips) });
     change.map_err(|change| Unreconcilable::Change { old: old.name.clone(), new: new.name.clone(), change })
 }
 

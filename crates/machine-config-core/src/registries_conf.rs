@@ -285,10 +285,9 @@ impl<'d> Reader<'d> {
 
     fn texts(&self, table: &Table, key: &str) -> Result<Vec<String>, TomlProblem> {
         match field(table, key) {
-            None => Ok(Vec::new()),
             Some((key, Value::Array(items))) => items.iter().map(|item| self.as_text(key, item)).collect(),
             Some((key, tables @ Value::Tables(items))) if !items.is_empty() => Err(self.misfit(key, tables, "string").in_tables()),
-            Some((_, Value::Tables(_))) => Ok(Vec::new()),
+            None | Some((_, Value::Tables(_))) => Ok(Vec::new()),
             Some((key, other)) => Err(self.misfit(key, other, "slice")),
         }
     }

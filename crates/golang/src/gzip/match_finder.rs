@@ -88,10 +88,12 @@ impl<'c> MatchFinder<'c> {
             (length, distance) = (SHORTEST - 1, 0);
             let ahead = content.len() - at;
             let is_near = last != NONE && last + WINDOW >= at && last < at;
-            if is_near && ahead > old_length && old_length < LONGEST {
-                if let Some(found) = self.longest(at, last) {
-                    (length, distance) = found;
-                }
+            if is_near
+                && ahead > old_length
+                && old_length < LONGEST
+                && let Some(found) = self.longest(at, last)
+            {
+                (length, distance) = found;
             }
             if old_length >= SHORTEST && length <= old_length {
                 tokens.push(Token::Match { length: old_length, distance: old_distance });
@@ -113,7 +115,7 @@ impl<'c> MatchFinder<'c> {
                 if pending {
                     tokens.push(Token::Literal(content[at - 1]));
                     if tokens.len() == BLOCK {
-                        block(&tokens, &content[begun..=at - 1]);
+                        block(&tokens, &content[begun..at]);
                         tokens.clear();
                         begun = at;
                     }

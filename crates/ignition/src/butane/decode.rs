@@ -114,7 +114,7 @@ fn is_time(text: &str) -> bool {
 pub(super) fn variant_and_version(tree: &Marked) -> Result<(String, String), String> {
     let mut decoder = Decoder::default();
     let Shape::Mapping(members) = &tree.shape else {
-        if decoder.is_null(tree) {
+        if is_null(tree) {
             return Ok((String::new(), String::new()));
         }
         decoder.wrong(tree, "config.commonFields");
@@ -149,6 +149,10 @@ pub(super) fn config(tree: &Marked, of: &'static Type) -> Result<Struct, String>
     }
 }
 
+fn is_null(node: &Marked) -> bool {
+    matches!(&node.shape, Shape::Scalar { text, plain } if Scalar::of(text, *plain) == Scalar::Null)
+}
+
 #[derive(Default)]
 struct Decoder {
     mistakes: Vec<String>,
@@ -157,10 +161,6 @@ struct Decoder {
 impl Decoder {
     fn words(&self) -> String {
         format!("yaml: unmarshal errors:\n  {}", self.mistakes.join("\n  "))
-    }
-
-    fn is_null(&self, node: &Marked) -> bool {
-        matches!(&node.shape, Shape::Scalar { text, plain } if Scalar::of(text, *plain) == Scalar::Null)
     }
 
     fn wrong(&mut self, node: &Marked, wanted: &str) {
@@ -198,7 +198,7 @@ impl Decoder {
         if let Shape::Alias(inner) = &node.shape {
             return self.value(slot, kind, inner);
         }
-        if self.is_null(node) {
+        if is_null(node) {
             if matches!(kind, Kind::Optional(_) | Kind::List(..) | Kind::Texts) {
                 *slot = Data::Absent;
             }

@@ -91,7 +91,8 @@ fn escaped(path: &str) -> String {
         if stays {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("\\x{byte:x}"));
+            let escaped = format!("\\x{byte:x}");
+            out.push_str(&escaped);
         }
         at_start = false;
     }

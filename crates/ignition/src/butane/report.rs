@@ -32,7 +32,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = Path::from_iter(self.way.iter().cloned());
+        let path: Path = self.way.iter().cloned().collect();
         write!(out, "{}", self.severity)?;
         match (self.place, self.way.is_empty()) {
             (Some((line, column)), false) => write!(out, " at {path}, line {line} col {column}")?,

@@ -9,7 +9,7 @@ use super::paths::{Way, then, way};
 use super::report::{In, Report, key_text};
 use super::variant::Variant;
 use crate::data::{Data, Struct};
-use crate::model::{Kind, Spec};
+use crate::model::Spec;
 use crate::report::{Path, Severity, Step};
 use crate::validate;
 
@@ -43,20 +43,16 @@ fn item(node: &Marked, index: usize) -> Option<&Marked> {
 
 fn unused(of: &Struct, node: Option<&Marked>, at: &Way, report: &mut Report) {
     let Some(node) = node else { return };
-    match &resolved(node).shape {
-        Shape::Mapping(members) => {
-            let keys: BTreeSet<&str> = members.iter().filter_map(|(key, _)| key_text(key)).collect();
-            for key in keys.into_iter().filter(|key| of.of().index(key).is_none()) {
-                report.warning(then(at, Step::Key(key.to_owned())), format_args!("unused key {key}"));
-            }
-        }
-        _ => {
-            let shown = Path::from_iter(at.iter().cloned());
-            report.warning(at.clone(), format_args!(
+    let Shape::Mapping(members) = &resolved(node).shape else {
+        let shown: Path = at.iter().cloned().collect();
+        report.warning(at.clone(), format_args!(
                 "context tree does not match content tree at {shown}. Line and column reporting may be inconsistent. Unused keys may not be reported"
             ));
-            return;
-        }
+        return;
+    };
+    let keys: BTreeSet<&str> = members.iter().filter_map(|(key, _)| key_text(key)).collect();
+    for key in keys.into_iter().filter(|key| of.of().index(key).is_none()) {
+        report.warning(then(at, Step::Key(key.to_owned())), format_args!("unused key {key}"));
     }
     for (field, value) in of.entries() {
         let (child, at) = (member(node, &field.name), then(at, field.name.as_str()));
@@ -83,16 +79,16 @@ fn values(of: &Struct, variant: Variant, at: &Way, report: &mut Report) {
     rules(of, variant, at, report);
     for (field, value) in of.entries() {
         let at = then(at, field.name.as_str());
-        match (value, &field.kind) {
-            (Data::Struct(inner), _) => values(inner, variant, &at, report),
-            (Data::List(items), _) => {
+        match value {
+            Data::Struct(inner) => values(inner, variant, &at, report),
+            Data::List(items) => {
                 for (index, inner) in items.iter().enumerate() {
                     if let Data::Struct(inner) = inner {
                         values(inner, variant, &then(&at, index), report);
                     }
                 }
             }
-            (_, Kind::Texts) | (_, _) => {}
+            _ => {}
         }
     }
 }

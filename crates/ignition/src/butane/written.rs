@@ -78,10 +78,10 @@ pub(super) fn machine_config(config: &Struct, made: &Struct) -> String {
     let metadata = config.child("metadata");
     let mut about = Map::new();
     about.insert("name".to_owned(), json!(metadata.map_or("", |metadata| metadata.text_or_empty("name"))));
-    if let Some(Data::Texts(labels)) = metadata.map(|metadata| metadata.get("labels")) {
-        if !labels.is_empty() {
-            about.insert("labels".to_owned(), json!(labels));
-        }
+    if let Some(Data::Texts(labels)) = metadata.map(|metadata| metadata.get("labels"))
+        && !labels.is_empty()
+    {
+        about.insert("labels".to_owned(), json!(labels));
     }
     let mut whole = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1",

@@ -15,7 +15,7 @@ pub fn without_repeats(mut config: Config) -> Result<Config, UnexpectedUser> {
     let list = |config: &Config, section: &str, list: &str| -> Vec<Struct> {
         config.0.child(section).into_iter().flat_map(|section| section.structs(list)).cloned().collect()
     };
-    let users = one_user(list(&config, "passwd", "users"))?;
+    let users = one_user(&list(&config, "passwd", "users"))?;
     let (files, units) = (last_files(list(&config, "storage", "files")), last_units(list(&config, "systemd", "units")));
     let mut set = |section: &str, list: &str, items: Vec<Struct>| {
         if let Some(Data::Struct(section)) = config.0.get_mut(section) {
@@ -60,7 +60,7 @@ fn last_units(units: Vec<Struct>) -> Vec<Struct> {
 }
 
 /// The last user with the keys of all, none of which stands twice.
-fn one_user(users: Vec<Struct>) -> Result<Option<Struct>, UnexpectedUser> {
+fn one_user(users: &[Struct]) -> Result<Option<Struct>, UnexpectedUser> {
     let Some(last) = users.last() else { return Ok(None) };
     let mut keys: Vec<Data> = Vec::new();
     let mut seen = HashSet::new();

@@ -40,7 +40,7 @@ impl Place {
     pub(super) fn behind(text: &str, at: usize) -> Self {
         let before = &text.as_bytes()[..at.min(text.len())];
         let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         // Upstream counts from 1 behind a line end, but from 0 on the first line.
         let column = before.len() - start + usize::from(line > 1);
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -50,7 +50,8 @@ impl Place {
             let last = &last[last.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..];
             highlight = format!("{:5}: {}\n", line - 1, shown(last));
         }
-        highlight.push_str(&format!("{line:5}: {}\n{}^\n", shown(&before[start..]), " ".repeat(column + 5)));
+        let marked = format!("{line:5}: {}\n{}^\n", shown(&before[start..]), " ".repeat(column + 5));
+        highlight.push_str(&marked);
         Self { line, column, highlight }
     }
 

@@ -39,10 +39,8 @@ pub(super) fn of_struct(of: &Struct, flavor: Flavor) -> Report {
     let mut report = Report::default();
     match of.of().name.as_str() {
         "Config" => config(of, &mut report),
-        "Ignition" if flavor == Flavor::Read => {
-            if Version::parse(of.text_or_empty("version")).is_none() {
-                error(&mut report, "invalid config version (couldn't parse)");
-            }
+        "Ignition" if flavor == Flavor::Read && Version::parse(of.text_or_empty("version")).is_none() => {
+            error(&mut report, "invalid config version (couldn't parse)");
         }
         "File" if of.is_true("overwrite") && of.is_true("append") => error(&mut report, "cannot set both append and overwrite to true"),
         "NodeUser" | "NodeGroup" if of.has("id") && !of.text_or_empty("name").is_empty() => {
@@ -82,7 +80,7 @@ pub(super) fn of_field(of: &Struct, field: &str, flavor: Flavor) -> Option<Repor
         }),
         ("File" | "Directory", "mode") => mode(of),
         ("File" | "Directory" | "Link", "filesystem") => found(if text.is_empty() { Err("no filesystem specified") } else { Ok(()) }),
-        ("File" | "Directory" | "Link", "path") => found(absolute(text)),
+        ("File" | "Directory" | "Link", "path") | ("Mount", "device") => found(absolute(text)),
         ("Disk", "device") => found(if text.is_empty() { Err("disk device is required") } else { absolute(text) }),
         ("Disk", "partitions") => partitions(of, flavor),
         ("Partition", "size" | "start") if flavor == Flavor::Translate => {
@@ -95,7 +93,6 @@ pub(super) fn of_field(of: &Struct, field: &str, flavor: Flavor) -> Option<Repor
         ("Partition", "label") => label(text),
         ("Partition", "guid" | "typeGuid") => found(guid(text)),
         ("Filesystem", "path") => filesystem_path(of, flavor),
-        ("Mount", "device") => found(absolute(text)),
         ("Mount", "label") => found(of.text(field).map_or(Ok(()), |label| label_length(of.text_or_empty("format"), label))),
         ("Raid", "level") => found(match text {
             "linear" | "raid0" | "0" | "stripe" if of.int("spares") != Some(0) => {
