@@ -140,7 +140,7 @@ pub fn translate(text: &str, options: Options, files: &dyn Files) -> Result<Tran
     let yaml = YamlOptions { max_bytes: crate::MAX_TEXT, max_nodes: MAX_VALUES, ..YamlOptions::default() };
     let tree = mainstay_yaml::read_marked(text, &yaml).map_err(|error| failed(ButaneError::Yaml(yaml_words(&error))))?;
     let (name, written) = match &tree {
-        Some(tree) => decode::variant_and_version(tree).map_err(|words| failed(ButaneError::Yaml(words)))?,
+        Some(tree) => decode::variant_and_version(tree).map_err(|error| failed(ButaneError::Yaml(error.to_string())))?,
         None => (String::new(), String::new()),
     };
     if name.is_empty() {
@@ -149,7 +149,7 @@ pub fn translate(text: &str, options: Options, files: &dyn Files) -> Result<Tran
     let version = Version::parse(&written).ok_or_else(|| failed(ButaneError::InvalidVersion))?;
     let variant = Variant::find(&name, &version).map_err(failed)?;
     let Some(tree) = tree else { return Err(failed(ButaneError::NoVariant)) };
-    let config = decode::config(&tree, variant.schema()).map_err(|words| failed(ButaneError::Types(words)))?;
+    let config = decode::config(&tree, variant.schema()).map_err(|error| failed(ButaneError::Types(error.to_string())))?;
     let mut report = Report::default();
     rules::unused_keys(&config, &tree, &mut report);
     let wraps = variant.is_openshift() && !options.raw;

@@ -111,14 +111,14 @@ fn is_time(text: &str) -> bool {
 }
 
 /// Variant and version of a config; or the words about why it has none.
-pub(super) fn variant_and_version(tree: &Marked) -> Result<(String, String), String> {
+pub(super) fn variant_and_version(tree: &Marked) -> Result<(String, String), Mistakes> {
     let mut decoder = Decoder::default();
     let Shape::Mapping(members) = &tree.shape else {
         if is_null(tree) {
             return Ok((String::new(), String::new()));
         }
         decoder.wrong(tree, "config.commonFields");
-        return Err(decoder.words());
+        return Err(decoder.into_error());
     };
     decoder.repeated(members);
     let mut found = [String::new(), String::new()];
@@ -135,17 +135,17 @@ pub(super) fn variant_and_version(tree: &Marked) -> Result<(String, String), Str
         }
     }
     let [variant, version] = found;
-    if decoder.mistakes.is_empty() { Ok((variant, version)) } else { Err(decoder.words()) }
+    if decoder.mistakes.is_empty() { Ok((variant, version)) } else { Err(decoder.into_error()) }
 }
 
 /// A config's values; or the words about those of wrong types.
-pub(super) fn config(tree: &Marked, of: &'static Type) -> Result<Struct, String> {
+pub(super) fn config(tree: &Marked, of: &'static Type) -> Result<Struct, Mistakes> {
     let mut decoder = Decoder::default();
     let mut data = Data::Struct(Struct::new(of));
     decoder.value(&mut data, &Kind::Struct(of), tree);
     match data {
         Data::Struct(config) if decoder.mistakes.is_empty() => Ok(config),
-        _ => Err(decoder.words()),
+        _ => Err(decoder.into_error()),
     }
 }
 
@@ -153,14 +153,19 @@ fn is_null(node: &Marked) -> bool {
     matches!(&node.shape, Shape::Scalar { text, plain } if Scalar::of(text, *plain) == Scalar::Null)
 }
 
+/// Values of wrong types, and keys that stand twice.
+#[derive(Debug, thiserror::Error)]
+#[error("yaml: unmarshal errors:\n  {}", .0.join("\n  "))]
+pub(super) struct Mistakes(Vec<String>);
+
 #[derive(Default)]
 struct Decoder {
     mistakes: Vec<String>,
 }
 
 impl Decoder {
-    fn words(&self) -> String {
-        format!("yaml: unmarshal errors:\n  {}", self.mistakes.join("\n  "))
+    fn into_error(self) -> Mistakes {
+        Mistakes(self.mistakes)
     }
 
     fn wrong(&mut self, node: &Marked, wanted: &str) {

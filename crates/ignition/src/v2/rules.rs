@@ -258,19 +258,32 @@ fn source(text: &str, of_file: Option<Flavor>) -> Report {
     report
 }
 
-fn source_fits(text: &str) -> Result<(), String> {
+/// What is wrong with the address of a content.
+#[derive(Debug, thiserror::Error)]
+enum SourceError {
+    #[error("unable to parse url")]
+    Url,
+    #[error("invalid url scheme")]
+    Scheme,
+    #[error("invalid S3 object VersionId")]
+    VersionId,
+    #[error(transparent)]
+    Data(#[from] data_url::DataUrlError),
+}
+
+fn source_fits(text: &str) -> Result<(), SourceError> {
     if text.is_empty() {
         return Ok(());
     }
-    let url = url::parse(text).map_err(|_| "unable to parse url".to_owned())?;
+    let url = url::parse(text).map_err(|_| SourceError::Url)?;
     match url.scheme.as_str() {
         "http" | "https" | "oem" | "tftp" => Ok(()),
         "s3" => match url.pairs().get("versionId") {
-            Some(values) if values.first().is_none_or(String::is_empty) => Err("invalid S3 object VersionId".to_owned()),
+            Some(values) if values.first().is_none_or(String::is_empty) => Err(SourceError::VersionId),
             _ => Ok(()),
         },
-        "data" => data_url::decode(text).map(drop).map_err(|error| error.to_string()),
-        _ => Err("invalid url scheme".to_owned()),
+        "data" => Ok(data_url::decode(text).map(drop)?),
+        _ => Err(SourceError::Scheme),
     }
 }
 
