@@ -13,7 +13,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         "domain",
         &[
             &["diagnostics", "golang", "graph", "promql", "yaml"],
-            &["alerts", "versions", "rbac"],
+            &["alerts", "versions", "rbac", "ignition"],
             &["schema", "objects"],
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog", "release", "update-graph"],

@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, migrate, operator, operatorgroup, plan, rbac, reference, registry, rehearse,
+    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, rbac, reference, registry, rehearse,
     release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
 };
 
@@ -52,7 +52,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
     ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
-    ("Releases and updates of clusters", &["release", "update-graph", "graph-data"]),
+    ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
     ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
@@ -161,6 +161,9 @@ pub enum Command {
     /// Look into release payloads: their manifests, and the order in which these are applied; needs no cluster
     #[command(subcommand)]
     Release(release::Commands),
+    /// MachineConfigs: what they become together, and what a change of them does to a node; needs no cluster
+    #[command(subcommand)]
+    MachineConfig(machine_config::Commands),
     /// Which build this is, and which Kubernetes the cluster is
     Version(version::Arguments),
     /// Versions and ranges; needs no cluster

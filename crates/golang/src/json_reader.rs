@@ -8,8 +8,18 @@ use crate::value::json_type;
 
 /// Why a text is no JSON, in the words of Go's reader.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SyntaxError(String);
+#[error("{message}")]
+pub struct SyntaxError {
+    message: String,
+    offset: usize,
+}
+
+impl SyntaxError {
+    /// The bytes that Go's reader has read when it gives up; those of the whole text if it ends too early.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
 
 /// Checks that the text is one JSON value, or returns the words of Go's error.
 pub fn check_syntax(text: &[u8]) -> Result<(), SyntaxError> {
@@ -28,7 +38,7 @@ pub fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     check_syntax(text)?;
     // Text that Go reads and this reader does not: bytes that are no UTF-8, and halves of surrogate pairs, which Go replaces.
     let text = String::from_utf8_lossy(text);
-    serde_json::from_str(&without_half_pairs(&text)).map_err(|error| SyntaxError(error.to_string()))
+    serde_json::from_str(&without_half_pairs(&text)).map_err(|error| SyntaxError { message: error.to_string(), offset: 0 })
 }
 
 /// JSON in which the escape of a half surrogate pair is the one of the replacement character.
@@ -67,12 +77,12 @@ pub fn parse_first(text: &[u8]) -> Result<Value, SyntaxError> {
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
     if scan.at == text.len() {
-        return Err(SyntaxError("EOF".to_owned()));
+        return Err(SyntaxError { message: "EOF".to_owned(), offset: text.len() });
     }
     let begin = scan.at;
     match scan.value(0) {
         Ok(()) => parse(&text[begin..scan.at]),
-        Err(_) if scan.at == text.len() => Err(SyntaxError("unexpected EOF".to_owned())),
+        Err(_) if scan.at == text.len() => Err(SyntaxError { message: "unexpected EOF".to_owned(), offset: text.len() }),
         Err(error) => Err(error),
     }
 }
@@ -198,17 +208,17 @@ impl Scan<'_> {
     /// The problem with the next character, or that there is none. Go takes bytes for characters here.
     fn unexpected(&self, context: &str) -> SyntaxError {
         match self.peek() {
-            Some(byte) => Self::misplaced(byte, context),
-            None => SyntaxError("unexpected end of JSON input".to_owned()),
+            Some(byte) => self.misplaced(byte, context),
+            None => SyntaxError { message: "unexpected end of JSON input".to_owned(), offset: self.text.len() },
         }
     }
 
     /// The problem inside a word, a number or an escape, where Go takes the end of the text for a blank.
     fn unexpected_inside(&self, context: &str) -> SyntaxError {
-        Self::misplaced(self.peek().unwrap_or(b' '), context)
+        self.misplaced(self.peek().unwrap_or(b' '), context)
     }
 
-    fn misplaced(byte: u8, context: &str) -> SyntaxError {
+    fn misplaced(&self, byte: u8, context: &str) -> SyntaxError {
         let shown = match byte {
             b'\'' => r"\'".to_owned(),
             b'"' => "\"".to_owned(),
@@ -217,12 +227,13 @@ impl Scan<'_> {
                 quoted[1..quoted.len() - 1].to_owned()
             }
         };
-        SyntaxError(format!("invalid character '{shown}' {context}"))
+        let message = format!("invalid character '{shown}' {context}");
+        SyntaxError { message, offset: (self.at + 1).min(self.text.len()) }
     }
 
     fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         if depth > DEPTH {
-            return Err(SyntaxError("exceeded max depth".to_owned()));
+            return Err(SyntaxError { message: "exceeded max depth".to_owned(), offset: self.at + 1 });
         }
         match self.peek() {
             Some(b'{') => self.object(depth),

@@ -6,6 +6,7 @@
 
 mod big_int;
 mod duration;
+mod gzip;
 pub mod http_proxy;
 mod integer;
 pub mod json;
@@ -20,6 +21,7 @@ pub mod value;
 pub use big_int::big_int_text;
 pub use duration::{DurationError, duration_text, parse_duration};
 pub use integer::{IntegerError, IntegerProblem, atoi};
+pub use gzip::gzip_best;
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;
 pub use tabs::Tabs;

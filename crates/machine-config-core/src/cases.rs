@@ -1,5 +1,7 @@
-//! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, the answer under `out`.
+//! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, one an answer: the identifier
+//! of the input, and the answer under `out`.
 
+mod configs;
 mod container_runtime;
 mod kubelet;
 mod pool;
@@ -8,6 +10,7 @@ mod registries;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use configs::{butane, disruption, merge, reconcilable};
 pub use container_runtime::container_runtime;
 pub use kubelet::kubelet_conf;
 pub use pool::{candidates, pool_membership, pool_status};
@@ -20,7 +23,7 @@ pub enum CaseError {
     #[error("field {field} cannot be read: {source}")]
     Field {
         /// Name of the field.
-        field: &'static str,
+        field: String,
         /// The mistake.
         source: serde_json::Error,
     },
@@ -30,18 +33,18 @@ pub enum CaseError {
 }
 
 /// Reads a field of a line; an absent field is read as null.
-fn field<T: DeserializeOwned>(line: &Value, field: &'static str) -> Result<T, CaseError> {
-    T::deserialize(line.get(field).unwrap_or(&Value::Null)).map_err(|source| CaseError::Field { field, source })
+fn field<T: DeserializeOwned>(line: &Value, field: &str) -> Result<T, CaseError> {
+    T::deserialize(line.get(field).unwrap_or(&Value::Null)).map_err(|source| CaseError::Field { field: field.to_owned(), source })
 }
 
 /// Reads a field that may be absent or null.
-fn optional<T: DeserializeOwned + Default>(line: &Value, name: &'static str) -> Result<T, CaseError> {
+fn optional<T: DeserializeOwned + Default>(line: &Value, name: &str) -> Result<T, CaseError> {
     field::<Option<T>>(line, name).map(Option::unwrap_or_default)
 }
 
-/// Returns the line with this answer.
+/// Returns the answer to a line, with the identifier of the line.
 fn answered(line: &Value, out: Value) -> Result<Value, CaseError> {
-    let mut line = line.as_object().cloned().ok_or(CaseError::NoObject)?;
-    line.insert("out".to_owned(), out);
-    Ok(Value::Object(line))
+    let line = line.as_object().ok_or(CaseError::NoObject)?;
+    let id = line.get("id").map(|id| ("id".to_owned(), id.clone()));
+    Ok(Value::Object(id.into_iter().chain([("out".to_owned(), out)]).collect()))
 }

@@ -1,18 +1,33 @@
-//! Decisions about the configuration of nodes, pure functions of facts that callers hand in.
+//! The Machine Config Operator's decisions: what the MachineConfigs of a pool become together, whether a node can go from one to another in place,
+//! what that disturbs, which node is next, and what generated configurations hold.
 //!
 //! ```text
-//!   pool                which nodes are a pool's, which are next, what the pool's status says
-//!   registries          what nodes may pull, and from where
-//!   kubelet             a user's settings over the kubelet's configuration
-//!   container_runtime   a user's settings of CRI-O and of storage
-//!   toml                TOML as upstream writes it
+//!   MachineConfigs ── validate ── merge ── name ──► rendered MachineConfig
+//!   old, new ──┬── reconcilable ──► in place, or why not
+//!              └── difference ── disruption (policy, registries_conf) ──► actions, drain, a reason for each
+//!   pool, nodes ── pool ──► which nodes are a pool's, which are next, what the pool's status says
+//!   Image, mirror sets ── registries       KubeletConfig ── kubelet       ContainerRuntimeConfig ── container_runtime      ──► files
 //! ```
 //!
-//! A recorded answer of upstream's own code outranks the text of the specification. [`cases`] answers inputs in the form of those records.
+//! Everything is a function of its arguments: no client, no clock, no file. A reason is a value, upstream's sentence its `Display`. A recorded answer
+//! of upstream's own code outranks the text of the specification; [`cases`] answers inputs in the form of those records. TOML is written by [`toml`]
+//! as upstream's encoder does, and read by `toml_reader` where upstream's words about mistakes count.
 
 pub mod cases;
 pub mod container_runtime;
+pub mod difference;
+pub mod disruption;
+pub mod ignition;
+pub mod kernel_arguments;
 pub mod kubelet;
+pub mod machine_config;
+pub mod merge;
+pub mod name;
+pub mod policy;
 pub mod pool;
+pub mod reconcilable;
 pub mod registries;
+pub mod registries_conf;
 pub mod toml;
+mod toml_reader;
+pub mod validate;

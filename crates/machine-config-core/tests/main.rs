@@ -1,6 +1,8 @@
-//! Tests of the crate.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! The Machine Config Operator's decisions from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod generated;
 mod pools;
+mod properties;
 mod recorded;
 mod support;

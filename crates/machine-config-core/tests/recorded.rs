@@ -50,3 +50,31 @@ fn container_runtime() {
     all_equal("container-runtime", cases::container_runtime);
     survives_mutation("container-runtime", cases::container_runtime);
 }
+
+/// MACH-MC-02, MACH-MC-03, MACH-MC-08: renders, their names, and the words about what cannot be rendered.
+#[test]
+fn merges() {
+    all_equal("merge", cases::merge);
+    survives_mutation("merge", cases::merge);
+}
+
+/// MACH-NODE-03: which changes are done in place, and what differs.
+#[test]
+fn reconcilable() {
+    all_equal("reconcilable", cases::reconcilable);
+    survives_mutation("reconcilable", cases::reconcilable);
+}
+
+/// MACH-DISR-01, MACH-DISR-02, MACH-DISR-03, MACH-DISR-04, MACH-DISR-05, MACH-DISR-06, MACH-DISR-07: actions and drains.
+#[test]
+fn disruptions() {
+    all_equal("disruption", cases::disruption);
+    survives_mutation("disruption", cases::disruption);
+}
+
+/// MACH-MC-09: what Butane configs become.
+#[test]
+fn butane() {
+    all_equal("butane", cases::butane);
+    survives_mutation("butane", cases::butane);
+}

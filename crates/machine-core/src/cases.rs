@@ -1,4 +1,5 @@
-//! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, the answer under `out`.
+//! Answers to inputs in the form of the records of upstream's answers: one JSON object an input, one an answer: the identifier
+//! of the input, and the answer under `out`.
 
 mod control_plane;
 mod drain;
@@ -72,9 +73,9 @@ fn recorded(conditions: &[Condition]) -> Value {
     if conditions.is_empty() { Value::Null } else { recorded.collect() }
 }
 
-/// Returns the line with this answer.
+/// Returns the answer to a line, with the identifier of the line.
 fn answered(line: &Value, out: Value) -> Result<Value, CaseError> {
-    let mut line = line.as_object().cloned().ok_or(CaseError::NoObject)?;
-    line.insert("out".to_owned(), out);
-    Ok(Value::Object(line))
+    let line = line.as_object().ok_or(CaseError::NoObject)?;
+    let id = line.get("id").map(|id| ("id".to_owned(), id.clone()));
+    Ok(Value::Object(id.into_iter().chain([("out".to_owned(), out)]).collect()))
 }

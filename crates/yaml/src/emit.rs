@@ -23,10 +23,24 @@ const MERGE: &str = "<<";
 /// Lines longer than this are broken at the next blank.
 const WIDTH: usize = 80;
 
+/// The habits of the library whose output is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Those of version 2, which kubectl uses: list items level with their key, long lines broken.
+    Level,
+    /// Those of version 3 with an indentation of two: list items below their key, no line broken.
+    Below,
+}
+
 /// One document, with a line end after the last line.
 pub fn to_string(value: &Value) -> String {
+    to_string_as(value, Layout::Level)
+}
+
+/// One document in another layout, with a line end after the last line.
+pub fn to_string_as(value: &Value, layout: Layout) -> String {
     let mut out = String::new();
-    document(&mut out, value);
+    document(&mut out, value, layout);
     out
 }
 
@@ -37,27 +51,40 @@ pub fn to_multi_string(values: &[Value]) -> String {
         if index > 0 {
             out.push_str("---\n");
         }
-        document(&mut out, value);
+        document(&mut out, value, Layout::Level);
     }
     out
 }
 
-fn document(out: &mut String, value: &Value) {
+fn document(out: &mut String, value: &Value, layout: Layout) {
     match value {
-        Value::Object(map) if !map.is_empty() => mapping(out, map, 0, false),
-        Value::Array(items) if !items.is_empty() => sequence(out, items, 0, false),
-        other => inline(out, other, 0),
+        Value::Object(map) if !map.is_empty() => mapping(out, map, Depth { levels: 0, layout }, false),
+        Value::Array(items) if !items.is_empty() => sequence(out, items, Depth { levels: 0, layout }, false),
+        other => inline(out, other, Depth { levels: 0, layout }),
     }
 }
 
-fn indent(out: &mut String, depth: usize) {
-    for _ in 0..depth {
+/// An indentation, and the layout.
+#[derive(Clone, Copy)]
+struct Depth {
+    levels: usize,
+    layout: Layout,
+}
+
+impl Depth {
+    fn deeper(self) -> Self {
+        Self { levels: self.levels + 1, ..self }
+    }
+}
+
+fn indent(out: &mut String, depth: Depth) {
+    for _ in 0..depth.levels {
         out.push_str("  ");
     }
 }
 
 /// Writes a mapping; `inside` is true if the first line's indentation is already written (after `- `).
-fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside: bool) {
+fn mapping(out: &mut String, map: &Map<String, Value>, depth: Depth, mut inside: bool) {
     for (name, value) in order::sorted(map) {
         if !std::mem::take(&mut inside) {
             indent(out, depth);
@@ -71,24 +98,25 @@ fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside:
         match value {
             Value::Object(map) if !map.is_empty() => {
                 out.push('\n');
-                mapping(out, map, depth + 1, false);
+                mapping(out, map, depth.deeper(), false);
             }
             Value::Array(items) if !items.is_empty() => {
                 out.push('\n');
+                let depth = if depth.layout == Layout::Below { depth.deeper() } else { depth };
                 sequence(out, items, depth, false);
             }
             other => {
                 out.push(' ');
-                inline(out, other, depth + 1);
+                inline(out, other, depth.deeper());
             }
         }
     }
 }
 
 /// Writes a key that is too long or has several lines: it and its value stand behind indicators of their own.
-fn explicit(out: &mut String, name: &str, value: &Value, depth: usize) {
+fn explicit(out: &mut String, name: &str, value: &Value, depth: Depth) {
     out.push_str("? ");
-    text(out, name, Place::Value, depth + 1);
+    text(out, name, Place::Value, depth.deeper());
     if !out.ends_with('\n') {
         out.push('\n');
     }
@@ -97,7 +125,7 @@ fn explicit(out: &mut String, name: &str, value: &Value, depth: usize) {
     item(out, value, depth);
 }
 
-fn sequence(out: &mut String, items: &[Value], depth: usize, mut inside: bool) {
+fn sequence(out: &mut String, items: &[Value], depth: Depth, mut inside: bool) {
     for value in items {
         if !std::mem::take(&mut inside) {
             indent(out, depth);
@@ -108,16 +136,16 @@ fn sequence(out: &mut String, items: &[Value], depth: usize, mut inside: bool) {
 }
 
 /// Writes a value behind an indicator and a blank.
-fn item(out: &mut String, value: &Value, depth: usize) {
+fn item(out: &mut String, value: &Value, depth: Depth) {
     match value {
-        Value::Object(map) if !map.is_empty() => mapping(out, map, depth + 1, true),
-        Value::Array(items) if !items.is_empty() => sequence(out, items, depth + 1, true),
-        other => inline(out, other, depth + 1),
+        Value::Object(map) if !map.is_empty() => mapping(out, map, depth.deeper(), true),
+        Value::Array(items) if !items.is_empty() => sequence(out, items, depth.deeper(), true),
+        other => inline(out, other, depth.deeper()),
     }
 }
 
 /// Writes a scalar or an empty collection, to the end of its line; `depth` is that of a block's content.
-fn inline(out: &mut String, value: &Value, depth: usize) {
+fn inline(out: &mut String, value: &Value, depth: Depth) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
@@ -183,7 +211,7 @@ enum Place {
 }
 
 /// Writes a text in the style that fits it. Only a literal ends with its own line end.
-fn text(out: &mut String, text: &str, place: Place, depth: usize) {
+fn text(out: &mut String, text: &str, place: Place, depth: Depth) {
     let found = Analysis::of(text);
     if text.contains('\n') {
         return match (found.literal, place) {
@@ -208,13 +236,13 @@ struct Line<'o> {
     out: &'o mut String,
     column: usize,
     place: Place,
-    depth: usize,
+    depth: Depth,
 }
 
 impl<'o> Line<'o> {
-    fn new(out: &'o mut String, place: Place, depth: usize) -> Self {
+    fn new(out: &'o mut String, place: Place, depth: Depth) -> Self {
         let column = out[out.rfind('\n').map_or(0, |at| at + 1)..].chars().count();
-        Self { out, column, place, depth: depth.max(1) }
+        Self { out, column, place, depth: at_least_one(depth) }
     }
 
     fn push(&mut self, letter: char) {
@@ -228,14 +256,19 @@ impl<'o> Line<'o> {
     }
 
     fn is_full(&self) -> bool {
-        self.place == Place::Value && self.column > WIDTH
+        self.place == Place::Value && self.column > WIDTH && self.depth.layout == Layout::Level
     }
 
     fn break_here(&mut self) {
         self.out.push('\n');
         indent(self.out, self.depth);
-        self.column = self.depth * 2;
+        self.column = self.depth.levels * 2;
     }
+}
+
+/// What is written inside a document is indented at least once.
+fn at_least_one(depth: Depth) -> Depth {
+    Depth { levels: depth.levels.max(1), ..depth }
 }
 
 fn plain(line: &mut Line<'_>, text: &str) {
@@ -309,7 +342,7 @@ impl Analysis {
     }
 }
 
-fn literal(out: &mut String, text: &str, depth: usize) {
+fn literal(out: &mut String, text: &str, depth: Depth) {
     out.push('|');
     if text.starts_with([' ', '\n']) {
         out.push('2');
@@ -323,7 +356,7 @@ fn literal(out: &mut String, text: &str, depth: usize) {
     }
     out.push('\n');
     // The indicator counts from the parent's indentation; the root has none.
-    let depth = depth.max(1);
+    let depth = at_least_one(depth);
     if body.is_empty() {
         out.push_str(&"\n".repeat(ends));
         return;

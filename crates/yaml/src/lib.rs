@@ -20,6 +20,7 @@ mod compose;
 mod emit;
 mod input;
 mod json;
+mod marked;
 mod order;
 mod parse;
 mod path;
@@ -29,7 +30,8 @@ mod scan;
 mod token;
 mod tree;
 
-pub use emit::{to_multi_string, to_string};
+pub use emit::{Layout, to_multi_string, to_string, to_string_as};
+pub use marked::{Marked, Shape, read_marked};
 pub use read::{Documents, parse, parse_with, stream, stream_with};
 
 use serde_json::Value;

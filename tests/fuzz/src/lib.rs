@@ -17,6 +17,7 @@ mod databases;
 mod drawings;
 mod expressions;
 mod http2_frames;
+mod ignition_configs;
 mod image_entries;
 mod images;
 mod indexes;
@@ -72,6 +73,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
     Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },
     Target { name: "registries_conf", run: images::registries, seeds: images::registry_seeds },
+    Target { name: "ignition_configs", run: ignition_configs::configs, seeds: ignition_configs::seeds },
+    Target { name: "butane_configs", run: ignition_configs::butane_configs, seeds: ignition_configs::butane_seeds },
     Target { name: "auth_files", run: images::auth_files, seeds: images::auth_seeds },
     Target { name: "image_builds", run: images::builds, seeds: images::build_seeds },
 ];

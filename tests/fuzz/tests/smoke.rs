@@ -170,6 +170,10 @@ smoke! {
     image_manifests,
     /// OLM1-GEN-12: whatever registries.conf says, images are looked for in well-formed places only.
     registries_conf,
+    /// MACH-MC-08: Ignition configs are read or refused, and what is written is read as the same.
+    ignition_configs,
+    /// MACH-MC-09: Butane configs become an Ignition config that can be read, or are refused.
+    butane_configs,
     /// OLM1-BUILD-11: auth files are read or refused, and no password is shown.
     auth_files,
     /// OLM1-BUILD-01: an image holds the files it was built of, or is refused.
