@@ -71,7 +71,7 @@ pub struct Controller {
     queue: Queue<Key>,
     bundles: Bundles,
     /// The last verdict of each namespace, and the facts that it rests on.
-    verdicts: Mutex<HashMap<String, (String, Arc<Verdict>)>>,
+    verdicts: Mutex<HashMap<String, ([u8; 32], Arc<Verdict>)>>,
     /// Versions of Subscriptions that were written and that the copies may not show yet.
     written: Versions,
     /// InstallPlans that were made and that the copies may not show yet, with the time.
@@ -97,10 +97,8 @@ impl Controller {
         if namespace != self.parts.global_namespace {
             return self.wake(namespace);
         }
-        let mut all: Vec<String> = self.parts.caches.subscriptions.all().iter().filter_map(|one| one.metadata.namespace.clone()).collect();
-        all.dedup();
-        for namespace in &all {
-            self.wake(namespace);
+        for namespace in self.parts.caches.subscriptions.namespaces() {
+            self.wake(&namespace);
         }
     }
 
@@ -381,7 +379,7 @@ impl Controller {
         values.map_err(|error| NamespaceError::Form(namespace.to_owned(), error))
     }
 
-    fn verdicts(&self) -> MutexGuard<'_, HashMap<String, (String, Arc<Verdict>)>> {
+    fn verdicts(&self) -> MutexGuard<'_, HashMap<String, ([u8; 32], Arc<Verdict>)>> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -127,8 +127,7 @@ async fn a_plan_waits_for_one_group() {
     bench.until(&subscription, |one| condition(one, "InstallPlanPending")["message"] == several).await;
     bench.delete(&second).await;
     bench.until(&plan, |plan| plan["status"]["phase"] == "Complete").await;
-    let goes_on =
-        |one: &Value| one["status"]["installedCSV"] == "widgets.v1.0.0" && condition(one, "InstallPlanPending").is_null();
+    let goes_on = |one: &Value| one["status"]["installedCSV"] == "widgets.v1.0.0" && condition(one, "InstallPlanPending").is_null();
     let done = bench.until(&subscription, goes_on).await;
     assert!(condition(&done, "ResolutionFailed").is_null(), "{done:#}");
 
