@@ -12,6 +12,7 @@ use crate::inflight::InFlight;
 use crate::metrics::Metrics;
 use crate::object_store::ObjectStore;
 use crate::remote::Remotes;
+use crate::reported::ReportedVersion;
 use crate::server_lookup::ServerLookup;
 use crate::services::Allocators;
 use crate::{backup, cache_lag, discovery, health};
@@ -45,6 +46,8 @@ pub struct Api {
     pub(crate) services: Arc<Allocators>,
     pub(crate) cache_lag: cache_lag::CacheLag,
     pub(crate) backup: backup::Source,
+    /// The version of Kubernetes that is reported.
+    pub(crate) reported: ReportedVersion,
     /// Pages of the rest of this process.
     pub(crate) pages: axum::Router,
 }
@@ -67,6 +70,7 @@ impl Api {
             services: Arc::default(),
             cache_lag: cache_lag::CacheLag::default(),
             backup: backup::Source::default(),
+            reported: ReportedVersion::default(),
             pages: axum::Router::new(),
         }
     }

@@ -29,6 +29,7 @@ use crate::members;
 use crate::object_store::ObjectStore;
 use crate::policy_status::PolicyStatus;
 use crate::remote::{Identity, LocalService, Remotes};
+use crate::reported::ReportedVersion;
 use crate::server;
 
 /// The set-up of a server.
@@ -62,6 +63,8 @@ pub struct Config {
     pub skip_simulated_webhooks: bool,
     /// Containers that are processes of this machine (KAPI-WL-07).
     pub containers: Option<Arc<dyn Containers>>,
+    /// The version of Kubernetes that is reported (CVO-SIM-05).
+    pub reported: ReportedVersion,
     /// Further pages of this process below `/mainstay/`: guarded by RBAC, and asked with the [`crate::TrustedIdentity`] of the user who
     /// asks among the request's extensions.
     pub pages: axum::Router,
@@ -85,6 +88,7 @@ impl Config {
             local_services: Vec::new(),
             skip_simulated_webhooks: false,
             containers: None,
+            reported: ReportedVersion::default(),
             pages: axum::Router::new(),
         }
     }
@@ -207,6 +211,7 @@ impl Server {
         api.inflight = Arc::new(crate::inflight::InFlight::new(config.limits));
         api.pages = config.pages;
         api.containers = config.containers;
+        api.reported = config.reported;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
         let mut server = Self {

@@ -36,7 +36,7 @@ pub async fn route(context: &Context) -> Result<Answer> {
             Ok(discovery::openapi_index(request, &discovery).await)
         }
         ["openapi", "v3", ..] => discovery::openapi_v3(request, &discovery, &parts[2..].join("/")).await,
-        ["version"] => Ok(respond::json(request, &version())),
+        ["version"] => Ok(respond::json(request, &api.reported.document())),
         ["livez" | "readyz" | "healthz", ..] => {
             let checked = health::Parts { objects: &api.objects, readiness: &api.readiness, closing: &api.closing };
             health::answer(request, &checked, &parts).await
@@ -72,23 +72,4 @@ fn takes(method: &Method, parts: &[&str]) -> bool {
         _ => false,
     };
     if only_get { *method == Method::GET } else { true }
-}
-
-fn version() -> serde_json::Value {
-    let (major, minor) = ("1", "34");
-    json!({
-        "major": major,
-        "minor": minor,
-        "emulationMajor": major,
-        "emulationMinor": minor,
-        "minCompatibilityMajor": major,
-        "minCompatibilityMinor": "33",
-        "gitVersion": concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, match std::env::consts::ARCH { "x86_64" => "amd64", "aarch64" => "arm64", other => other }),
-    })
 }

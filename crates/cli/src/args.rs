@@ -95,7 +95,7 @@ pub enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start an embedded cluster
-    Up(up::Arguments),
+    Up(Box<up::Arguments>),
     /// End an embedded cluster
     Down(down::Arguments),
     /// The embedded clusters that are running

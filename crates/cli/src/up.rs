@@ -68,6 +68,8 @@ pub struct Options {
     pub local_services: Vec<LocalService>,
     /// True if admission webhooks whose pods are simulated are skipped.
     pub skip_simulated_webhooks: bool,
+    /// The version of Kubernetes that the API reports (CVO-SIM-05).
+    pub reported: mainstay_apiserver::ReportedVersion,
     /// Feature gates of OLM v1.
     pub gates: FeatureGates,
     /// Settings of OLM classic.

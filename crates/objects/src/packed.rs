@@ -34,6 +34,15 @@ impl<T: Serialize + DeserializeOwned> Packed<T> {
     }
 }
 
+/// Equal values are packed equally.
+impl<T> PartialEq for Packed<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && self.bytes == other.bytes
+    }
+}
+
+impl<T> Eq for Packed<T> {}
+
 impl<T> fmt::Debug for Packed<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Packed").field("bytes", &self.bytes.len()).field("length", &self.length).finish()
@@ -54,5 +63,7 @@ mod tests {
         let packed: Packed<Value> = Packed::new(&value).unwrap_or_else(|| panic!("not packed"));
         assert!(packed.bytes.len() < 1_000, "{packed:?}");
         assert_eq!(packed.unpack(), value);
+        assert_eq!(Packed::new(&value), Some(packed.clone()));
+        assert_ne!(Packed::new(&json!({})), Some(packed));
     }
 }

@@ -243,7 +243,12 @@ pub fn plan(object: &Value, groups: &[Value], now: Timestamp) -> Plan {
     match account(groups) {
         Err(error) => {
             let message = format!("attenuated service account query failed - {error}");
-            set_installed(&mut status, "False", "InstallCheckFailed", &message, now);
+            let told = installed(&status).is_some_and(|condition| {
+                condition["status"] == "False" && condition["reason"] == "InstallCheckFailed" && condition["message"] == *message
+            });
+            if !told {
+                set_installed(&mut status, "False", "InstallCheckFailed", &message, now);
+            }
             return Plan::Report { status, again: true };
         }
         Ok(account) => {

@@ -183,6 +183,9 @@ fn plans_of_install_plans() {
         let installed = condition(&status, "Installed").unwrap();
         assert_eq!((&installed["status"], &installed["reason"]), (&json!("False"), &json!("InstallCheckFailed")));
         assert_eq!(installed["message"], format!("attenuated service account query failed - {message}"));
+        let again =
+            install_plan::plan(&json!({"spec": {"approved": true}, "status": status}), &groups, now() + jiff::SignedDuration::from_mins(1));
+        assert_eq!(again, Plan::Report { status: status.clone(), again: true }, "what was told is not told anew");
         told = status;
     }
     let scoped = [group(json!({"serviceAccountName": "sa"}), json!({"namespaces": [""], "serviceAccountRef": account}))];

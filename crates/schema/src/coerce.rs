@@ -10,7 +10,7 @@ use crate::metadata;
 #[error("{0}")]
 pub struct InvalidMetadata(String);
 
-/// Prunes `metadata` to ObjectMeta's fields and returns the paths of what was removed.
+/// Prunes `metadata` to ObjectMeta's fields and returns the paths of what was removed. Members that are empty go silently, since Go writes none.
 ///
 /// Fields of the wrong type are an error in Go's words when an object comes in (`drop_malformed` false), and are dropped when one that was
 /// stored before is read.
@@ -23,6 +23,7 @@ pub fn metadata(object: &mut Value, drop_malformed: bool) -> Result<Vec<Path>, I
             return Err(InvalidMetadata(problem));
         }
         metadata::prune(member, &Path::new("metadata"), &mut unknown);
+        metadata::drop_empty(member);
     }
     Ok(unknown)
 }
@@ -41,5 +42,25 @@ pub fn numbers(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(numbers),
         Value::Object(map) => map.values_mut().for_each(numbers),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    /// KAPI-REST-03: members of ObjectMeta that are empty are not there, as Go's type leaves them out; those of the object itself stay.
+    #[test]
+    fn empty_metadata_goes() {
+        let mut object =
+            json!({"metadata": {"name": "a", "labels": {}, "annotations": null, "finalizers": [], "ownerReferences": []}, "labels": {}});
+        assert!(metadata(&mut object, false).unwrap().is_empty());
+        assert_eq!(object, json!({"metadata": {"name": "a"}, "labels": {}}));
+        let mut kept = json!({"metadata": {"labels": {"a": ""}, "finalizers": ["a/b"]}});
+        metadata(&mut kept, false).unwrap();
+        assert_eq!(kept, json!({"metadata": {"labels": {"a": ""}, "finalizers": ["a/b"]}}));
     }
 }

@@ -75,6 +75,22 @@ pub fn prune(metadata: &mut Value, path: &Path, unknown: &mut Vec<Path>) {
     }
 }
 
+/// Removes empty labels, annotations, owner references and finalizers: Go's type does not write them.
+pub fn drop_empty(metadata: &mut Value) {
+    let Value::Object(map) = metadata else { return };
+    for name in ["labels", "annotations", "ownerReferences", "finalizers"] {
+        let is_empty = match map.get(name) {
+            Some(Value::Null) => true,
+            Some(Value::Object(members)) => members.is_empty(),
+            Some(Value::Array(items)) => items.is_empty(),
+            _ => false,
+        };
+        if is_empty {
+            map.remove(name);
+        }
+    }
+}
+
 /// Removes the fields of ObjectMeta whose values have the wrong type.
 pub fn drop_malformed(metadata: &mut Value) {
     if let Value::Object(map) = metadata {

@@ -176,22 +176,34 @@ fn manifests(bundle: &Path) -> Vec<Value> {
     all.map(|file| read_yaml(&file.unwrap().path())).collect()
 }
 
-/// MS-RB-03: several CRDs, in all namespaces; there and back, custom resources keep uid and generation.
+/// MS-RB-03, MS-RB-04: several CRDs, in all namespaces; there and back, custom resources keep uid and generation.
 #[test]
 fn grafana() {
     there_and_back("grafana-operator", "5.1.0", false);
 }
 
-/// MS-RB-03: an operator that watches its own namespace alone.
+/// MS-RB-03, MS-RB-04: an operator that watches its own namespace alone.
 #[test]
 fn koku_metrics() {
     there_and_back("koku-metrics-operator", "4.4.1", true);
 }
 
-/// MS-RB-03: an operator with many CRDs and objects beside them.
+/// MS-RB-03, MS-RB-04: an operator with many CRDs and objects beside them.
 #[test]
 fn trivy() {
     there_and_back("community-trivy-operator", "2.4.0", false);
+}
+
+/// MS-RB-04: an operator with one CRD and no webhook.
+#[test]
+fn hyperfoil() {
+    there_and_back("hyperfoil-bundle", "0.24.2", false);
+}
+
+/// MS-RB-04: an operator with admission webhooks whose certificates change hands both ways.
+#[test]
+fn open_telemetry() {
+    there_and_back("opentelemetry-operator", "0.58.0", false);
 }
 
 /// MS-RB-04: an operator with a conversion webhook and admission webhooks; custom resources keep uid and generation both ways.

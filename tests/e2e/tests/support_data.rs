@@ -103,6 +103,18 @@ fn a_cluster_is_looked_into() {
     assert!(cluster.mainstay(&["adm", "inspect", "pods/../x"]).exits(2).contains("is not RESOURCE"));
 }
 
+/// CVO-SIM-05, MS-CLI-11: the version that is reported is the user's, and what is none is refused before anything starts.
+#[test]
+fn a_version_is_reported() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let cluster = Cluster::up(&["--components", "none", "--report-kubernetes-version", "1.29.3"]);
+    let shown: serde_json::Value = serde_json::from_str(&cluster.kubectl(&["get", "--raw", "/version"]).ok()).unwrap();
+    assert_eq!((&shown["major"], &shown["minor"]), (&"1".into(), &"29".into()));
+    assert!(shown["gitVersion"].as_str().unwrap().starts_with("v1.29.3+mainstay-"), "{shown}");
+    let refused = cluster.mainstay(&["up", "--report-kubernetes-version", "newest"]).exits(2);
+    assert!(refused.contains("\"newest\" is no version of Kubernetes; one is written as 1.33 or 1.33.4"), "{refused}");
+}
+
 /// MS-CLI-11: options of `mainstay up` stand in a file; the command line wins, and what is no option is refused with its name.
 #[test]
 fn options_stand_in_a_file() {

@@ -103,6 +103,7 @@ fn options(data_dir: &Path, nodes: u32) -> Options {
         plugins: Plugins::default(),
         local_services: Vec::new(),
         skip_simulated_webhooks: false,
+        reported: mainstay_apiserver::ReportedVersion::default(),
         gates: FeatureGates::defaults(Profile::Up),
         classic: up::classic::Arguments::default(),
         manifests: Vec::new(),

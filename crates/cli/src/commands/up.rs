@@ -41,8 +41,8 @@ Examples:
                                                       all have the files of --pki-dir (on other machines: a copy), and the one
                                                       that holds Lease kube-system/mainstay-components runs the components
 
-Components: controllers, scheduler, nodes, olm-v1, olm-classic, cloud-credential, network-extras, cluster-version,
-storage-migrator. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
+Components: controllers, scheduler, nodes, olm-v1, olm-classic, service-ca (part of olm-v1, too), cloud-credential, network-extras,
+cluster-version, storage-migrator. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
 storage-migrator with --release alone.
 
 Admission plugins, in the order in which they run:
@@ -100,6 +100,9 @@ pub struct Arguments {
     /// Gates of OLM v1: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
+    /// The version of Kubernetes that the API reports, such as 1.33; catalog templates and minKubeVersion follow it, nothing else changes
+    #[arg(long, value_name = "VERSION")]
+    report_kubernetes_version: Option<mainstay_apiserver::ReportedVersion>,
     #[command(flatten)]
     classic: up::classic::Arguments,
     #[command(flatten)]
@@ -158,6 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         plugins: plugins(arguments)?,
         local_services: local_services(&arguments.serve_local)?,
         skip_simulated_webhooks: arguments.skip_simulated_webhooks,
+        reported: arguments.report_kubernetes_version.unwrap_or_default(),
         gates,
         classic: arguments.classic.clone(),
         platform: arguments.platform.clone(),

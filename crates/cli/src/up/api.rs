@@ -83,6 +83,7 @@ impl Apis {
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
             containers: super::processes::containers(machine.as_ref()),
+            reported: options.reported,
             pages: admin::of_up(metrics.clone(), alerts.clone()),
             // Clouds look the keys up there.
             anonymous: if options.platform.platform.is_some() { AnonymousAccess::IssuerKeys } else { AnonymousAccess::default() },

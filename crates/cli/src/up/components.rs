@@ -54,22 +54,25 @@ pub enum Component {
     NetworkExtras,
     /// The Cluster Version Operator.
     ClusterVersion,
+    /// Certificates of Services. They are part of OLM v1, whose webhooks need them.
+    ServiceCa,
     /// Writes objects once more when the storage version of their kind changes.
     StorageMigrator,
 }
 
-const ALL: [(&str, Component); 9] = [
+const ALL: [(&str, Component); 10] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
     ("olm-v1", Component::OlmV1),
     ("olm-classic", Component::OlmClassic),
+    ("service-ca", Component::ServiceCa),
     ("cloud-credential", Component::CloudCredential),
     ("network-extras", Component::NetworkExtras),
     ("cluster-version", Component::ClusterVersion),
     ("storage-migrator", Component::StorageMigrator),
 ];
-const LATER: [&str; 3] = ["machine-api", "machine-config", "console"];
+const LATER: [&str; 4] = ["machine-api", "machine-config", "autoscaler", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +275,17 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             }
         });
         tell("olm-v1", "catalogs and extensions", begun.elapsed());
-        // Webhooks of bundles need certificates, so it starts with the component that installs them.
+    } else {
+        // Left by a start with other components.
+        let stale = settings::published(&options.gates);
+        let place = ObjectRef::of(&stale).map_err(|error| Failure::failed("settings of olm-v1", &error))?;
+        writer
+            .delete(&place, &Expect::default(), Propagation::Background)
+            .await
+            .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
+    }
+    // Webhooks of bundles need certificates, so it starts with the component that installs them, too.
+    if chosen.has(Component::OlmV1) || chosen.has(Component::ServiceCa) {
         let begun = Instant::now();
         for object in mainstay_service_ca::manifests() {
             apply(&writer, &object).await?;
@@ -284,14 +297,6 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             }
         });
         tell("service-ca", "certificates of Services", begun.elapsed());
-    } else {
-        // Left by a start with other components.
-        let stale = settings::published(&options.gates);
-        let place = ObjectRef::of(&stale).map_err(|error| Failure::failed("settings of olm-v1", &error))?;
-        writer
-            .delete(&place, &Expect::default(), Propagation::Background)
-            .await
-            .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
     }
     if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
         super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
@@ -371,8 +376,10 @@ mod tests {
     /// MS-CLI-11: components of the platform have names, and credentials are for a platform that has a cloud.
     #[test]
     fn components_of_the_platform() {
-        let named: Components = "cloud-credential,network-extras".parse().unwrap();
-        assert_eq!(named.names(), ["cloud-credential", "network-extras"]);
+        let named: Components = "service-ca,cloud-credential,network-extras".parse().unwrap();
+        assert_eq!(named.names(), ["service-ca", "cloud-credential", "network-extras"]);
+        let later = "autoscaler".parse::<Components>().unwrap_err().to_string();
+        assert_eq!(later, "autoscaler is not part of this version of mainstay");
         assert!(Components::usual(true, false).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
         let usual = Components::usual(false, false);
         assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));

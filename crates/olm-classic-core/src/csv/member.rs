@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mainstay_bundle::Csv;
 use mainstay_bundle::go::Mismatch;
+use mainstay_objects::Packed;
 use serde_json::Value;
 
 use super::{COPIED_FROM, FINALIZER, GROUP_NAMESPACE, Phase, Reason};
@@ -23,7 +24,7 @@ pub struct Member {
     /// Its UID.
     pub uid: String,
     /// Its status.
-    pub status: Value,
+    pub status: Status,
     /// True if it is being deleted.
     pub is_deleted: bool,
     /// True if it carries [`FINALIZER`].
@@ -32,6 +33,40 @@ pub struct Member {
     pub provided: Option<Arc<BTreeSet<String>>>,
     /// The APIs that it requires.
     pub required: Arc<BTreeSet<String>>,
+}
+
+/// The status of a CSV: phase and reason, and the whole as compressed JSON. Conditions and requirements are the largest part of what is known
+/// of a CSV, and are asked for when it is reconciled, not while it rests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    phase: Phase,
+    reason: Option<Reason>,
+    whole: Whole,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whole {
+    Packed(Packed<Value>),
+    Tree(Value),
+}
+
+impl Status {
+    /// Packs the status of an object.
+    pub fn of(status: &Value) -> Self {
+        Self {
+            phase: status["phase"].as_str().and_then(Phase::parse).unwrap_or(Phase::None),
+            reason: status["reason"].as_str().and_then(Reason::parse),
+            whole: Packed::new(status).map_or_else(|| Whole::Tree(status.clone()), Whole::Packed),
+        }
+    }
+
+    /// The status as the object has it.
+    pub fn value(&self) -> Value {
+        match &self.whole {
+            Whole::Packed(packed) => packed.unpack(),
+            Whole::Tree(status) => status.clone(),
+        }
+    }
 }
 
 impl Member {
@@ -50,7 +85,7 @@ impl Member {
             problem,
             namespace: text("namespace"),
             uid: text("uid"),
-            status: object["status"].clone(),
+            status: Status::of(&object["status"]),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
             has_finalizer: finalizers.into_iter().any(|each| each == FINALIZER),
             csv: Arc::new(csv),
@@ -64,7 +99,7 @@ impl Member {
     pub fn renewed(&self, metadata: &Value, status: &Value) -> Self {
         let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
         Self {
-            status: status.clone(),
+            status: Status::of(status),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
             has_finalizer: finalizers.into_iter().any(|each| each == FINALIZER),
             ..self.clone()
@@ -73,17 +108,17 @@ impl Member {
 
     /// Its phase.
     pub fn phase(&self) -> Phase {
-        self.status["phase"].as_str().and_then(Phase::parse).unwrap_or(Phase::None)
+        self.status.phase
     }
 
     /// Its reason, if it is one of upstream's.
     pub fn reason(&self) -> Option<Reason> {
-        self.status["reason"].as_str().and_then(Reason::parse)
+        self.status.reason
     }
 
     /// The time of a field of its status.
     pub fn time(&self, field: &str) -> Option<Timestamp> {
-        self.status[field].as_str()?.parse().ok()
+        self.status.value()[field].as_str()?.parse().ok()
     }
 
     /// Its name.

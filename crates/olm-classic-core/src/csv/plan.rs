@@ -343,7 +343,8 @@ fn after_failure(facts: &Facts<'_>, group: &Group) -> Plan {
 /// The time until an installation that failed is tried again; it doubles with each failure that the history shows.
 fn retry_in(facts: &Facts<'_>) -> Option<Duration> {
     let failed = Reason::InstallComponentFailed.as_str();
-    let history = facts.csv.status["conditions"].as_array().into_iter().flatten();
+    let status = facts.csv.status.value();
+    let history = status["conditions"].as_array().into_iter().flatten();
     let failures = history.filter(|entry| entry["reason"] == failed).count().saturating_sub(1).min(5);
     let wait = RETRY_INSTALL * (1_i32 << failures);
     let left = wait - facts.now.duration_since(facts.csv.time("lastTransitionTime")?);

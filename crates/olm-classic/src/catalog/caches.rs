@@ -14,11 +14,11 @@ pub const GROUP: &str = "operators.coreos.com";
 pub struct Caches {
     /// CatalogSources.
     pub sources: Cache,
-    /// Subscriptions.
+    /// Subscriptions, packed.
     pub subscriptions: Cache,
     /// InstallPlans, packed.
     pub plans: Cache,
-    /// CSVs that are no copies, without what no decision here reads.
+    /// CSVs that are no copies, without what no decision here reads; packed.
     pub csvs: Cache,
     /// OperatorGroups.
     pub groups: Cache,
@@ -48,12 +48,13 @@ impl Caches {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
             start(&resource, &Scope { part: Part::Metadata, ..Scope::default() })
         };
-        let own = Scope { labels: Some("!olm.copiedFrom".to_owned()), trim: Some(trim_csv), ..Scope::default() };
+        let packed = Scope { is_packed: true, ..Scope::default() };
+        let own = Scope { labels: Some("!olm.copiedFrom".to_owned()), trim: Some(trim_csv), ..packed.clone() };
         Self {
             sources: whole("v1alpha1", "CatalogSource", "catalogsources"),
-            subscriptions: whole("v1alpha1", "Subscription", "subscriptions"),
+            subscriptions: start(&resource("v1alpha1", "Subscription", "subscriptions"), &packed),
             // Each step repeats the properties of its bundle, or has a whole manifest.
-            plans: start(&resource("v1alpha1", "InstallPlan", "installplans"), &Scope { is_packed: true, ..Scope::default() }),
+            plans: start(&resource("v1alpha1", "InstallPlan", "installplans"), &packed),
             csvs: start(&resource("v1alpha1", "ClusterServiceVersion", "clusterserviceversions"), &own),
             groups: whole("v1", "OperatorGroup", "operatorgroups"),
             namespaces: metadata("", "v1", "Namespace", "namespaces"),

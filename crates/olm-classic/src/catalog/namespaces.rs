@@ -65,13 +65,19 @@ pub enum NamespaceError {
     Busy(ObjectRef),
 }
 
+/// A verdict, and the hash of the facts that it rests on.
+struct Reached {
+    identity: [u8; 32],
+    verdict: Arc<Verdict>,
+}
+
 /// The controller of namespaces.
 pub struct Controller {
     parts: Arc<Parts>,
     queue: Queue<Key>,
     bundles: Bundles,
-    /// The last verdict of each namespace, and the facts that it rests on.
-    verdicts: Mutex<HashMap<String, (String, Arc<Verdict>)>>,
+    /// The last verdict of each namespace.
+    verdicts: Mutex<HashMap<String, Reached>>,
     /// Versions of Subscriptions that were written and that the copies may not show yet.
     written: Versions,
     /// InstallPlans that were made and that the copies may not show yet, with the time.
@@ -97,10 +103,8 @@ impl Controller {
         if namespace != self.parts.global_namespace {
             return self.wake(namespace);
         }
-        let mut all: Vec<String> = self.parts.caches.subscriptions.all().iter().filter_map(|one| one.metadata.namespace.clone()).collect();
-        all.dedup();
-        for namespace in &all {
-            self.wake(namespace);
+        for namespace in self.parts.caches.subscriptions.namespaces() {
+            self.wake(&namespace);
         }
     }
 
@@ -252,10 +256,10 @@ impl Controller {
     /// Resolves a namespace, unless nothing that counts has changed since the last time.
     async fn verdict(&self, namespace: &str, subscriptions: &[Value]) -> Result<Arc<Verdict>, NamespaceError> {
         let Facts { snapshot, last, identity } = snapshot::snapshot(&self.parts, namespace, subscriptions);
-        if let Some((known, verdict)) = self.verdicts().get(namespace)
-            && *known == identity
+        if let Some(reached) = self.verdicts().get(namespace)
+            && reached.identity == identity
         {
-            return Ok(verdict.clone());
+            return Ok(reached.verdict.clone());
         }
         let (isolation, unhealthy, begun) = (self.parts.isolation, self.parts.unhealthy_catalogs, Instant::now());
         let decide = move || match unhealthy {
@@ -265,7 +269,7 @@ impl Controller {
         let verdict = tokio::task::spawn_blocking(decide).await;
         let verdict = Arc::new(verdict.map_err(|error| NamespaceError::Abnormal(namespace.to_owned(), error))?);
         self.parts.metrics.resolved(verdict.refusals.is_empty(), begun.elapsed());
-        self.verdicts().insert(namespace.to_owned(), (identity, verdict.clone()));
+        self.verdicts().insert(namespace.to_owned(), Reached { identity, verdict: verdict.clone() });
         Ok(verdict)
     }
 
@@ -381,7 +385,7 @@ impl Controller {
         values.map_err(|error| NamespaceError::Form(namespace.to_owned(), error))
     }
 
-    fn verdicts(&self) -> MutexGuard<'_, HashMap<String, (String, Arc<Verdict>)>> {
+    fn verdicts(&self) -> MutexGuard<'_, HashMap<String, Reached>> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
 //! The controller of InstallPlans (OLM0-IP-03 to OLM0-IP-13).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_apply::WriteError;
-use mainstay_objects::meta;
+use mainstay_objects::{ObjectRef, meta};
 use mainstay_olm_classic_core::install_plan::{self, Plan, executed, plan};
 use mainstay_runtime::{Cache, Key, Outcome, Queue};
 use serde_json::Value;
@@ -22,6 +23,8 @@ const WORKERS: usize = 4;
 const RETRY: Duration = Duration::from_secs(5);
 /// The time after which a copy that lags is looked at again.
 const LAG: Duration = Duration::from_millis(20);
+/// The tries to write a status while others write labels.
+const TRIES: usize = 10;
 /// The interval at which a plan looks for the APIs that it made.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -153,16 +156,27 @@ fn retry_as_account(parts: &Parts, object: &Value, now: jiff::Timestamp) -> Opti
     newest.filter(|newest| *newest > failed).map(|_| next)
 }
 
-/// Writes a status; a newer version of the plan wakes it again.
-async fn write(parts: &Parts, written: &Versions, live: &Value, status: &Value) -> Result<(), PlanError> {
-    match parts.writer.update_status(live, status).await {
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        Err(error) => Err(error.into()),
-        Ok(now) => {
-            if let Some(now) = now {
-                written.note(&now);
+/// Writes a status; a newer status of the plan wakes it again. Labels that change meanwhile are no reason to forget what was done: every step
+/// would be done once more.
+async fn write(parts: &Parts, written: &Versions, of: &Value, status: &Value) -> Result<(), PlanError> {
+    let place = ObjectRef::of(of).map_err(WriteError::from)?;
+    let mut live = Cow::Borrowed(of);
+    for _ in 0..TRIES {
+        match parts.writer.update_status(&live, status).await {
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+            Ok(now) => {
+                if let Some(now) = now {
+                    written.note(&now);
+                }
+                return Ok(());
             }
-            Ok(())
+        }
+        match parts.writer.get(&place).await? {
+            Some(now) if now["metadata"]["uid"] == of["metadata"]["uid"] && now["status"] == of["status"] => live = Cow::Owned(now),
+            _ => return Ok(()),
         }
     }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use mainstay_olm_classic_core::source::SourceKey;
 use mainstay_olm_classic_core::subscription::VisibleCatalog;
 use mainstay_olm_classic_core::{catalog_source, properties};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::parts::Parts;
 
@@ -41,8 +42,8 @@ pub struct Facts {
     pub snapshot: Snapshot,
     /// The last content of catalogs that cannot be read now, where they hold back only what they could concern (OLM0-CAT-35).
     pub last: BTreeMap<SourceKey, Arc<Content>>,
-    /// A text that differs if any of the facts does.
-    pub identity: String,
+    /// A hash that differs if any of the facts does.
+    pub identity: [u8; 32],
 }
 
 /// The facts about a namespace.
@@ -80,7 +81,7 @@ pub fn snapshot(parts: &Parts, namespace: &str, subscriptions: &[Value]) -> Fact
         csvs,
         subscriptions,
     };
-    Facts { snapshot, last, identity }
+    Facts { snapshot, last, identity: Sha256::digest(identity).into() }
 }
 
 fn operator_group(group: &DynamicObject) -> OperatorGroup {

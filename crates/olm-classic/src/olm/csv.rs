@@ -7,7 +7,6 @@ use std::time::Duration;
 use mainstay_apply::Reason as Refusal;
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation};
 use mainstay_olm_classic_core::csv::{Action, Member, Transition, next_status, plan};
-use mainstay_olm_classic_core::deployments::{delegator_name, service_name};
 use mainstay_olm_classic_core::operator::COMPONENT_PREFIX;
 use mainstay_olm_classic_core::operator_group::{PROVIDED_APIS, api_roles, group_label};
 use mainstay_runtime::{Key, Outcome};
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::facts::Gathered;
-use super::state::{label, owner, value};
+use super::state::{label, value};
 use super::work::Work;
 use super::world::{World, csv_identity, csv_place, place};
 
@@ -77,7 +76,8 @@ impl World {
         for name in &plan.wake {
             self.queue.add(Work::Csv(Key::new(&key.namespace, name)));
         }
-        let mut status = gathered.member.status.clone();
+        let former = gathered.member.status.value();
+        let mut status = former.clone();
         if let Some(requirements) = &plan.requirements {
             status["requirementStatus"] = json!(requirements);
         }
@@ -85,12 +85,12 @@ impl World {
             status["certsLastUpdated"] = json!(updated.to_string());
             status["certsRotateAt"] = json!(rotates.to_string());
         }
-        let reached = plan.transition.filter(|to| !to.is_reached(&gathered.member.status));
+        let reached = plan.transition.filter(|to| !to.is_reached(&former));
         if let Some(to) = &reached {
             status = next_status(&status, to, facts.now);
         }
         let wait = plan.again.map_or(Outcome::Done, Outcome::After);
-        if status == gathered.member.status {
+        if status == former {
             return Ok(wait);
         }
         let written = self.write_csv_status(key, &version, &status).await;
@@ -184,42 +184,25 @@ impl World {
                 all.push((place(api_version, kind, &Key::of(&object)), object));
             }
         }
-        let mut named = |cache: &mainstay_runtime::Cache, api_version: &str, kind: &str, name: &str| {
-            let key = Key::new("", name);
-            if let Some(object) = cache.get(&key) {
-                all.push((place(api_version, kind, &key), object));
-            }
-        };
-        for crd in &member.csv.owned_crds {
-            named(&self.caches.definitions, "apiextensions.k8s.io/v1", "CustomResourceDefinition", &crd.name);
-        }
+        // Objects of the whole cluster name their CSV by labels.
+        let labelled = [
+            (&self.caches.cluster_roles, rbac, "ClusterRole"),
+            (&self.caches.cluster_role_bindings, rbac, "ClusterRoleBinding"),
+            (&self.caches.api_services, "apiregistration.k8s.io/v1", "APIService"),
+        ];
         let key = Key::new(&member.namespace, member.name());
-        let generation = self.caches.csvs.get(&key).and_then(|object| object.metadata.generation).unwrap_or_default();
-        let roles = self.state.cluster_roles(&key, &format!("{}/{generation}", member.uid), || cluster_roles(member));
-        for (kind, name) in roles.iter() {
-            let cache = if *kind == "ClusterRole" { &self.caches.cluster_roles } else { &self.caches.cluster_role_bindings };
-            named(cache, rbac, kind, name);
+        for (cache, api_version, kind) in labelled {
+            for object in cache.owned_by(&key.to_string()) {
+                all.push((place(api_version, kind, &Key::of(&object)), object));
+            }
         }
-        // A Deployment with endpoints may ask who its callers are; the binding's name says nothing of the namespace.
-        for deployment in &member.csv.deployments {
-            let name = Key::new("", delegator_name(&service_name(&deployment.name)));
-            let binding = self.caches.cluster_role_bindings.get(&name).filter(|object| owner(object).as_ref() == Some(&key));
-            all.extend(binding.map(|object| (place(rbac, "ClusterRoleBinding", &name), object)));
+        for crd in &member.csv.owned_crds {
+            let key = Key::new("", &crd.name);
+            let found = self.caches.definitions.get(&key);
+            all.extend(found.map(|object| (place("apiextensions.k8s.io/v1", "CustomResourceDefinition", &key), object)));
         }
         all
     }
-}
-
-/// The kinds and names of the ClusterRoles and ClusterRoleBindings of a CSV; none if its strategy is none.
-fn cluster_roles(member: &Member) -> Vec<(&'static str, String)> {
-    let Ok(permissions) = mainstay_olm_classic_core::permissions::of(&member.csv, &member.owner()) else { return Vec::new() };
-    let text = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let mut all = Vec::new();
-    for each in permissions.values() {
-        all.extend(each.cluster_roles.iter().map(|role| ("ClusterRole", text(role))));
-        all.extend(each.cluster_role_bindings.iter().map(|binding| ("ClusterRoleBinding", text(binding))));
-    }
-    all
 }
 
 /// The outcome of a write that may have come too late: the object has changed, or is gone.

@@ -226,15 +226,17 @@ impl World {
             return Vec::new();
         }
         let read = |resource: &'static str, cache: &Cache| {
-            let own = cache.all().into_iter().filter(|object| owner(object).as_ref() == Some(key));
-            own.map(|object| WebhookConfiguration {
-                resource,
-                name: object.metadata.name.clone().unwrap_or_default(),
-                generate_name: label(&object, WEBHOOK_NAME).unwrap_or_default().to_owned(),
-                hash: label(&object, WEBHOOK_HASH).unwrap_or_default().to_owned(),
-                bundle: object.data.pointer("/webhooks/0/clientConfig/caBundle").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            })
-            .collect::<Vec<_>>()
+            cache
+                .owned_by(&key.to_string())
+                .into_iter()
+                .map(|object| WebhookConfiguration {
+                    resource,
+                    name: object.metadata.name.clone().unwrap_or_default(),
+                    generate_name: label(&object, WEBHOOK_NAME).unwrap_or_default().to_owned(),
+                    hash: label(&object, WEBHOOK_HASH).unwrap_or_default().to_owned(),
+                    bundle: object.data.pointer("/webhooks/0/clientConfig/caBundle").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                })
+                .collect::<Vec<_>>()
         };
         let mut all = read("validatingwebhookconfigurations", &self.caches.validating);
         all.extend(read("mutatingwebhookconfigurations", &self.caches.mutating));

@@ -81,6 +81,7 @@ fn identity(member: &Member) -> Identity {
 
 fn abnormal(member: &Member) -> Abnormal {
     let Identity { namespace, name, version } = identity(member);
-    let text = |field: &str| member.status[field].as_str().unwrap_or_default().to_owned();
+    let status = member.status.value();
+    let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
     Abnormal { namespace, name, version, phase: text("phase"), reason: text("reason") }
 }

@@ -29,8 +29,9 @@ impl World {
         if member.csv.object["spec"]["cleanup"]["enabled"] == true {
             let pending = self.clean_up(member).await?;
             if !pending.is_empty() {
-                let status = waits_for_cleanup(&member.status, &json!(pending), self.env.now_seconds());
-                if status != member.status {
+                let former = member.status.value();
+                let status = waits_for_cleanup(&former, &json!(pending), self.env.now_seconds());
+                if status != former {
                     let version = object.metadata.resource_version.clone().unwrap_or_default();
                     late(self.write_csv_status(key, &version, &status).await)?;
                 }
@@ -64,9 +65,7 @@ impl World {
 
     /// Deletes the objects of a kind that carry the owner labels of a CSV.
     async fn remove_owned(&self, key: &Key, cache: &Cache, api_version: &str, kind: &'static str) -> Result<(), Error> {
-        // This happens once for each CSV, and looks at objects for the whole cluster alone.
-        let owned: Vec<_> = cache.all().into_iter().filter(|object| owner(object).as_ref() == Some(key)).collect();
-        for object in owned {
+        for object in cache.owned_by(&key.to_string()) {
             let place = place(api_version, kind, &Key::of(&object));
             let expect = Expect { uid: object.metadata.uid.clone(), ..Expect::default() };
             if self.writer.delete(&place, &expect, Propagation::Background).await? && self.writer.get(&place).await?.is_some() {

@@ -124,8 +124,6 @@ pub(super) struct State {
     /// The hashes of copies.
     copy_hashes: Memo<CopyHashes>,
     definitions: Memo<Definition>,
-    /// The names of the ClusterRoles and ClusterRoleBindings of a CSV's content.
-    cluster_roles: Memo<Vec<(&'static str, String)>>,
     certificates: Memo<Option<Serving>>,
     /// CSVs in whose namespaces accounts, roles or bindings changed while they had failed for lack of permissions.
     permissions_changed: Mutex<BTreeSet<Key>>,
@@ -163,7 +161,6 @@ impl State {
         let Some(now) = now else {
             members.remove(key);
             self.copy_hashes.forget(key);
-            self.cluster_roles.forget(key);
             self.permissions_changed.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return None;
@@ -212,16 +209,6 @@ impl State {
             self.copy_hashes.put(key, &version, CopyHashes { whole: of(Extent::Whole), summary: of(Extent::Summary) })
         };
         self.copy_hashes.get(key, &version).unwrap_or_else(make)
-    }
-
-    /// The kinds and names of the ClusterRoles and ClusterRoleBindings of a CSV, made by `make` if they are not known for its content.
-    pub fn cluster_roles(
-        &self,
-        key: &Key,
-        content: &str,
-        make: impl FnOnce() -> Vec<(&'static str, String)>,
-    ) -> Arc<Vec<(&'static str, String)>> {
-        self.cluster_roles.get(key, content).unwrap_or_else(|| self.cluster_roles.put(key, content, make()))
     }
 
     /// A CRD that was read in a version.

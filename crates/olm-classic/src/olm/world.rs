@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::CsvMetrics;
-use super::state::State;
+use super::state::{State, owner};
 use super::work::{Queues, Work};
 use super::{Error, MANAGER, Setup, wakes};
 
@@ -71,33 +71,37 @@ impl Caches {
         let whole = || scope(Part::Whole, None);
         let bare = || scope(Part::Metadata, None);
         let managed = || scope(Part::Whole, Some(MANAGED));
+        // An operator has a dozen objects that rest most of the time.
+        let packed = |scope: Scope| Scope { is_packed: true, ..scope };
+        // Objects of the whole cluster name their CSV by labels.
+        let labelled = |scope: Scope| Scope { owner: Some(labelled_owner), ..scope };
         let csv = "ClusterServiceVersion";
         let csvs = "clusterserviceversions";
         let secrets = Scope { fields: Some("type=kubernetes.io/tls".to_owned()), ..managed() };
         Self {
-            csvs: cache(OLM, "v1alpha1", csv, csvs, Scope { is_packed: true, ..scope(Part::Whole, Some("!olm.copiedFrom")) }),
+            csvs: cache(OLM, "v1alpha1", csv, csvs, packed(scope(Part::Whole, Some("!olm.copiedFrom")))),
             copies: cache(OLM, "v1alpha1", csv, csvs, Scope { trim: Some(trim_copy), ..scope(Part::Metadata, Some("olm.copiedFrom")) }),
             groups: cache(OLM, "v1", "OperatorGroup", "operatorgroups", whole()),
             namespaces: cache("", "v1", "Namespace", "namespaces", bare()),
-            deployments: cache("apps", "v1", "Deployment", "deployments", managed()),
+            deployments: cache("apps", "v1", "Deployment", "deployments", packed(managed())),
             services: cache("", "v1", "Service", "services", scope(Part::Metadata, Some(MANAGED))),
             secrets: cache("", "v1", "Secret", "secrets", secrets),
             managed_secrets: cache("", "v1", "Secret", "secrets", scope(Part::Metadata, Some(MANAGED))),
             config_maps: cache("", "v1", "ConfigMap", "configmaps", scope(Part::Metadata, Some(MANAGED))),
             definitions: cache("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", bare()),
-            api_services: cache("apiregistration.k8s.io", "v1", "APIService", "apiservices", whole()),
+            api_services: cache("apiregistration.k8s.io", "v1", "APIService", "apiservices", labelled(whole())),
             accounts: cache("", "v1", "ServiceAccount", "serviceaccounts", bare()),
-            roles: cache(RBAC, "v1", "Role", "roles", whole()),
-            role_bindings: cache(RBAC, "v1", "RoleBinding", "rolebindings", whole()),
-            cluster_roles: cache(RBAC, "v1", "ClusterRole", "clusterroles", whole()),
-            cluster_role_bindings: cache(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", whole()),
-            validating: cache(WEBHOOKS, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", managed()),
-            mutating: cache(WEBHOOKS, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", managed()),
-            conditions: cache(OLM, "v2", "OperatorCondition", "operatorconditions", whole()),
-            subscriptions: cache(OLM, "v1alpha1", "Subscription", "subscriptions", whole()),
+            roles: cache(RBAC, "v1", "Role", "roles", packed(whole())),
+            role_bindings: cache(RBAC, "v1", "RoleBinding", "rolebindings", packed(whole())),
+            cluster_roles: cache(RBAC, "v1", "ClusterRole", "clusterroles", labelled(packed(whole()))),
+            cluster_role_bindings: cache(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", labelled(packed(whole()))),
+            validating: cache(WEBHOOKS, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", labelled(managed())),
+            mutating: cache(WEBHOOKS, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", labelled(managed())),
+            conditions: cache(OLM, "v2", "OperatorCondition", "operatorconditions", packed(whole())),
+            subscriptions: cache(OLM, "v1alpha1", "Subscription", "subscriptions", packed(whole())),
             plans: cache(OLM, "v1alpha1", "InstallPlan", "installplans", bare()),
             configs: cache(OLM, "v1", "OLMConfig", "olmconfigs", whole()),
-            operators: cache(OLM, "v1", "Operator", "operators", whole()),
+            operators: cache(OLM, "v1", "Operator", "operators", packed(whole())),
         }
     }
 
@@ -257,6 +261,11 @@ fn platform(client: &Client, env: &Env, state: &Arc<State>, queue: &Queues, stop
         authentications: optional("config.openshift.io", "Authentication", "authentications"),
         credentials: optional("operator.openshift.io", "CloudCredential", "cloudcredentials"),
     }
+}
+
+/// The CSV of an object as an owner, `namespace/name`.
+fn labelled_owner(object: &DynamicObject) -> Option<String> {
+    owner(object).map(|csv| csv.to_string())
 }
 
 /// Keeps what tells whether a copy is up to date: of a cluster's CSVs nearly all are copies.

@@ -171,9 +171,14 @@ impl Bench {
 
     /// An OperatorGroup of a namespace, with the status that the OLM operator would give it.
     pub async fn group(&self, namespace: &str, spec: Value) -> ObjectRef {
-        let place = own("v1", "OperatorGroup", namespace, "group");
+        self.group_named(namespace, "group", spec).await
+    }
+
+    /// Such a group with a name, where there is more than one.
+    pub async fn group_named(&self, namespace: &str, name: &str, spec: Value) -> ObjectRef {
+        let place = own("v1", "OperatorGroup", namespace, name);
         self.apply(
-            json!({"apiVersion": format!("{GROUP}/v1"), "kind": "OperatorGroup", "metadata": {"name": "group", "namespace": namespace},
+            json!({"apiVersion": format!("{GROUP}/v1"), "kind": "OperatorGroup", "metadata": {"name": name, "namespace": namespace},
             "spec": spec}),
         )
         .await;

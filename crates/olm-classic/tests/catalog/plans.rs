@@ -107,6 +107,45 @@ async fn a_plan_is_executed_as_the_groups_account() {
     bench.close().await;
 }
 
+/// OLM0-IP-09, OLM0-OG-27, OLM0-RES-03, OLM0-IP-18: a plan that is there waits while its namespace has several groups or none, says so on itself and on
+/// its Subscription, and goes on with one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_waits_for_one_group() {
+    let bench = bench_with_widgets(&Content::default()).await;
+    let first = bench.group("work", json!({})).await;
+    let subscription = bench.subscribe("work", "widgets", json!({"installPlanApproval": "Manual"})).await;
+    let waiting = bench.plan_of(&subscription, "RequiresApproval").await;
+    let plan = own("v1alpha1", "InstallPlan", "work", waiting["metadata"]["name"].as_str().unwrap());
+    let second = bench.group_named("work", "second", json!({})).await;
+    let several = "attenuated service account query failed - more than one operator group(s) are managing this namespace count=2";
+    let none = "attenuated service account query failed - no operator group found that is managing this namespace";
+    let says = |message: &'static str| move |plan: &Value| condition(plan, "Installed")["message"] == message;
+    let told = bench.until(&plan, says(several)).await;
+    assert_eq!(condition(&told, "Installed")["status"], "False");
+    assert_eq!(condition(&told, "Installed")["reason"], "InstallCheckFailed");
+    bench.admin.patch(&plan, "", &Patch::Merge(json!({"spec": {"approved": true}}))).await.unwrap();
+    bench.until(&subscription, |one| condition(one, "InstallPlanPending")["message"] == several).await;
+    bench.delete(&second).await;
+    bench.until(&plan, |plan| plan["status"]["phase"] == "Complete").await;
+    let goes_on = |one: &Value| one["status"]["installedCSV"] == "widgets.v1.0.0" && condition(one, "InstallPlanPending").is_null();
+    let done = bench.until(&subscription, goes_on).await;
+    assert!(condition(&done, "ResolutionFailed").is_null(), "{done:#}");
+
+    // The plan of a person, without any group.
+    bench.delete(&first).await;
+    let written = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": "mine", "namespace": "alone"},
+        "spec": {"clusterServiceVersionNames": ["widgets.v1.0.0"], "approval": "Automatic", "approved": true}});
+    bench.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "alone"}})).await;
+    bench.apply(written).await;
+    let mine = own("v1alpha1", "InstallPlan", "alone", "mine");
+    let told = bench.until(&mine, says(none)).await;
+    assert_eq!((&told["status"]["phase"], &condition(&told, "Installed")["reason"]), (&json!("Installing"), &json!("InstallCheckFailed")));
+    assert!(bench.get(&own("v1alpha1", "ClusterServiceVersion", "alone", "widgets.v1.0.0")).await.is_none());
+    bench.group("alone", json!({})).await;
+    bench.until(&mine, |plan| plan["status"]["phase"] == "Complete").await;
+    bench.close().await;
+}
+
 /// OLM0-IP-12, OLM0-BUNDLE-08: a kind that OLM does not install fails the plan.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsupported_kind_fails_the_plan() {

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 use crate::difference::Difference;
 
@@ -15,6 +16,18 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("ClusterServiceVersion .*", "/status/cleanup", "an empty field that Go writes"),
     ("Operator .*", "/spec", "an empty field that Go writes"),
+    ("Subscription .*", "/status/conditions/\\d+/lastTransitionTime", "upstream leaves the time out of what it says about a resolution"),
+    (
+        "Operator .*",
+        "/status/components/refs/Subscription .*/conditions/\\d+/lastTransitionTime",
+        "upstream leaves the time out of what it says about a resolution",
+    ),
+    (
+        "(InstallPlan|OperatorGroup) .*",
+        "/status/(attenuatedServiceAccountRef|serviceAccountRef)/resourceVersion",
+        "a reference to an account that lasts names no version of it",
+    ),
+    ("ServiceAccount .*/installer", "/metadata/labels", "upstream labels the account of an OperatorGroup, which is its user's"),
     (
         "ClusterRole .*",
         "/metadata/labels/olm\\.opgroup\\.permissions~1aggregate-to-(admin|edit|view)",
@@ -39,20 +52,43 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("ClusterServiceVersion .*", "/status/certs(LastUpdated|RotateAt)", "upstream loses them if its first write of the status is late"),
     (
-        "Event ClusterServiceVersion .* (RequirementsUnknown|RequirementsNotMet|InstallWaiting) .*",
+        "Event ClusterServiceVersion .* (RequirementsUnknown|RequirementsNotMet|InstallWaiting|NeedsReinstall) .*",
         "",
         "how many steps are seen on the way is a matter of time",
     ),
+    (
+        "Event ClusterServiceVersion .* ComponentUnhealthy installing: deployment changed .*",
+        "",
+        "upstream writes a Deployment before its Subscription names the CSV, and again with the configuration then",
+    ),
+    (
+        "Deployment .*",
+        "/metadata/annotations/deployment\\.kubernetes\\.io~1revision",
+        "upstream writes a Deployment before its Subscription names the CSV, and again with the configuration then",
+    ),
 ];
+
+/// A pattern of a whole text.
+pub fn whole(text: &str) -> Regex {
+    Regex::new(&format!("^(?:{text})$")).expect("a pattern")
+}
+
+/// A step that upstream did twice: the write of the plan's status met a conflict with a label, and every step was done once more.
+fn is_done_twice(difference: &Difference) -> bool {
+    let is_step = difference.field.starts_with("/status/plan/") && difference.field.ends_with("/status");
+    let says = |value: &Option<Value>, state: &str| value.as_ref().is_some_and(|value| value == state);
+    difference.object.starts_with("InstallPlan ") && is_step && says(&difference.ours, "Created") && says(&difference.upstream, "Present")
+}
 
 /// Why a difference stays; none if it is not known.
 pub fn reason(difference: &Difference) -> Option<&'static str> {
-    static PATTERNS: LazyLock<Vec<(Regex, Regex, &str)>> = LazyLock::new(|| {
-        let whole = |text: &str| Regex::new(&format!("^(?:{text})$")).expect("a pattern");
-        KNOWN.iter().map(|(object, field, why)| (whole(object), whole(field), *why)).collect()
-    });
+    static PATTERNS: LazyLock<Vec<(Regex, Regex, &str)>> =
+        LazyLock::new(|| KNOWN.iter().map(|(object, field, why)| (whole(object), whole(field), *why)).collect());
     if is_left_behind(difference) {
         return Some("upstream leaves the roles of a bundle behind");
+    }
+    if is_done_twice(difference) {
+        return Some("upstream does the steps of a plan again if its write of the status meets a conflict");
     }
     PATTERNS
         .iter()

@@ -103,6 +103,10 @@ fn tidy(object: &mut Value) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
             metadata.remove(field);
         }
+        // Upstream joins the owners of a ServiceAccount in the order of a Go map.
+        if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+            owners.sort_by_key(|owner| format!("{} {}", owner["kind"], owner["name"]));
+        }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
