@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, rbac, reference, registry, rehearse,
-    release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
+    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, rbac, reference,
+    registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.

@@ -20,8 +20,8 @@ pub mod value;
 
 pub use big_int::big_int_text;
 pub use duration::{DurationError, duration_text, parse_duration};
-pub use integer::{IntegerError, IntegerProblem, atoi};
 pub use gzip::gzip_best;
+pub use integer::{IntegerError, IntegerProblem, atoi};
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;
 pub use tabs::Tabs;

@@ -1,7 +1,7 @@
 //! Questions about MachineConfigs and Butane configs.
 
-use mainstay_ignition::butane::{self, NoFiles, Options};
 use super::{CaseError, answered, field};
+use mainstay_ignition::butane::{self, NoFiles, Options};
 use serde_json::{Map, Value, json};
 
 use crate::difference::{self, difference, ignition_of};
