@@ -50,7 +50,7 @@ pub struct Global {
 /// The commands as `mainstay --help` groups them.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
-    ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
+    ("Changes before and after they happen", &["plan", "apply-plan", "rehearse", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),

@@ -70,7 +70,7 @@ fn a_cluster_in_the_background() {
     assert_eq!(status[0]["ready"], true, "{status:#}");
     assert_eq!(
         status[0]["components"],
-        serde_json::json!(["controllers", "scheduler", "nodes", "olm-v1", "olm-classic", "network-extras"])
+        serde_json::json!(["controllers", "scheduler", "nodes", "olm-v1", "olm-classic", "service-ca", "network-extras"])
     );
     assert!(home.run(&["list"], 0).stdout.contains("nothing is installed"));
     home.run(&["describe", "nothing"], 3);

@@ -57,11 +57,11 @@ pub fn check(facts: &Facts<'_>) -> Report {
     let mut report = Report::default();
     for check in Check::ALL {
         let outcome = match check {
-            Check::Preconditions => cluster::preconditions(facts),
-            Check::ClusterVersion => cluster::cluster_version(facts),
+            Check::Preconditions => Ok(cluster::preconditions(facts)),
+            Check::ClusterVersion => Ok(cluster::cluster_version(facts)),
             Check::ClusterOperators => cluster::operators(facts),
-            Check::ConditionalRisks => cluster::conditional_risks(facts),
-            Check::AdminGates => cluster::admin_gates(facts),
+            Check::ConditionalRisks => Ok(cluster::conditional_risks(facts)),
+            Check::AdminGates => Ok(cluster::admin_gates(facts)),
             Check::OlmMaxVersion => cluster::operator_limits(facts),
             Check::Update => update::plan(facts),
             Check::RemovedApis => apis::removed(facts),

@@ -110,7 +110,7 @@ pub async fn images(session: &Session, version: &str) -> Result<Images, Failure>
 pub async fn assess(session: &Session, question: &Question<'_>, progress: &mut dyn Progress) -> Result<Assessment, Failure> {
     let (live, cluster_version) = observed(session).await?;
     progress.doing("read the cluster");
-    let read = facts::read(session).await;
+    let read = Box::pin(facts::read(session)).await;
     let content = match &question.contents {
         Ok(contents) => Ok(planned(session, contents, question.profile, (&live, &cluster_version), progress).await?),
         Err(error) => Err(error.clone()),
@@ -254,5 +254,5 @@ async fn changed(session: &Session, plan: &Plan, manifests: &[Manifest], objects
 /// The version of Kubernetes that the images of a release name.
 fn kubernetes(files: &Files) -> Option<Version> {
     let references: Value = serde_json::from_slice(files.release("image-references")?).unwrap_or(json!({}));
-    components(&references).components.get("kubernetes").and_then(|component| Version::parse(&component.version.to_string()).ok())
+    components(&references).components.get("kubernetes").and_then(|component| Version::parse(&component.version).ok())
 }

@@ -88,7 +88,7 @@ enum Verb {
     #[command(flatten)]
     Package(Operation),
     /// What an update of the cluster to another release does, and what blocks it
-    ClusterUpdate(Box<cluster_update::Arguments>),
+    ClusterUpdate(cluster_update::Arguments),
 }
 
 /// Changes of packages.

@@ -157,13 +157,13 @@ pub struct Arguments {
     migration_writes_per_second: u32,
     #[command(flatten)]
     classic: classic::ClassicArguments,
-    /// How lines of the log look
+    /// The layout of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
 }
 
 impl Arguments {
-    /// How lines of the log look.
+    /// The layout of log lines.
     pub fn log_format(&self) -> Format {
         match &self.alone {
             Some(Alone::ClusterVersion(arguments)) => arguments.log_format(),

@@ -11,7 +11,7 @@ use crate::upgradeable::{self, Obstacle, Operators};
 const VERSION: &str = "clusterversion version";
 
 /// The preconditions that the operator itself looks at (CVO-PRE-02), but for that of recommended updates.
-pub(super) fn preconditions(facts: &Facts<'_>) -> Read<Vec<Finding>> {
+pub(super) fn preconditions(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = |unmet: &Unmet| {
         let level = if unmet.is_blocking() { Level::Blocks } else { Level::Risk };
         let action = match unmet.precondition {
@@ -24,11 +24,11 @@ pub(super) fn preconditions(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         Finding::new(Check::Preconditions, level, VERSION, unmet.to_string(), action)
     };
     let unmet = unmet(Found::ClusterVersion(facts.cluster_version), facts.target.version);
-    Ok(unmet.iter().filter(|unmet| unmet.precondition != Precondition::RecommendedUpdate).map(finding).collect())
+    unmet.iter().filter(|unmet| unmet.precondition != Precondition::RecommendedUpdate).map(finding).collect()
 }
 
 /// Conditions of the ClusterVersion in which no update should be asked for (CVO-CLI-08).
-pub(super) fn cluster_version(facts: &Facts<'_>) -> Read<Vec<Finding>> {
+pub(super) fn cluster_version(facts: &Facts<'_>) -> Vec<Finding> {
     let all = &facts.cluster_version.status.conditions;
     let found = |kind: &str, level, action: &str| {
         let condition = conditions::find(all, kind).filter(|condition| condition.status == Status::True)?;
@@ -41,7 +41,7 @@ pub(super) fn cluster_version(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         found("Failing", Level::Risk, "mend what fails first: mainstay explain clusterversion version"),
         found("Progressing", Level::Risk, "wait until the running update is done: mainstay adm upgrade status"),
     ];
-    Ok(findings.into_iter().flatten().collect())
+    findings.into_iter().flatten().collect()
 }
 
 /// Operators that are not available or degraded: the update waits for them, and fails in the end. Before another minor version also those that
@@ -66,26 +66,26 @@ pub(super) fn operators(facts: &Facts<'_>) -> Read<Vec<Finding>> {
 }
 
 /// The risks of the wanted release (CVO-RISK-06), and whether it is offered at all.
-pub(super) fn conditional_risks(facts: &Facts<'_>) -> Read<Vec<Finding>> {
+pub(super) fn conditional_risks(facts: &Facts<'_>) -> Vec<Finding> {
     let object = format!("update to {}", facts.target.version);
     if let Some(answer) = &facts.answered_risks {
         let (level, action) = match answer.status.as_str() {
-            "True" => return Ok(Vec::new()),
+            "True" => return Vec::new(),
             "False" => (Level::Risk, "read what is known of the risk; --allow-not-recommended takes it all the same"),
             _ => (Level::Risk, "give the metrics that the query asks for"),
         };
         let evidence = format!("Recommended={} {}: {}", answer.status, answer.reason, answer.message);
-        return Ok(vec![Finding::new(Check::ConditionalRisks, level, object, evidence, action)]);
+        return vec![Finding::new(Check::ConditionalRisks, level, object, evidence, action)];
     }
     let action = "mainstay adm upgrade recommend --version VERSION shows the risks; --allow-not-recommended takes them";
     let action = action.replace("VERSION", facts.target.version);
     let unmet = unmet(Found::ClusterVersion(facts.cluster_version), facts.target.version);
     let risks = unmet.iter().filter(|unmet| unmet.precondition == Precondition::RecommendedUpdate);
-    Ok(risks.map(|unmet| Finding::new(Check::ConditionalRisks, Level::Risk, &*object, unmet.problem.to_string(), &*action)).collect())
+    risks.map(|unmet| Finding::new(Check::ConditionalRisks, Level::Risk, &*object, unmet.problem.to_string(), &*action)).collect()
 }
 
 /// Gates that an administrator has to acknowledge before the next minor version (CVO-UPG-04).
-pub(super) fn admin_gates(facts: &Facts<'_>) -> Read<Vec<Finding>> {
+pub(super) fn admin_gates(facts: &Facts<'_>) -> Vec<Finding> {
     let found = upgradeable::obstacles(&upgradeable::Facts {
         cluster_version: upgradeable::Found::ClusterVersion(facts.cluster_version),
         operators: Operators::NotServed,
@@ -99,10 +99,10 @@ pub(super) fn admin_gates(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         _ => None,
     });
     let action = "when it is done, acknowledge it: the gate's name as a key with the value true in configmap openshift-config/admin-acks";
-    Ok(gates
+    gates
         .flatten()
         .map(|gate| Finding::new(Check::AdminGates, level, "configmap openshift-config-managed/admin-gates", gate.to_string(), action))
-        .collect())
+        .collect()
 }
 
 /// Operators of OLM that do not support the minor version of the release (CVO-UPG-05).

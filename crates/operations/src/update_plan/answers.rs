@@ -92,7 +92,7 @@ impl Answers {
                 let found = parsed.evaluate(samples, 0).map_err(|error| failed(&error))?;
                 match found.as_slice() {
                     [one] if one.value == 0.0 => Ok(false),
-                    [one] if one.value == 1.0 => Ok(true),
+                    [one] if (one.value - 1.0).abs() < f64::EPSILON => Ok(true),
                     [one] => Err(EvaluationError(format!("the query gives {}, and neither 0 nor 1", one.value))),
                     all => Err(EvaluationError(format!("the query gives {} samples, and not one", all.len()))),
                 }

@@ -69,7 +69,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// How lines of the log look.
+    /// The layout of log lines.
     pub fn log_format(&self) -> Format {
         match &self.command {
             Some(Command::Start(start)) => start.log_format,

@@ -47,7 +47,7 @@ pub struct Start {
     /// Its key
     #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
     pub serving_key_file: Option<PathBuf>,
-    /// Who retrieves releases: this process, from their registry; or pods on this process's node, as on OpenShift
+    /// The way releases are retrieved: by this process from their registry, or by pods on its node, as on OpenShift
     #[arg(long, value_name = "registry|pod", value_enum, default_value_t = Retriever::Registry, hide_possible_values = true)]
     pub retriever: Retriever,
     /// The node of this process, where --retriever pod runs its pods
@@ -101,7 +101,7 @@ pub struct Start {
     /// Where /healthz and /readyz are served; 0 means off
     #[arg(long, value_name = "ADDR", default_value = "0")]
     pub health_probe_bind_address: String,
-    /// How lines of the log look
+    /// The layout of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
     /// Let waits and intervals of an update pass faster by this factor, for rehearsals
