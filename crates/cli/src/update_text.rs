@@ -1,5 +1,6 @@
 //! Plans of a cluster's update and its readiness, as text.
 
+use clap::Args;
 use mainstay_cluster_version_core::plan::{Effect, Group, Object, Plan};
 use mainstay_cluster_version_core::readiness::{Estimate, Report};
 use mainstay_release::FileName;
@@ -8,11 +9,13 @@ use mainstay_terminal::output::{self, Table};
 use serde_json::{Value, json};
 
 /// The parts of a plan that are shown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub struct Shown {
-    /// Each field that changes.
+    /// Show each field that changes
+    #[arg(long)]
     pub fields: bool,
-    /// Unchanged objects and excluded manifests too.
+    /// Show unchanged objects and excluded manifests too
+    #[arg(long)]
     pub all: bool,
 }
 

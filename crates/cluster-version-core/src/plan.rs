@@ -281,7 +281,7 @@ impl Plan {
     }
 }
 
-/// The manifests of a release whose objects an update to it may write: all that the cluster's filter lets through, whatever its capabilities will be.
+/// The manifests of a release whose objects an update to it may write: all that the cluster's filter lets through, with any capabilities.
 pub fn concerned<'m>(manifests: &'m [Manifest], filter: &Filter<'_>) -> Vec<&'m Manifest> {
     loaded(manifests, filter)
 }

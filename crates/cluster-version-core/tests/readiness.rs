@@ -191,6 +191,11 @@ fn of_the_nodes() {
     let paused = |pool: &mut Value| pool["spec"]["paused"] = json!(true);
     assert_eq!(found(&pool("master", paused)), ["Blocks pools machineconfigpool master"]);
     assert_eq!(found(&pool("worker", paused)), ["Risk pools machineconfigpool worker"]);
+    for limit in
+        [|pool: &mut Value| pool["spec"]["maxUnavailable"] = json!("many"), |pool: &mut Value| pool["spec"]["maxUnavailable"] = json!(-1)]
+    {
+        assert_eq!(found(&pool("worker", limit)), ["Risk pools machineconfigpool worker"]);
+    }
     let degraded = |pool: &mut Value| pool["status"]["conditions"] = json!([condition("Degraded", "True"), condition("Updating", "True")]);
     assert_eq!(found(&pool("worker", degraded)), ["Risk pools machineconfigpool worker", "Risk pools machineconfigpool worker"]);
 
@@ -324,7 +329,9 @@ fn durations() {
     let nodes: Vec<Value> =
         (0..7).map(|number| json!({"metadata": {"name": format!("n{number}"), "labels": {"role": "worker"}}})).collect();
     let pool = |max: Value| json!({"metadata": {"name": "worker"}, "spec": {"maxUnavailable": max, "nodeSelector": {"matchLabels": {"role": "worker"}}}});
-    for (max, at_once, rounds) in [(json!(3), 3, 3), (json!("30%"), 2, 4), (json!("1%"), 1, 7), (Value::Null, 1, 7), (json!("x"), 1, 7)] {
+    for (max, at_once, rounds) in
+        [(json!(3), 3, 3), (json!("30%"), 2, 4), (json!("1%"), 1, 7), (Value::Null, 1, 7), (json!("x"), 0, 0), (json!(-1), 0, 0)]
+    {
         let found = estimate(&cluster_version, &[pool(max)], &nodes);
         assert_eq!(found.last_update_seconds, Some(5400));
         assert_eq!(found.pools, [PoolEstimate { name: "worker".to_owned(), nodes: 7, max_unavailable: at_once, rounds }]);

@@ -44,7 +44,7 @@ mod tests {
         bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 
-    /// What Go 1.26 wrote for these.
+    /// The bytes that Go 1.26 wrote for these.
     #[test]
     fn as_go_compresses() {
         for (content, wanted) in [

@@ -20,7 +20,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// What is written if it has no value.
+    /// The text that is written if it has no value.
     pub absent: Absent,
 }
 
@@ -57,7 +57,7 @@ pub enum Kind {
     Any,
 }
 
-/// What is written of a field without a value.
+/// The text that is written of a field without a value.
 pub enum Absent {
     /// The zero value of its type.
     Zero,
@@ -75,17 +75,17 @@ pub enum Misfit {
     /// A field has another type.
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {kind}")]
     Field {
-        /// What was found.
+        /// The value that was found.
         found: String,
         /// The struct and the path of the field.
         field: String,
-        /// What it should be.
+        /// The value that it should be.
         kind: String,
     },
     /// The whole value is no struct.
     #[error("json: cannot unmarshal {found} into Go value of type {kind}")]
     Whole {
-        /// What was found.
+        /// The value that was found.
         found: String,
         /// The struct.
         kind: &'static str,
@@ -104,7 +104,7 @@ pub enum Refused {
     Said(String),
 }
 
-/// Whether scalars become texts, where texts are wanted. Upstream reads specs as YAML first, and as JSON if that fails.
+/// The rules for scalars where texts are wanted. Upstream reads specs as YAML first, and as JSON if that fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// Scalars become texts; unknown fields are refused.

@@ -35,7 +35,7 @@ use variant::Variant;
 /// The most values of a config, those that aliases repeat included.
 const MAX_VALUES: usize = 1_000_000;
 
-/// What is wanted.
+/// The wanted output.
 #[allow(clippy::struct_excessive_bools, reason = "each of the command's flags is one on its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -49,7 +49,7 @@ pub struct Options {
     pub check: bool,
 }
 
-/// What the command says.
+/// The output of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its exit status.
@@ -78,7 +78,7 @@ pub enum ButaneError {
     /// The variant is gone.
     #[error("rhcos variant has been removed; use openshift variant instead: https://coreos.github.io/butane/upgrading-openshift/")]
     Rhcos,
-    /// Nobody knows the variant in this version.
+    /// The variant has no such version.
     #[error("No translator exists for variant {variant} with version {version}")]
     UnknownVersion {
         /// The variant.
@@ -97,7 +97,7 @@ pub enum ButaneError {
     /// It breaks rules.
     #[error("source config is invalid")]
     Source,
-    /// What it becomes breaks rules.
+    /// Its result breaks rules.
     #[error("config generated was invalid")]
     Generated,
 }
@@ -163,7 +163,7 @@ pub fn translate(text: &str, options: Options, files: &dyn Files) -> Result<Tran
     Ok(Translated { text, report })
 }
 
-/// What upstream's reader of YAML says instead.
+/// The words of upstream's reader of YAML instead.
 fn yaml_words(error: &mainstay_yaml::Error) -> String {
     let problem = error.problem.as_str();
     let (context, words) = problem.strip_prefix("while ").and_then(|rest| rest.split_once(": ")).unwrap_or(("", problem));
@@ -191,7 +191,7 @@ fn yaml_words(error: &mainstay_yaml::Error) -> String {
     if line == 0 { format!("yaml: {words}") } else { format!("yaml: line {line}: {words}") }
 }
 
-/// What a translation leads to before it is written.
+/// The result of a translation before it is written.
 struct Translation {
     report: Report,
     result: Result<crate::Struct, ButaneError>,

@@ -193,7 +193,7 @@ impl Struct {
         *self.get(name) != Data::Absent
     }
 
-    /// What makes an entry of a list the same as another one.
+    /// The key that makes an entry of a list the same as another one.
     pub(crate) fn key(&self) -> String {
         let field = match self.of.name.as_str() {
             "Disk" | "Filesystem" => "device",

@@ -68,7 +68,7 @@ struct Reader<'u> {
     rest: &'u str,
 }
 
-/// What the first part of a media type is, if it is none of its owner.
+/// The first parts of media types that are known.
 const MEDIA_TYPES: [&str; 7] = ["text", "image", "audio", "video", "application", "message", "multipart"];
 const MISSING_COMMA: DataUrlError = DataUrlError::Syntax("missing comma before data");
 
@@ -92,7 +92,7 @@ impl Reader<'_> {
             Some(letter) if is_token(letter) => {}
             Some(_) => return Err(DataUrlError::Syntax("invalid character after data prefix")),
         }
-        // An own type begins with x-; upstream looks at the second letter before anything else, whatever it is.
+        // An own type begins with x-; upstream looks at the second letter before anything else, for any letter.
         let starts_as_own = self.rest.starts_with(['x', 'X']);
         let is_own = starts_as_own && self.rest[1..].starts_with('-');
         let skipped = match (starts_as_own, self.rest.chars().nth(1)) {

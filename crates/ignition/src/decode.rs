@@ -47,7 +47,7 @@ struct Decoder {
     owner: Option<&'static Type>,
     path: Vec<&'static str>,
     first: Option<WrongType>,
-    /// Whether nothing more is looked at.
+    /// True if nothing more is looked at.
     is_over: bool,
 }
 

@@ -104,7 +104,7 @@ pub struct Field {
     pub(crate) embedded: Option<String>,
     /// The type of its value.
     pub kind: Kind,
-    /// Whether an empty value is left out when it is written.
+    /// True if an empty value is left out when it is written.
     pub omit_empty: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What was found in a config: where, how bad, and in which words.
+//! Findings about a config: their places, severities and words.
 
 use std::fmt;
 
@@ -112,7 +112,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The config cannot be used.
@@ -145,7 +145,7 @@ pub struct Position {
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// Where in the config.
     pub path: Path,

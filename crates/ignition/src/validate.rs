@@ -21,7 +21,7 @@ pub use storage::clean as clean_path;
 pub(crate) use storage::{ending as path_ending, joined};
 pub(crate) use systemd::{UNIT_ENDINGS, no_install_section};
 
-/// What is wrong with a value, in upstream's words.
+/// The fault in a value, in upstream's words.
 pub(crate) type Rule = Result<(), &'static str>;
 
 /// Findings about a config. Without its text, places in it and unknown keys are not reported.

@@ -50,7 +50,7 @@ fn changes() -> impl Strategy<Value = Vec<(u16, u8, u8)>> {
     prop::collection::vec(any::<(u16, u8, u8)>(), 1..4)
 }
 
-/// MACH-MC-08: a config that somebody damaged is refused with a place, or read; never a panic.
+/// MACH-MC-08: a damaged config is refused with a place, or read; never a panic.
 #[test]
 fn damaged_ignition() {
     let Some(lines) = data::json_lines("machine-config/merge.jsonl.gz") else { return };
@@ -64,7 +64,7 @@ fn damaged_ignition() {
     proptest!(ProptestConfig::with_cases(2_000), |(index in any::<prop::sample::Index>(), changes in changes())| {
         let text = mutated(&texts[index.index(texts.len())], &changes);
         if let Ok(parsed) = parse(&text) {
-            // What a newer version forbids may have been allowed in the version of the text.
+            // A value that a newer version forbids may have been allowed in the version of the text.
             let written = parsed.config.to_json();
             if let Ok(again) = parse(&written) {
                 prop_assert_eq!(again.config.to_json(), written);

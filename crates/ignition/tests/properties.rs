@@ -1,4 +1,4 @@
-//! What holds for all configs, against slow and obvious ways to the same results.
+//! Properties of all configs, against slow and obvious ways to the same results.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

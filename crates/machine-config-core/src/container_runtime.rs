@@ -43,7 +43,7 @@ impl Size {
 /// `spec.containerRuntimeConfig` of a ContainerRuntimeConfig.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuntimeSpec {
-    /// How many processes a container may have.
+    /// The most processes of a container.
     pub pids_limit: Option<i64>,
     /// Level of CRI-O's logs; empty if not set.
     pub log_level: String,

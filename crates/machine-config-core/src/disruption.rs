@@ -1,4 +1,4 @@
-//! What a change of MachineConfig disturbs: actions, a drain, and a reason for each (MACH-DISR-01 to MACH-DISR-09).
+//! The disruption by a change of MachineConfig: actions, a drain, and a reason for each (MACH-DISR-01 to MACH-DISR-09).
 
 use mainstay_ignition::Config;
 
@@ -63,15 +63,15 @@ pub enum Reason {
 /// A change, what is done after it, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// What changes.
+    /// The change.
     pub subject: Subject,
-    /// What is done.
+    /// The actions.
     pub actions: Vec<Action>,
     /// Why.
     pub reason: Reason,
 }
 
-/// Whether a node is drained, and why.
+/// The verdict about a drain, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drain {
     /// It is, because it is rebooted or a policy asks for it.
@@ -114,16 +114,16 @@ pub enum RegistryDrain {
     Overridden,
 }
 
-/// What a change of MachineConfig disturbs.
+/// The disruption by a change of MachineConfig.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disruption {
     /// The parts that differ.
     pub difference: Difference,
     /// Each change by itself.
     pub effects: Vec<Effect>,
-    /// What is done for all of them together.
+    /// The actions for all of them together.
     pub actions: Vec<Action>,
-    /// Whether the node is drained; or that its registries cannot be read.
+    /// The verdict about the drain of the node; or that its registries cannot be read.
     pub drain: Result<Drain, RegistriesError>,
 }
 
@@ -209,7 +209,7 @@ pub fn actions(difference: &Difference, files: &[String], units: &[String], poli
     actions
 }
 
-/// Whether these actions need a drain.
+/// Returns true if these actions need a drain.
 pub fn drain(actions: &[Action], old: &Config, new: &Config, registries: RegistryDrain) -> Result<Drain, RegistriesError> {
     if actions.iter().any(|action| matches!(action, Action::Reboot | Action::Drain)) {
         return Ok(Drain::Asked);
@@ -224,7 +224,7 @@ fn registries_drain(old: &Config, new: &Config, registries: RegistryDrain) -> Re
     Ok(registries_conf::check(old, new)?.map_or(Drain::SafeRegistries, Drain::Registries))
 }
 
-/// What was done before there were policies.
+/// The action from before there were policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegacyAction {
     /// Nothing.
@@ -280,7 +280,7 @@ fn directory_of(path: &str) -> String {
     clean(path.rfind('/').map_or("", |slash| &path[..=slash]))
 }
 
-/// Whether the legacy action needs a drain.
+/// Returns true if the legacy action needs a drain.
 pub fn legacy_drain(
     action: LegacyAction,
     files: &[String],

@@ -27,7 +27,7 @@ pub struct KubeletSpec {
     pub config: Option<String>,
     /// Level of the kubelet's logs.
     pub log_level: Option<i32>,
-    /// Whether reserved resources are calculated on the node.
+    /// True if reserved resources are calculated on the node.
     pub auto_sizing: Option<bool>,
 }
 
@@ -106,7 +106,7 @@ pub fn validate(spec: &KubeletSpec) -> Result<(), KubeletError> {
     let Some(config) = &spec.config else { return Ok(()) };
     let config = read(config)?;
     for field in ["cgroupDriver", "clusterDNS", "clusterDomain", "featureGates", "staticPodPath"] {
-        // What says nothing is not written.
+        // Fields without a value are not written.
         if let Some(value) = config.get(field).filter(|value| !is_empty(value)) {
             return Err(KubeletError::NotAllowed { field, value: mainstay_golang::value::plain(value) });
         }

@@ -17,11 +17,11 @@ pub struct MachineConfig {
     pub name: String,
     /// Its labels, if it has any.
     pub labels: Option<BTreeMap<String, String>>,
-    /// What it asks for.
+    /// Its content.
     pub spec: MachineConfigSpec,
 }
 
-/// What a MachineConfig asks for.
+/// The content of a MachineConfig.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineConfigSpec {
@@ -39,7 +39,7 @@ pub struct MachineConfigSpec {
     /// Extensions of the operating system.
     #[serde(deserialize_with = "or_default")]
     pub extensions: Vec<String>,
-    /// Whether FIPS is on.
+    /// True if FIPS is on.
     #[serde(deserialize_with = "or_default")]
     pub fips: bool,
     /// The type of the kernel: empty, `default`, `realtime` or `64k-pages`.
@@ -56,7 +56,7 @@ where
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
-/// What a ControllerConfig says about images.
+/// The images of a ControllerConfig.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ControllerConfig {
@@ -82,9 +82,9 @@ pub enum ObjectError {
     Field {
         /// The field.
         field: &'static str,
-        /// What it is.
+        /// The value that it has.
         found: &'static str,
-        /// What it must be.
+        /// The value that it must have.
         wanted: &'static str,
     },
 }

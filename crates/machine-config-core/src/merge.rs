@@ -54,14 +54,14 @@ impl RenderError {
     }
 }
 
-/// What the MachineConfigs of a pool become.
+/// The MachineConfig that those of a pool become.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The name, which changes with the content.
     pub name: String,
     /// The content.
     pub spec: MachineConfigSpec,
-    /// Whether a MachineConfig brings an operating system of its own, which is said in the annotation
+    /// True if a MachineConfig brings an operating system of its own, which is said in the annotation
     /// `machineconfiguration.openshift.io/os-image-url-overridden`.
     pub os_image_overridden: bool,
 }

@@ -4,7 +4,7 @@ use md5::{Digest as _, Md5};
 
 use crate::machine_config::MachineConfigSpec;
 
-/// What upstream hashes before the content.
+/// The salt that upstream hashes before the content.
 const SALT: [u8; 80] = [
     16, 124, 206, 228, 139, 56, 175, 175, 79, 229, 134, 118, 157, 154, 211, 110, 25, 93, 47, 253, 172, 106, 37, 7, 174, 13, 160, 185, 110,
     17, 87, 52, 219, 131, 12, 206, 218, 141, 116, 135, 188, 181, 192, 151, 233, 62, 126, 165, 64, 83, 179, 119, 15, 168, 208, 197, 146,

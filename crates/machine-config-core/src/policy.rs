@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Action {
     }
 }
 
-/// What is done when a file, or one below a directory, changes.
+/// The actions when a file, or one below a directory, changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilePolicy {
@@ -131,7 +131,7 @@ pub struct FilePolicy {
     pub actions: Vec<Action>,
 }
 
-/// What is done when a unit changes.
+/// The actions when a unit changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnitPolicy {
@@ -142,7 +142,7 @@ pub struct UnitPolicy {
     pub actions: Vec<Action>,
 }
 
-/// What is done when SSH keys change.
+/// The actions when SSH keys change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SshKeyPolicy {

@@ -33,8 +33,8 @@ pub struct Pool {
     pub name: String,
     /// The rendered configuration that its nodes should have; empty before the first rendering.
     pub target: String,
-    /// How many nodes may be unavailable; one if absent.
+    /// The number of nodes that may be unavailable; one if absent.
     pub max_unavailable: Option<IntOrString>,
-    /// Whether nothing is targeted.
+    /// True if nothing is targeted.
     pub paused: bool,
 }

@@ -1,4 +1,4 @@
-//! Whether a node can go from one MachineConfig to another in place (MACH-NODE-03).
+//! The verdict whether a node can go from one MachineConfig to another in place (MACH-NODE-03).
 
 use mainstay_golang::quote;
 use mainstay_ignition::{Config, Data, Struct};

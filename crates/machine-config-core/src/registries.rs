@@ -1,4 +1,4 @@
-//! What nodes may pull, and from where: registries.conf, policy.json and the registries that are searched, made from Image configuration and
+//! The registries that nodes may pull from: registries.conf, policy.json and the registries that are searched, made from Image configuration and
 //! mirror rules (MACH-MC-06, MACH-DISR-02).
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Whether a new `registries.conf` can go into effect without a drain (MACH-DISR-03).
+//! The verdict whether a new `registries.conf` can go into effect without a drain (MACH-DISR-03).
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub enum RegistriesError {
     Toml(TomlProblem),
 }
 
-/// What is wrong with a TOML text, in upstream's words.
+/// The fault in a TOML text, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlProblem(String);
 

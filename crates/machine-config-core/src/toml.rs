@@ -114,7 +114,7 @@ pub enum ReadError {
     Type {
         /// Path of the value.
         path: String,
-        /// What it should be.
+        /// The value that it should be.
         expected: &'static str,
     },
     /// The document is too large.

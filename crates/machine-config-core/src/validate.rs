@@ -17,7 +17,7 @@ pub const EXTENSIONS: [(&str, &[&str]); 8] = [
     ("wasm", &["crun-wasm"]),
 ];
 
-/// What is wrong with a MachineConfig, in upstream's words.
+/// The fault in a MachineConfig, in upstream's words.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ValidationError {
     /// The type of the kernel is unknown.
@@ -34,7 +34,7 @@ pub enum ValidationError {
     Extensions(Vec<String>),
 }
 
-/// What is wrong with an Ignition config that was read.
+/// The fault in an Ignition config that was read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum IgnitionError {
     /// Rules of 3.4.

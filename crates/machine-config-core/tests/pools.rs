@@ -61,7 +61,7 @@ fn five_nodes_three_at_a_time() {
     assert!(status(&pool, &nodes, &[], &()).has_target);
 }
 
-/// MACH-MCP-08, MACH-MCP-13, MACH-PAUSE-01: taints of those that wait, and passes that target nobody.
+/// MACH-MCP-08, MACH-MCP-13, MACH-PAUSE-01: taints of those that wait, and passes without a target.
 #[test]
 fn passes_without_targets() {
     let mut waiting = node("a", "old", "old", "Done");

@@ -1,4 +1,4 @@
-//! What holds for all MachineConfigs.
+//! Properties of all MachineConfigs.
 
 use mainstay_machine_config_core::cases;
 use mainstay_testing::data;

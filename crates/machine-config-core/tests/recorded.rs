@@ -22,7 +22,7 @@ fn pool_membership() {
     all_equal("pool-membership", cases::pool_membership);
 }
 
-/// MACH-MCP-01: whatever stands in an input, the answer is a value or an error that names the field.
+/// MACH-MCP-01: for any input, the answer is a value or an error that names the field.
 #[test]
 fn strange_pools() {
     survives_mutation("candidates", cases::candidates);

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use mainstay_golang::sort_slice;
 use serde_json::Value;
 
-/// How bad a condition is that is not true.
+/// The severity of a condition that is not true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Somebody must act.
+    /// A person must act.
     Error,
     /// It will be tried again.
     Warning,

@@ -42,7 +42,7 @@ pub struct LifecycleHooks {
     pub pre_terminate: Vec<LifecycleHook>,
 }
 
-/// What a hook holds up.
+/// The stage that a hook holds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The drain.

@@ -35,7 +35,7 @@ pub struct Machine {
     pub annotations: BTreeMap<String, String>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Whether its deletion was asked for.
+    /// True if its deletion was asked for.
     pub deleting: bool,
     /// UID of the owner that controls it.
     pub controller: Option<String>,
@@ -47,7 +47,7 @@ pub struct Machine {
     pub node: Option<String>,
     /// When its status changed.
     pub last_updated: Option<Timestamp>,
-    /// Whether its status has an error, even an empty one.
+    /// True if its status has an error, even an empty one.
     pub errored: bool,
     /// Its conditions.
     pub conditions: Vec<Condition>,
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether an annotation is there, whatever its value.
+    /// Returns whether an annotation is there, with any value.
     pub fn is_annotated(&self, key: &str) -> bool {
         self.annotations.contains_key(key)
     }

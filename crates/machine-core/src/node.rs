@@ -27,7 +27,7 @@ pub struct Node {
     pub uid: String,
     /// Its labels.
     pub labels: Labels,
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     pub unschedulable: bool,
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,

@@ -28,7 +28,7 @@ fn control_planes() {
     all_equal("cpms-failure-domains", cases::control_plane);
 }
 
-/// MACH-API-02: whatever stands in an input, the answer is a value or an error that names the field.
+/// MACH-API-02: for any input, the answer is a value or an error that names the field.
 #[test]
 fn strange_inputs() {
     survives_mutation("machineset", cases::machine_set);

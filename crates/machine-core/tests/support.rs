@@ -1,4 +1,4 @@
-//! What tests share.
+//! Means that tests share.
 
 use serde_json::Value;
 

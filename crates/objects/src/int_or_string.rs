@@ -74,7 +74,7 @@ fn share(percent: i64, total: usize, rounding: Rounding) -> i64 {
         Rounding::Down => exact.floor(),
         Rounding::Up => exact.ceil(),
     };
-    // What does not fit becomes the smallest number, as where upstream runs.
+    // A value that does not fit becomes the smallest number, as where upstream runs.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
     if fits { rounded as i64 } else { i64::MIN }
 }

@@ -78,14 +78,14 @@ pub struct Question<'a> {
     pub answers: Option<&'a Answers>,
 }
 
-/// What is known of an update before it is asked for.
+/// The facts about an update before it is asked for.
 #[derive(Debug)]
 pub struct Assessment {
     /// The objects that it writes; none if the releases cannot be read.
     pub plan: Option<Plan>,
-    /// What blocks it and what it risks.
+    /// The findings: what blocks it, and what it risks.
     pub report: Report,
-    /// What takes time.
+    /// The parts that take time.
     pub estimate: Estimate,
 }
 

@@ -266,7 +266,7 @@ impl<'o> Line<'o> {
     }
 }
 
-/// What is written inside a document is indented at least once.
+/// Content inside a document is indented at least once.
 fn at_least_one(depth: Depth) -> Depth {
     Depth { levels: depth.levels.max(1), ..depth }
 }

@@ -21,7 +21,7 @@ pub enum Shape {
     Scalar {
         /// The text.
         text: String,
-        /// Whether its words decide its type.
+        /// True if its words decide its type.
         plain: bool,
     },
     /// A list.

@@ -1,4 +1,4 @@
-//! What several verbs ask about a cluster's update: its releases, the plan, the readiness.
+//! The questions of several verbs about a cluster's update: its releases, the plan, the readiness.
 
 use clap::Args;
 use mainstay_cluster_version_core::readiness::Report;

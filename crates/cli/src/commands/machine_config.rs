@@ -14,12 +14,23 @@ use serde_json::Value;
 
 use crate::cases;
 
+/// The end of the help of verbs that only answer recorded questions.
+const RECORDED: &str = "\
+Examples:
+  mainstay machine-config candidates --cases questions.jsonl
+  zcat kubelet-conf.jsonl.gz | mainstay machine-config kubelet-conf --cases -
+
+Every line of the file is a question in the form in which upstream's answers were recorded; a line of the output has its \"id\", and the answer
+under \"out\".
+
+Exit codes: 0 done, 1 bad input.";
+
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Commands {
     /// The MachineConfigs of a pool as one
     Render(render::Render),
-    /// What differs between two MachineConfigs, what each change needs, and whether a node can take it in place
+    /// The differences of two MachineConfigs, the action that each needs, and whether a node can take them in place
     Diff(diff::Diff),
     /// A Butane config as the Ignition config or MachineConfig that it stands for
     Butane(butane::Butane),
@@ -30,22 +41,28 @@ pub enum Commands {
     /// Answer recorded questions about what a change disturbs
     Disruption(Disruption),
     /// Answer recorded questions about which nodes of a pool are next
-    Candidates(Candidates),
+    #[command(after_help = RECORDED)]
+    Candidates(Questions),
     /// Answer recorded questions about the status of a pool
-    PoolStatus(PoolStatus),
+    #[command(after_help = RECORDED)]
+    PoolStatus(Questions),
     /// Answer recorded questions about which pools nodes belong to
-    PoolMembership(PoolMembership),
+    #[command(after_help = RECORDED)]
+    PoolMembership(Questions),
     /// Answer recorded questions about the files about registries
-    RegistriesConf(RegistriesConf),
+    #[command(after_help = RECORDED)]
+    RegistriesConf(Questions),
     /// Answer recorded questions about the kubelet's files
-    KubeletConf(KubeletConf),
+    #[command(after_help = RECORDED)]
+    KubeletConf(Questions),
     /// Answer recorded questions about the files of the container runtime
-    ContainerRuntime(ContainerRuntime),
+    #[command(after_help = RECORDED)]
+    ContainerRuntime(Questions),
 }
 
 /// A file of questions.
 #[derive(Debug, Args)]
-struct Questions {
+pub struct Questions {
     /// Answer many questions: a file of JSON lines, - for standard input
     #[arg(long, value_name = "FILE")]
     cases: PathBuf,
@@ -98,90 +115,6 @@ pub struct Disruption {
     questions: Questions,
 }
 
-/// Arguments of `machine-config candidates`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config candidates --cases questions.jsonl
-
-Every line is a question about which nodes of a pool are next, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct Candidates {
-    #[command(flatten)]
-    questions: Questions,
-}
-
-/// Arguments of `machine-config pool-status`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config pool-status --cases questions.jsonl
-
-Every line is a question about the status of a pool, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct PoolStatus {
-    #[command(flatten)]
-    questions: Questions,
-}
-
-/// Arguments of `machine-config pool-membership`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config pool-membership --cases questions.jsonl
-
-Every line is a question about which pools nodes belong to, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct PoolMembership {
-    #[command(flatten)]
-    questions: Questions,
-}
-
-/// Arguments of `machine-config registries-conf`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config registries-conf --cases questions.jsonl
-
-Every line is a question about the files about registries, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct RegistriesConf {
-    #[command(flatten)]
-    questions: Questions,
-}
-
-/// Arguments of `machine-config kubelet-conf`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config kubelet-conf --cases questions.jsonl
-
-Every line is a question about the kubelet's files, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct KubeletConf {
-    #[command(flatten)]
-    questions: Questions,
-}
-
-/// Arguments of `machine-config container-runtime`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  mainstay machine-config container-runtime --cases questions.jsonl
-
-Every line is a question about the files of the container runtime, in the form in which upstream's answers were recorded; the answer stands under \"out\".
-
-Exit codes: 0 done, 1 bad input.")]
-pub struct ContainerRuntime {
-    #[command(flatten)]
-    questions: Questions,
-}
-
 /// Runs one of the commands.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
@@ -191,12 +124,12 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Merge(Merge { questions }) => answer(&questions.cases, recorded::merge),
         Commands::Reconcilable(Reconcilable { questions }) => answer(&questions.cases, recorded::reconcilable),
         Commands::Disruption(Disruption { questions }) => answer(&questions.cases, recorded::disruption),
-        Commands::Candidates(Candidates { questions }) => answer(&questions.cases, recorded::candidates),
-        Commands::PoolStatus(PoolStatus { questions }) => answer(&questions.cases, recorded::pool_status),
-        Commands::PoolMembership(PoolMembership { questions }) => answer(&questions.cases, recorded::pool_membership),
-        Commands::RegistriesConf(RegistriesConf { questions }) => answer(&questions.cases, recorded::registries_conf),
-        Commands::KubeletConf(KubeletConf { questions }) => answer(&questions.cases, recorded::kubelet_conf),
-        Commands::ContainerRuntime(ContainerRuntime { questions }) => answer(&questions.cases, recorded::container_runtime),
+        Commands::Candidates(questions) => answer(&questions.cases, recorded::candidates),
+        Commands::PoolStatus(questions) => answer(&questions.cases, recorded::pool_status),
+        Commands::PoolMembership(questions) => answer(&questions.cases, recorded::pool_membership),
+        Commands::RegistriesConf(questions) => answer(&questions.cases, recorded::registries_conf),
+        Commands::KubeletConf(questions) => answer(&questions.cases, recorded::kubelet_conf),
+        Commands::ContainerRuntime(questions) => answer(&questions.cases, recorded::container_runtime),
     }
 }
 

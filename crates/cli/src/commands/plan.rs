@@ -87,7 +87,7 @@ pub struct Arguments {
 enum Verb {
     #[command(flatten)]
     Package(Operation),
-    /// What an update of the cluster to another release does, and what blocks it
+    /// An update of the cluster to another release: each object that it changes, and what blocks it
     ClusterUpdate(cluster_update::Arguments),
 }
 

@@ -5,7 +5,7 @@ use mainstay_schema::upgrade;
 use serde_json::Value;
 
 use super::facts::{CrdFacts, Facts, Read, known, name, text};
-use super::finding::{Check, Finding, Level};
+use super::finding::{Check, Finding, Level, few};
 
 /// The most objects that a finding names.
 const MOST: usize = 5;
@@ -52,7 +52,7 @@ pub(super) fn stored_versions(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         (!gone.is_empty()).then(|| {
             let evidence = format!("objects may be stored as {}, which the new definition lacks", gone.join(", "));
             let object = format!("customresourcedefinition {}", name(&crd.live));
-            let action = "store the objects anew, then remove the version from status.storedVersions";
+            let action = "store the objects again, then remove the version from status.storedVersions";
             Finding::new(Check::CrdStoredVersions, Level::Blocks, object, evidence, action)
         })
     };
@@ -73,22 +73,24 @@ pub(super) fn compatibility(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         }
         let outcome = impact(live, wanted, &instances.objects);
         if !outcome.invalid.is_empty() {
-            let evidence = format!("{} of {} objects become invalid: {}", outcome.invalid.len(), instances.count, few(&outcome.invalid));
+            let evidence =
+                format!("{} of {} objects become invalid: {}", outcome.invalid.len(), instances.count, few(&outcome.invalid, MOST));
             add(Level::Risk, evidence, "correct the objects before the update");
         }
         if !outcome.losing.is_empty() {
-            let evidence = format!("{} of {} objects lose fields: {}", outcome.losing.len(), instances.count, few(&outcome.losing));
+            let evidence = format!("{} of {} objects lose fields: {}", outcome.losing.len(), instances.count, few(&outcome.losing, MOST));
             add(Level::Risk, evidence, "save what the fields hold");
         }
         if outcome.invalid.is_empty()
             && outcome.losing.is_empty()
             && let Err(unsafe_changes) = upgrade::check(live, wanted)
         {
-            // What the comparison does not know is not stricter.
+            // A change that the comparison does not know is not stricter.
             let stricter = unsafe_changes.iter().filter(|change| change.rule != "unhandled");
             let told: Vec<String> = stricter.map(ToString::to_string).collect();
             if !told.is_empty() {
-                let evidence = format!("the definition becomes stricter, and the {} objects stay valid: {}", instances.count, few(&told));
+                let evidence =
+                    format!("the definition becomes stricter, and the {} objects stay valid: {}", instances.count, few(&told, MOST));
                 add(Level::Note, evidence, "look at what writes such objects");
             }
         }
@@ -139,10 +141,4 @@ pub(super) fn store(facts: &Facts<'_>) -> Read<Vec<Finding>> {
 
 fn list<'v>(object: &'v Value, pointer: &str) -> &'v [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// The first of several texts, and how many more there are.
-fn few(texts: &[String]) -> String {
-    let shown = texts.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join("; ");
-    if texts.len() > MOST { format!("{shown}; and {} more", texts.len() - MOST) } else { shown }
 }

@@ -37,7 +37,8 @@ pub(super) fn capacity(facts: &Facts<'_>) -> Read<Vec<Finding>> {
     for pool in known(&facts.pools)? {
         let selector: LabelSelector = serde_json::from_value(pool["spec"]["nodeSelector"].clone()).unwrap_or_default();
         let members: Vec<&Value> = nodes.iter().filter(|node| selector.matches(&labels_of(node))).collect();
-        let away = max_unavailable(pool, members.len());
+        // A pool that is stopped moves nothing.
+        let away = max_unavailable(pool, members.len()).unwrap_or(0);
         if members.len() < 2 || away == 0 || away >= members.len() {
             continue;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::facts::{Facts, PodFacts, Read, known, name};
-use super::finding::{Check, Finding, Level};
+use super::finding::{Check, Finding, Level, few};
 
 /// The most pods that a finding names.
 const MOST: usize = 10;
@@ -26,7 +26,7 @@ pub(super) fn drain(facts: &Facts<'_>) -> Read<Vec<Finding>> {
     }
     let mut note = |pods: &[&str], evidence: &str, action: &str| {
         if !pods.is_empty() {
-            let evidence = format!("{} {evidence}: {}", counted(pods.len()), few(pods));
+            let evidence = format!("{} {evidence}: {}", counted(pods.len()), few(pods, MOST));
             findings.push(Finding::new(Check::Drain, Level::Note, "pods", evidence, action));
         }
     };
@@ -62,9 +62,4 @@ fn budget(budget: &Value) -> Option<Finding> {
 
 fn counted(pods: usize) -> String {
     if pods == 1 { "1 pod has".to_owned() } else { format!("{pods} pods have") }
-}
-
-fn few(names: &[&str]) -> String {
-    let shown = names[..names.len().min(MOST)].join(", ");
-    if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
 }

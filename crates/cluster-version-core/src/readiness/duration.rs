@@ -1,14 +1,15 @@
-//! What takes time in an update, as far as it is known before.
+//! The parts of an update that take time, as far as they are known before.
 
 use jiff::Timestamp;
 use mainstay_api::config_v1::{ClusterVersion, UpdateState};
-use mainstay_objects::{LabelSelector, labels_of};
+use mainstay_diagnostics::SharedError;
+use mainstay_objects::{IntOrString, LabelSelector, PlainText, Rounding, labels_of};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::facts::name;
 
-/// What is known of the duration of an update.
+/// Facts about the duration of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
@@ -19,7 +20,7 @@ pub struct Estimate {
     pub pools: Vec<PoolEstimate>,
 }
 
-/// What is known of a pool.
+/// The rounds of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolEstimate {
@@ -33,7 +34,7 @@ pub struct PoolEstimate {
     pub rounds: usize,
 }
 
-/// What is known of the duration of an update.
+/// Facts about the duration of an update.
 pub fn estimate(cluster_version: &ClusterVersion, pools: &[Value], nodes: &[Value]) -> Estimate {
     // The first entry is the installation.
     let history = &cluster_version.status.history;
@@ -45,20 +46,21 @@ pub fn estimate(cluster_version: &ClusterVersion, pools: &[Value], nodes: &[Valu
     let pool = |pool: &Value| {
         let selector: LabelSelector = serde_json::from_value(pool["spec"]["nodeSelector"].clone()).unwrap_or_default();
         let members = nodes.iter().filter(|node| selector.matches(&labels_of(node))).count();
-        let max_unavailable = max_unavailable(pool, members);
-        PoolEstimate { name: name(pool), nodes: members, max_unavailable, rounds: members.div_ceil(max_unavailable.max(1)) }
+        // A pool that is stopped makes no round; the check of pools says why.
+        let max_unavailable = max_unavailable(pool, members).unwrap_or(0);
+        let rounds = if max_unavailable == 0 { 0 } else { members.div_ceil(max_unavailable) };
+        PoolEstimate { name: name(pool), nodes: members, max_unavailable, rounds }
     };
     Estimate { last_update_seconds: seconds, pools: pools.iter().map(pool).collect() }
 }
 
-/// The number of nodes that may be away at once (MACH-MCP-04): a number or a percentage, rounded down and at least one; one if nothing is said.
-pub(super) fn max_unavailable(pool: &Value, nodes: usize) -> usize {
-    match &pool["spec"]["maxUnavailable"] {
-        Value::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(1),
-        Value::String(text) => match text.strip_suffix('%').and_then(|percent| percent.parse::<usize>().ok()) {
-            Some(percent) => (nodes.saturating_mul(percent.min(100)) / 100).max(1),
-            None => text.parse().unwrap_or(1),
-        },
-        _ => 1,
-    }
+/// The number of nodes that may be away at once (MACH-MCP-04): a number or a percentage, rounded down and at least one; one if nothing is said. A
+/// negative number stops the pool.
+///
+/// # Errors
+/// It is neither a number nor a percentage, which stops the pool, too.
+pub(super) fn max_unavailable(pool: &Value, nodes: usize) -> Result<usize, SharedError> {
+    let limit: Option<IntOrString> = serde_json::from_value(pool["spec"]["maxUnavailable"].clone()).map_err(SharedError::new)?;
+    let limit = limit.unwrap_or(IntOrString::Int(1)).scaled(nodes, Rounding::Down, PlainText::Refused).map_err(SharedError::new)?;
+    Ok(if limit == 0 { 1 } else { usize::try_from(limit).unwrap_or(0) })
 }

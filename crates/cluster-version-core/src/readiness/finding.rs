@@ -111,6 +111,12 @@ pub struct Finding {
     pub since: Option<String>,
 }
 
+/// The first of several texts, and how many more there are.
+pub(super) fn few(texts: &[impl AsRef<str>], most: usize) -> String {
+    let shown = texts.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join("; ");
+    if texts.len() > most { format!("{shown}; and {} more", texts.len() - most) } else { shown }
+}
+
 impl Finding {
     pub(super) fn new(
         check: Check,

@@ -1,5 +1,6 @@
 //! Checks of machine config pools and nodes.
 
+use super::duration::max_unavailable;
 use super::facts::{Facts, Read, condition_is, known, name, said};
 use super::finding::{Check, Finding, Level};
 
@@ -14,6 +15,15 @@ pub(super) fn pools(facts: &Facts<'_>) -> Read<Vec<Finding>> {
         let object = format!("machineconfigpool {name}");
         let is_master = name == MASTER;
         let level = if is_master { Level::Blocks } else { Level::Risk };
+        let stopped = match max_unavailable(pool, 1) {
+            Ok(0) => Some("it is negative".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = stopped {
+            let evidence = format!("its maxUnavailable lets no node be updated: {why}");
+            findings.push(Finding::new(Check::Pools, level, &*object, evidence, "set a number or a percentage"));
+        }
         if pool["spec"]["paused"] == true {
             let effect =
                 if is_master { "the update cannot finish" } else { "its nodes keep the operating system and kubelet that they have" };
@@ -45,7 +55,7 @@ pub(super) fn nodes(facts: &Facts<'_>) -> Read<Vec<Finding>> {
             let action = "bring it back or remove it; it takes one of the places of its pool's maxUnavailable";
             findings.push(Finding::new(Check::Nodes, Level::Risk, object, evidence, action).since(condition));
         } else if node["spec"]["unschedulable"] == true {
-            let action = format!("kubectl uncordon {}, if nobody needs it so", name(node));
+            let action = format!("kubectl uncordon {}, unless it is meant to stay so", name(node));
             findings.push(Finding::new(Check::Nodes, Level::Risk, object, "it is cordoned, and its pool counts it as unavailable", action));
         }
     }

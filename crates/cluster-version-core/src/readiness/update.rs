@@ -1,4 +1,4 @@
-//! What the plan of the update says.
+//! Checks of the plan of the update.
 
 use super::facts::{Facts, Read, known};
 use super::finding::{Check, Finding, Level};

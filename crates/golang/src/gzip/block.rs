@@ -71,7 +71,7 @@ pub(super) struct BlockWriter {
 
 /// Lengths of codes in the form of a block's header.
 struct Header {
-    /// What is written: a symbol, and a number with its bits.
+    /// A written item: a symbol, and a number with its bits.
     symbols: Vec<(usize, Option<(u32, u32)>)>,
     frequencies: Vec<u32>,
 }

@@ -13,7 +13,7 @@ const BIOS_TYPE: &str = "21686148-6449-6E6F-744E-656564454649";
 const PREP_TYPE: &str = "9E1A2D38-C612-4316-AA26-8B49521E5A8B";
 const ESP_TYPE: &str = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
 
-/// What a disk of a machine begins with.
+/// The layout of a boot disk, by the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     X86,

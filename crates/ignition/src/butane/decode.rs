@@ -9,7 +9,7 @@ use super::report::key_text;
 use crate::data::{Data, Struct};
 use crate::model::{Kind, Type};
 
-/// What a scalar is.
+/// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scalar {
     Null,

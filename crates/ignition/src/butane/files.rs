@@ -25,18 +25,18 @@ pub enum FilesError {
 pub struct Entry {
     /// Its path below the root of the tree.
     pub path: String,
-    /// What it is; or that it cannot be embedded.
+    /// Its kind; or that it cannot be embedded.
     pub kind: Result<EntryKind, FilesError>,
 }
 
-/// What something in a tree is.
+/// The kind of an entry in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File {
         /// Its content.
         content: Vec<u8>,
-        /// Whether anybody may execute it.
+        /// True if anyone may execute it.
         executable: bool,
     },
     /// A link.
@@ -54,7 +54,7 @@ pub trait Files {
     /// Files and links of a tree, by path; folders are left out.
     fn tree(&self, path: &str) -> Result<Vec<Entry>, FilesError>;
 
-    /// Whether there is a folder at all.
+    /// Returns true if there is a folder at all.
     fn is_given(&self) -> bool {
         true
     }

@@ -14,7 +14,7 @@ fn as_octal(mode: i64) -> Option<i64> {
     i64::from_str_radix(&mode.to_string(), 8).ok()
 }
 
-/// Returns whether a mode surprises nobody.
+/// Returns whether a mode is usual.
 fn is_usual(mode: i64, is_directory: bool) -> bool {
     if mode == 0 {
         return true;

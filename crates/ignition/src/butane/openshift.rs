@@ -1,4 +1,4 @@
-//! What OpenShift adds to a config: the MachineConfig around it, and what its machines do not support.
+//! The additions of OpenShift to a config: the MachineConfig around it, and the fields that its machines do not support.
 
 use mainstay_golang::url;
 
@@ -93,7 +93,7 @@ pub(super) fn fips_options(config: &Struct, variant: Variant, making: &mut Makin
     }
 }
 
-/// What machines and their operator do not support.
+/// The fields that machines and their operator do not support.
 pub(super) fn support(config: &Struct, report: &mut Report) {
     let mut error = |at: String, words: &str| report.add(Severity::Error, In::Result, way(&format!("{CONFIG}.{at}")), words);
     let storage = config.child("storage");

@@ -19,7 +19,7 @@ pub(super) enum In {
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// Where.
     pub way: Vec<Step>,

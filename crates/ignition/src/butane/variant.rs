@@ -48,12 +48,12 @@ impl Variant {
         matches!(self, Variant::OpenShift(_))
     }
 
-    /// Whether it knows encryption by CEX cards, and the other rules that came with it.
+    /// Returns true if it knows encryption by CEX cards, and the other rules that came with it.
     pub(super) fn has_cex(self) -> bool {
         matches!(self, Variant::Fcos1_6 | Variant::OpenShift(19..))
     }
 
-    /// Whether FIPS changes the options of LUKS volumes.
+    /// Returns true if FIPS changes the options of LUKS volumes.
     pub(super) fn adds_fips_options(self) -> bool {
         matches!(self, Variant::OpenShift(..20))
     }

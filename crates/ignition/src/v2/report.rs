@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The config cannot be used.
@@ -64,7 +64,7 @@ impl Place {
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// How bad it is.
+    /// Its severity.
     pub kind: Kind,
     /// Upstream's words.
     pub message: String,

@@ -86,7 +86,7 @@ pub(super) fn of_field(of: &Struct, field: &str, flavor: Flavor) -> Option<Repor
         ("Partition", "size" | "start") if flavor == Flavor::Translate => {
             let mut report = Report::default();
             let newer = if field == "size" { "sizeMB" } else { "startMB" };
-            // In 2.3 the two may be absent; whatever comes from 2.2 has them.
+            // In 2.3 the two may be absent; those from 2.2 have them.
             report.add(Kind::Deprecated, format_args!("{field} is deprecated; use {newer} instead"));
             report
         }
@@ -258,7 +258,7 @@ fn source(text: &str, of_file: Option<Flavor>) -> Report {
     report
 }
 
-/// What is wrong with the address of a content.
+/// The fault in the address of a content.
 #[derive(Debug, thiserror::Error)]
 enum SourceError {
     #[error("unable to parse url")]

@@ -37,7 +37,7 @@ fn struct_value(of: &Struct, source: Source<'_, '_>, flavor: Flavor) -> Report {
         return report;
     }
     let place = source.place();
-    // What is in a broken value would only add noise.
+    // Findings inside a broken value would only add noise.
     report.append(own.placed(&place));
     report.append(inner.placed(&place.bare()));
     report

@@ -11,7 +11,7 @@ use crate::report::{Report, Severity, Trail};
 const INVALID_URL: &str = "unable to parse url";
 const INVALID_ARN: &str = "invalid S3 ARN format";
 
-/// What is wrong with a source.
+/// The fault in a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SourceError {
     #[error("{0}")]

@@ -126,7 +126,7 @@ struct RecordedCondition {
     message: String,
 }
 
-/// How many sources the recorded pools have.
+/// The number of sources of the recorded pools.
 const SOURCES: usize = 3;
 
 /// Answers what a pool's status says.

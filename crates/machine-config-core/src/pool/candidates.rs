@@ -12,7 +12,7 @@ use super::node::Node;
 pub struct Candidates<'a> {
     /// Nodes that are not asked for the configuration yet and are ready, in the given order.
     pub nodes: Vec<&'a Node>,
-    /// How many of them may become unavailable.
+    /// The number of them that may become unavailable.
     pub capacity: usize,
 }
 
@@ -100,7 +100,7 @@ pub enum PoolEvent {
     },
     /// Several nodes, or none, were targeted.
     TargetedNodes {
-        /// How many.
+        /// The number.
         count: usize,
         /// The configuration.
         config: String,

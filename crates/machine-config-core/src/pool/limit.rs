@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be unavailable.
+//! The number of nodes of a pool that may be unavailable.
 
 use mainstay_objects::{IntOrString, IntOrStringError, PlainText, Rounding};
 

@@ -21,7 +21,7 @@ pub struct SelectingPool {
 pub struct Membership {
     /// Names of the pools; the first one is the node's own.
     pub pools: Vec<String>,
-    /// Whether a custom pool selects a node of the control plane, which is worth a warning (`mcc_pool_alert`).
+    /// True if a custom pool selects a node of the control plane, which is worth a warning (`mcc_pool_alert`).
     pub ignores_custom_pool: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum MembershipError {
     Ambiguous {
         /// Name of the node.
         node: String,
-        /// How many custom pools.
+        /// The number of custom pools.
         pools: usize,
     },
 }

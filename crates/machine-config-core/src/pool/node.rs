@@ -1,4 +1,4 @@
-//! What a node, and the daemon on it, say of its configuration.
+//! The configuration of a node, as it and the daemon on it say.
 
 use std::collections::BTreeMap;
 
@@ -60,9 +60,9 @@ pub struct Node {
     pub created: Option<Timestamp>,
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,
-    /// Whether it is cordoned.
+    /// True if it is cordoned.
     pub unschedulable: bool,
-    /// Whether it carries the taint of nodes that wait for an update.
+    /// True if it carries the taint of nodes that wait for an update.
     pub update_taint: bool,
 }
 

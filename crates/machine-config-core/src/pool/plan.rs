@@ -7,7 +7,7 @@ use super::candidates::{Candidates, PoolEvent};
 use super::limit::{LimitError, max_unavailable};
 use super::node::Node;
 
-/// What a pass over a pool does.
+/// The plan of a pass over a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pass<'a> {
     /// Nothing: no configuration was rendered yet.
@@ -29,7 +29,7 @@ pub struct Update<'a> {
     pub untaint: Vec<&'a Node>,
     /// Nodes that are asked for the configuration now.
     pub target: Vec<&'a Node>,
-    /// What is told about the pool.
+    /// The events about the pool.
     pub events: Vec<PoolEvent>,
 }
 

@@ -1,4 +1,4 @@
-//! What a pool's status says: counts, conditions, and which configuration it has (MACH-MCP-09, MACH-MCP-10).
+//! The status of a pool: counts, conditions, and which configuration it has (MACH-MCP-09, MACH-MCP-10).
 
 use mainstay_golang::quote;
 
@@ -82,7 +82,7 @@ pub struct PoolStatus<'a, T> {
     pub classes: Classes<'a>,
     /// All conditions, in the order of their last change.
     pub conditions: Vec<PoolCondition<T>>,
-    /// Whether the wanted configuration is now the one that the pool has.
+    /// True if the wanted configuration is now the one that the pool has.
     pub has_target: bool,
 }
 

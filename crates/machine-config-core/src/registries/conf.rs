@@ -12,9 +12,9 @@ pub const TAG_ONLY: &str = "tag-only";
 pub struct Endpoint {
     /// Registry, or repository in one.
     pub location: String,
-    /// Whether it has no TLS, or certificates that are not checked.
+    /// True if it has no TLS, or certificates that are not checked.
     pub insecure: bool,
-    /// What it is asked for: [`DIGEST_ONLY`], [`TAG_ONLY`], or everything.
+    /// The references that it is asked for: [`DIGEST_ONLY`], [`TAG_ONLY`], or everything.
     pub pull_from_mirror: String,
 }
 
@@ -27,9 +27,9 @@ pub struct Registry {
     pub endpoint: Endpoint,
     /// Places that are asked first.
     pub mirrors: Vec<Endpoint>,
-    /// Whether nothing is pulled from it.
+    /// True if nothing is pulled from it.
     pub blocked: bool,
-    /// Whether all mirrors are asked for digests only.
+    /// True if all mirrors are asked for digests only.
     pub mirror_by_digest_only: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct RegistriesConf {
     pub search: Option<Vec<String>>,
     /// Programs that know credentials.
     pub credential_helpers: Option<Vec<String>>,
-    /// What is done about names that could mean several images.
+    /// The treatment of names that could mean several images.
     pub short_name_mode: String,
     /// A program that knows credentials for additional layer stores.
     pub layer_store_auth_helper: String,

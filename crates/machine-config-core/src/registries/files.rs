@@ -15,7 +15,7 @@ pub const POLICY_JSON: &str = "/etc/containers/policy.json";
 /// Path of the file with registries that are searched.
 pub const SEARCH_DROP_IN: &str = "/etc/containers/registries.conf.d/01-image-searchRegistries.conf";
 
-/// What the files are made from.
+/// The objects that the files are made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The release image.

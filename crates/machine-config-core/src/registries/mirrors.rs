@@ -11,7 +11,7 @@ pub(super) struct MergedRule {
     pub source: String,
     /// The mirrors, first to be tried first; the source itself only if something follows it.
     pub mirrors: Vec<String>,
-    /// Whether the source is never contacted.
+    /// True if the source is never contacted.
     pub never_source: bool,
 }
 
@@ -50,7 +50,7 @@ fn in_order(source: &str, rules: &[&MirrorRule]) -> Vec<String> {
     sorted
 }
 
-/// What comes before what.
+/// The mirrors that stand after and before each other.
 #[derive(Default)]
 struct Order<'a> {
     after: BTreeMap<&'a str, BTreeSet<&'a str>>,

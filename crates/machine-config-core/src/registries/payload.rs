@@ -11,11 +11,11 @@ use super::scope::is_inside;
 /// The lists after the rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceLists {
-    /// What registries.conf blocks.
+    /// The registries that registries.conf blocks.
     pub registries_blocked: Vec<String>,
-    /// What policy.json rejects.
+    /// The registries that policy.json rejects.
     pub policy_blocked: Vec<String>,
-    /// What policy.json accepts.
+    /// The registries that policy.json accepts.
     pub allowed: Vec<String>,
 }
 

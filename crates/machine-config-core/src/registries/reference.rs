@@ -22,7 +22,7 @@ pub(super) struct Reference<'a> {
     pub text: &'a str,
     /// Registry and repository.
     pub name: &'a str,
-    /// Whether it has a digest.
+    /// True if it has a digest.
     pub digested: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct MirrorRules {
     pub digest: Vec<MirrorRule>,
     /// Rules for tags, of ImageTagMirrorSets.
     pub tag: Vec<MirrorRule>,
-    /// Whether there is any object, even one without rules.
+    /// True if there is any object, even one without rules.
     pub exist: bool,
 }
 

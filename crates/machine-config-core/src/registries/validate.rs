@@ -1,4 +1,4 @@
-//! What Image configuration and mirror rules may say.
+//! Validation of Image configuration and mirror rules.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

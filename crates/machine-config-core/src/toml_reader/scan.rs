@@ -1,6 +1,6 @@
 //! Letters of a TOML text with the count of lines that upstream's messages name.
 
-/// What is wrong, and on which line.
+/// The fault, and its line.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub(super) line: usize,
@@ -14,7 +14,7 @@ pub(super) struct Scan<'t> {
     text: &'t [u8],
     pub(super) at: usize,
     pub(super) line: usize,
-    /// Whether the end was read, and not given back.
+    /// True if the end was read, and not given back.
     at_end: bool,
 }
 

@@ -60,7 +60,7 @@ pub fn health_check(line: &Value) -> Result<Value, CaseError> {
                 };
                 out["deleted"] = of(Remediation::Delete).collect();
                 annotated.extend(of(Remediation::Annotate));
-                // What no finalizer holds is gone at once.
+                // An object without finalizers is gone at once.
                 gone.extend(of(Remediation::Delete).filter(|name| !held.contains(name)));
             }
             Err(refusal) => out["error"] = json!(refusal.to_string()),

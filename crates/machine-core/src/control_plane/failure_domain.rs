@@ -45,7 +45,7 @@ pub enum FailureDomain {
     Generic,
 }
 
-/// How a resource of Amazon Web Services is found.
+/// The way to find a resource of Amazon Web Services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AwsReference {
@@ -56,7 +56,7 @@ pub struct AwsReference {
     pub id: Option<String>,
     /// Its ARN.
     pub arn: Option<String>,
-    /// What it must be like.
+    /// The criteria of a search.
     pub filters: Option<Vec<AwsFilter>>,
 }
 

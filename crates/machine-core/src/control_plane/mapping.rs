@@ -21,7 +21,7 @@ pub struct ControlPlaneMachine {
     pub name: String,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Whether its deletion was asked for.
+    /// True if its deletion was asked for.
     pub deleting: bool,
     /// Its provider spec, as JSON.
     pub provider_spec: Option<String>,
@@ -125,7 +125,7 @@ fn reconcile(base: &Mapping, existing: Mapping, deleting: &BTreeSet<i32>) -> Map
     let mut unmatched: BTreeSet<i32> = candidates.keys().copied().collect();
     let mut mapping = existing;
     for (index, place) in &mapping {
-        // What is only being deleted leaves the choice to the others.
+        // A machine that is only being deleted leaves the choice to the others.
         if deleting.contains(index) {
             continue;
         }

@@ -10,7 +10,7 @@ use crate::machine::{annotations_of, controller_of};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a drain may do.
+/// The permissions of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Pods without a controller are evicted, and those whose DaemonSet does not exist.
@@ -41,17 +41,17 @@ pub struct Pod {
     pub name: String,
     /// When its deletion was asked for.
     pub deleted: Option<Timestamp>,
-    /// Whether it is the image of a static pod.
+    /// True if it is the image of a static pod.
     pub mirror: bool,
-    /// What controls it.
+    /// Its controller.
     pub controller: Option<Controller>,
-    /// Whether it ended.
+    /// True if it ended.
     pub finished: bool,
-    /// Whether it has a volume of local data.
+    /// True if it has a volume of local data.
     pub local_data: bool,
 }
 
-/// What controls a pod.
+/// The controller of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controller {
     /// The DaemonSet of this name.
@@ -132,7 +132,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What becomes of a pod.
+/// The fate of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It is evicted, with a warning if any.
@@ -174,7 +174,7 @@ pub fn fate(pod: &Pod, settings: Settings, now: Timestamp, exists: impl Fn(&str,
     }
 }
 
-/// What becomes of all pods of a node.
+/// The fates of all pods of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fates<'a>(pub Vec<(&'a Pod, Fate)>);
 

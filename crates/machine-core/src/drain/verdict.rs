@@ -1,4 +1,4 @@
-//! Whether the node of a machine that is being deleted is drained now.
+//! The verdict whether the node of a machine that is being deleted is drained now.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub const EXCLUDE_ANNOTATION: &str = "machine.openshift.io/exclude-node-draining
 pub const RETRY: Duration = Duration::from_secs(20);
 const DRAIN_ERROR: &str = "DrainError";
 
-/// What is done about a machine's node now.
+/// The next step for a machine's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// Nothing: the machine is not being deleted, or its node was drained.
@@ -35,7 +35,7 @@ pub enum Verdict<'a> {
     },
     /// The node is cordoned and its pods are evicted.
     Drain {
-        /// What the drain may do (MACH-DRAIN-04).
+        /// The permissions of the drain (MACH-DRAIN-04).
         settings: Settings,
         /// The grace period of evicted pods in seconds; `None` for their own.
         grace_period: Option<i64>,
@@ -55,7 +55,7 @@ pub fn verdict<'a>(machine: &Machine, node: Option<&Node>, nodes: &'a [Node]) ->
     }
     let Some(node) = node else { return Verdict::NodeGone };
     if node.is_control_plane() && !node.unschedulable {
-        // What was cordoned before may go on.
+        // A node that was cordoned before may go on.
         if let Some(other) = nodes.iter().find(|other| other.is_control_plane() && other.unschedulable) {
             return Verdict::NotPermitted { other };
         }

@@ -1,4 +1,4 @@
-//! What a MachineHealthCheck asks for.
+//! The content of a MachineHealthCheck.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct UnhealthyCondition {
     pub kind: String,
     /// Its status.
     pub status: String,
-    /// How long.
+    /// The duration.
     pub timeout: Duration,
 }
 
@@ -55,9 +55,9 @@ pub struct HealthCheck {
     pub annotations: BTreeMap<String, String>,
     /// Which machines it looks at; an empty selector means all.
     pub selector: LabelSelector,
-    /// What makes a node unhealthy.
+    /// The conditions that make a node unhealthy.
     pub unhealthy: Vec<UnhealthyCondition>,
-    /// How many may be unhealthy; all if absent.
+    /// The number that may be unhealthy; all if absent.
     pub max_unhealthy: Option<IntOrString>,
     /// The time in which a machine must have a node; zero means for ever.
     pub startup_timeout: Duration,

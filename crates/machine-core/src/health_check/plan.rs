@@ -30,20 +30,20 @@ pub enum Refusal {
     Selector,
 }
 
-/// What a reconcile does.
+/// The plan of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan<'a> {
-    /// How many machines the check looks at.
+    /// The number of machines that the check looks at.
     pub expected: usize,
-    /// How many of them are healthy.
+    /// The number of them that are healthy.
     pub healthy: usize,
-    /// How many more may be remediated.
+    /// The number that may still be remediated.
     pub remediations_allowed: i32,
-    /// Whether unhealthy machines are remediated.
+    /// True if unhealthy machines are remediated.
     pub allowed: bool,
     /// The check's conditions, with RemediationAllowed.
     pub conditions: Vec<Condition>,
-    /// What is done about each unhealthy machine.
+    /// The step for each unhealthy machine.
     pub remediations: Vec<(Target<'a>, Remediation)>,
     /// Healthy machines: requests about them are deleted.
     pub recovered: Vec<Target<'a>>,
@@ -130,9 +130,9 @@ pub fn plan<'a>(check: &HealthCheck, targets: Vec<Target<'a>>, now: Timestamp) -
 /// The numbers of a short circuit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// How many machines the check looks at.
+    /// The number of machines that the check looks at.
     pub expected: usize,
-    /// How many of them are unhealthy or not started.
+    /// The number of them that are unhealthy or not started.
     pub unhealthy: usize,
     /// The limit, as it is written.
     pub limit: Option<IntOrString>,

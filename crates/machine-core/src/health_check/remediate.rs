@@ -1,10 +1,10 @@
-//! What is done about an unhealthy machine (MACH-MHC-04).
+//! The step for an unhealthy machine (MACH-MHC-04).
 
 use super::check::HealthCheck;
 use super::target::{EXTERNAL_ANNOTATION, Target};
 use crate::machine::phase;
 
-/// What is done about a machine.
+/// The step for a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remediation {
     /// The machine is deleted.

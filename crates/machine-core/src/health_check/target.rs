@@ -1,4 +1,4 @@
-//! Whether a machine is unhealthy, or when it could be (MACH-MHC-02).
+//! The verdict whether a machine is unhealthy, or when it could be (MACH-MHC-02).
 
 use std::fmt;
 use std::time::Duration;

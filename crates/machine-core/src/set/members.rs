@@ -15,7 +15,7 @@ pub enum LeftOut {
     Labels,
 }
 
-/// Returns why a set with this UID and selector leaves a machine out; `None` if the machine is one of its own. One that nobody controls is
+/// Returns why a set with this UID and selector leaves a machine out; `None` if the machine is one of its own. One without a controller is
 /// to be adopted (MACH-SET-02).
 pub fn left_out(set: &str, selector: &LabelSelector, machine: &Machine) -> Option<LeftOut> {
     if machine.controller.as_deref().is_some_and(|controller| controller != set) {

@@ -1,4 +1,4 @@
-//! What a set's status counts.
+//! The counts of a set's status.
 
 use jiff::{SignedDuration, Timestamp};
 use mainstay_objects::Labels;

@@ -65,7 +65,7 @@ enum Step {
     Compare(Comparison),
 }
 
-/// What is compared, and what of it is known to differ in this situation alone.
+/// The compared objects, and their differences that are known in this situation alone.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Comparison {

@@ -32,12 +32,8 @@ pub struct Arguments {
     to: Option<String>,
     #[command(flatten)]
     releases: Releases,
-    /// Show each field that changes
-    #[arg(long)]
-    fields: bool,
-    /// Show unchanged objects and excluded manifests too
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    shown: Shown,
     /// table, json or yaml
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json or yaml"))]
     output: Format,
@@ -51,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let assessed = arguments.releases.assess(&session, arguments.to.as_deref(), None).await?;
         if arguments.output.is_table() {
             if let Some(plan) = &assessed.found.plan {
-                update_text::plan(plan, Shown { fields: arguments.fields, all: arguments.all })?;
+                update_text::plan(plan, arguments.shown)?;
             }
             update_text::report(&assessed.found.report)?;
             update_text::estimate(&assessed.found.estimate)?;

@@ -30,12 +30,8 @@ pub struct Arguments {
     to: String,
     #[command(flatten)]
     cluster: Cluster,
-    /// Show each field that changes
-    #[arg(long)]
-    fields: bool,
-    /// Show unchanged objects too
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    shown: update_text::Shown,
     /// table, json or yaml
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json or yaml"))]
     output: Format,
@@ -73,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (Read::of(&arguments.from, filter.profile.unwrap_or_default())?, Read::of(&arguments.to, filter.profile.unwrap_or_default())?);
     let plan = Plan::new(from.side(), to.side(), &to.metadata.previous, &filter, &capabilities);
     if arguments.output.is_table() {
-        update_text::plan(&plan, update_text::Shown { fields: arguments.fields, all: arguments.all })?;
+        update_text::plan(&plan, arguments.shown)?;
     } else {
         let told = serde_json::to_value(&plan).map_err(|error| Failure::failed("plan", &error))?;
         output::value(&arguments.output, &told)?;
