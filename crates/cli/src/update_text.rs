@@ -9,7 +9,7 @@ use mainstay_terminal::output::{self, Table};
 use serde_json::{Value, json};
 
 /// The parts of a plan that are shown.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Shown {
     /// Show each field that changes
     #[arg(long)]

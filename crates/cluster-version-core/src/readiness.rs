@@ -4,6 +4,7 @@
 //!   Facts ──┬─ cluster   preconditions, risks, gates, operators
 //!           ├─ nodes     pools, nodes, drain, capacity
 //!           ├─ apis      removed APIs, CRDs and their objects, webhooks, the store
+//!           ├─ catalogs  Operators in the catalogs that come with the release; their support; certificates; images
 //!           └─ update    what the plan of the update says
 //!                        ──► Report: findings by level, and the checks that could not be made
 //! ```
@@ -12,19 +13,27 @@
 
 mod apis;
 mod capacity;
+mod catalogs;
+mod certificates;
 mod cluster;
 mod drain;
 mod duration;
 mod facts;
 mod finding;
+mod images;
 mod nodes;
+mod support;
 mod update;
 
+use mainstay_diagnostics::SharedError;
 use serde::Serialize;
 
+pub use catalogs::{CatalogOperator, NextCatalog, next_image};
+pub use certificates::CertificateFacts;
 pub use duration::{Estimate, PoolEstimate, estimate};
 pub use facts::{CrdFacts, DeprecatedRequests, Facts, OperatorLimit, PodFacts, Read, Recommended, Release, Target};
 pub use finding::{Check, Finding, Level};
+pub use images::ImageAnswers;
 
 /// A check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,11 +77,15 @@ pub fn check(facts: &Facts<'_>) -> Report {
             Check::CrdStoredVersions => apis::stored_versions(facts),
             Check::CrdCompatibility => apis::compatibility(facts),
             Check::Webhooks => apis::webhooks(facts),
-            Check::Store => apis::store(facts),
+            Check::EtcdOrStore => apis::store(facts),
             Check::Pools => nodes::pools(facts),
             Check::Nodes => nodes::nodes(facts),
             Check::Drain => drain::drain(facts),
             Check::Capacity => capacity::capacity(facts),
+            Check::Certificates => certificates::ending(facts),
+            Check::CatalogNext => partly(&mut report, check, catalogs::next(facts)),
+            Check::SupportDates => partly(&mut report, check, support::dates(facts)),
+            Check::Images => partly(&mut report, check, images::pullable(facts)),
         };
         match outcome {
             Ok(findings) => report.findings.extend(findings),
@@ -81,4 +94,10 @@ pub fn check(facts: &Facts<'_>) -> Report {
     }
     report.findings.sort_by_key(|finding| finding.level);
     report
+}
+
+/// The findings of a check that could be made for a part of its objects; the others are named.
+fn partly(report: &mut Report, check: Check, (findings, error): (Vec<Finding>, Option<SharedError>)) -> Read<Vec<Finding>> {
+    report.not_run.extend(error.map(|error| NotRun { check, why: error.to_string() }));
+    Ok(findings)
 }

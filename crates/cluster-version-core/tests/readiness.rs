@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use mainstay_api::config_v1::ClusterVersion;
+use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_cluster_version_core::plan::{Plan, Side};
 use mainstay_cluster_version_core::readiness::{
-    Check, CrdFacts, DeprecatedRequests, Facts, Level, OperatorLimit, PodFacts, PoolEstimate, Recommended, Release, Report, Target, check,
-    estimate,
+    CatalogOperator, CertificateFacts, Check, CrdFacts, DeprecatedRequests, Facts, ImageAnswers, Level, NextCatalog, OperatorLimit,
+    PodFacts, PoolEstimate, Recommended, Release, Report, Target, check, estimate, next_image,
 };
 use mainstay_cluster_version_core::upgradeable::ConfigMap;
 use mainstay_diagnostics::SharedError;
@@ -51,6 +53,42 @@ fn config_map(annotation: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: demo\n  name: one\n  annotations:\n    include.release.openshift.io/p: \"true\"\n{annotation}"
     )
+}
+
+fn at(time: &str) -> Timestamp {
+    time.parse().unwrap()
+}
+
+fn certificate(not_after: &str, renewed_by: Option<&str>) -> CertificateFacts {
+    CertificateFacts { object: "secret shop/web".to_owned(), not_after: at(not_after), renewed_by: renewed_by.map(str::to_owned) }
+}
+
+/// An Operator of the catalog `vendor`, installed as this bundle.
+fn till(channel: &str, bundle: &str) -> CatalogOperator {
+    CatalogOperator {
+        object: "subscription shop/till".to_owned(),
+        catalogs: vec!["catalogsource market/vendor".to_owned()],
+        package: "till".to_owned(),
+        channels: vec![channel.to_owned()],
+        bundle: bundle.to_owned(),
+        version: Version::parse(&format!("{}.0.0", bundle.trim_start_matches("till.v"))).ok(),
+    }
+}
+
+const CATALOG: &str = "{schema: olm.package, name: till, defaultChannel: stable}
+---
+{schema: olm.channel, package: till, name: stable, entries: [{name: till.v3, replaces: till.v2}, {name: till.v2}]}
+---
+{schema: olm.channel, package: till, name: old, entries: [{name: till.v2, skipRange: '<2.0.0'}]}
+---
+{schema: olm.bundle, package: till, name: till.v2, image: i, properties: [{type: olm.package, value: {packageName: till, version: 2.0.0}}]}
+---
+{schema: olm.bundle, package: till, name: till.v3, image: i, properties: [{type: olm.package, value: {packageName: till, version: 3.0.0}}]}
+";
+
+fn next(content: &str) -> NextCatalog {
+    let content = Catalog::load(&MemorySource::of("catalog.yaml", content.as_bytes().to_vec()), &Limits::default());
+    NextCatalog { catalog: "catalogsource market/vendor".to_owned(), image: "vendor:v4.19".to_owned(), content: Ok(content.unwrap()) }
 }
 
 /// A world in which nothing is wrong; `change` makes something wrong.
@@ -102,6 +140,11 @@ fn report_of(target: &str, plan: &Plan, change: impl FnOnce(&mut Facts<'_>, &mut
         webhooks: Ok(vec![webhook]),
         ready_services: Ok(BTreeSet::from([("demo".to_owned(), "guard".to_owned())])),
         failing_health: Ok(Vec::new()),
+        now: at("2026-03-01T00:00:00Z"),
+        certificates: Ok(vec![certificate("2026-04-01T00:00:00Z", None)]),
+        catalog_operators: Ok(vec![till("stable", "till.v2")]),
+        next_catalogs: Ok(vec![next(CATALOG)]),
+        images: Ok(ImageAnswers::Asked { count: 2, refused: Vec::new(), silent: Vec::new() }),
     };
     change(&mut facts, &mut live);
     let changed: ClusterVersion = serde_json::from_value(live).unwrap();
@@ -284,7 +327,7 @@ fn of_the_api() {
         facts.webhooks.as_mut().unwrap()[0]["webhooks"][0]["failurePolicy"] = json!("Ignore");
     });
     assert_eq!(found(&open), Vec::<String>::new());
-    assert_eq!(found(&report("4.18.2", |facts, _| facts.failing_health = Ok(vec!["etcd".to_owned()]))), ["Blocks store API server"]);
+    assert_eq!(found(&report("4.18.2", |facts, _| facts.failing_health = Ok(vec!["etcd".to_owned()]))), ["Blocks etcd-or-store API server"]);
 }
 
 /// MS-READY-01, CVO-SIM-03: deletions and manifests that fail, as the plan has them.
@@ -296,6 +339,114 @@ fn of_the_update() {
     let report = report_of("4.18.2", &broken, |_, _| {});
     assert_eq!(found(&report), ["Blocks update configmap demo/one"]);
     assert!(report.blocks());
+}
+
+/// MS-READY-03: Operators whose package, channel or way on is missing from the next catalog, and what is deprecated there.
+#[test]
+fn next_catalogs() {
+    let of = |operator: CatalogOperator, content: &str| {
+        let catalog = next(content);
+        report("4.19.0", |facts, _| {
+            facts.catalog_operators = Ok(vec![operator]);
+            facts.next_catalogs = Ok(vec![catalog]);
+        })
+    };
+    let evidence = |report: &Report| {
+        let texts: Vec<String> = report.findings.iter().map(|finding| format!("{} {}", finding.level, finding.evidence)).collect();
+        assert!(report.findings.iter().all(|finding| finding.check == Check::CatalogNext && finding.object == "subscription shop/till"));
+        texts
+    };
+    let gone = CATALOG.replace("till", "other");
+    assert_eq!(evidence(&of(till("stable", "till.v2"), &gone)), ["Risk package till is not in vendor:v4.19: it gets no further updates"]);
+    let channel = of(till("beta", "till.v2"), CATALOG);
+    assert_eq!(
+        evidence(&channel),
+        ["Risk channel beta of package till is not in vendor:v4.19, which has old; stable; its default is stable"]
+    );
+    let stranded = of(till("stable", "till.v1"), CATALOG);
+    assert_eq!(evidence(&stranded), ["Risk in vendor:v4.19 no update leads from 1.0.0 to the head of channel stable"]);
+    assert!(stranded.findings[0].action.ends_with("a channel that leads on from here: old"), "{}", stranded.findings[0].action);
+    assert_eq!(evidence(&of(till("stable", "till.v3"), CATALOG)), Vec::<String>::new());
+    assert_eq!(evidence(&of(CatalogOperator { channels: Vec::new(), ..till("", "till.v1") }, CATALOG)), Vec::<String>::new());
+    let never_installed = CatalogOperator { bundle: String::new(), version: None, ..till("stable", "") };
+    assert_eq!(evidence(&of(never_installed, CATALOG)), Vec::<String>::new());
+    let deprecations = "---\n{schema: olm.deprecations, package: till, entries: [
+        {reference: {schema: olm.channel, name: stable}, message: Take fast.}, {reference: {schema: olm.bundle, name: till.v9}, message: No.}]}\n";
+    assert_eq!(
+        evidence(&of(till("stable", "till.v2"), &format!("{CATALOG}{deprecations}"))),
+        ["Note channel stable is deprecated in vendor:v4.19: Take fast."]
+    );
+    // Any of several catalogs may serve an extension; one whose content stays may do so as before.
+    let anywhere = |more: &str| CatalogOperator {
+        catalogs: vec!["catalogsource market/vendor".to_owned(), format!("catalogsource market/{more}")],
+        ..till("stable", "till.v2")
+    };
+    assert_eq!(evidence(&of(anywhere("own"), &gone)), Vec::<String>::new());
+    assert_eq!(evidence(&of(anywhere("vendor"), &gone)).len(), 1);
+    let unread = report("4.19.0", |facts, _| {
+        facts.next_catalogs = Ok(vec![NextCatalog { content: Err("no such image".into()), ..next(CATALOG) }]);
+    });
+    assert_eq!((unread.not_run[0].check, unread.not_run[0].why.as_str()), (Check::CatalogNext, "vendor:v4.19: no such image"));
+    let moved = |image: &str, from: &str, to: &str| next_image(image, &Version::parse(from).unwrap(), &Version::parse(to).unwrap());
+    assert_eq!(moved("r:5000/index:v4.18", "4.18.3", "4.19.0").as_deref(), Some("r:5000/index:v4.19"));
+    assert_eq!(moved("r/index:v4.18", "4.18.3", "4.18.9"), None);
+    assert_eq!(moved("r/index:v4.17", "4.18.3", "4.19.0"), None);
+    assert_eq!(moved("r/index@sha256:0", "4.18.3", "4.19.0"), None);
+}
+
+/// MS-READY-03: support of the installed version, and the releases that it is made for, as the next catalog tells.
+#[test]
+fn support_dates() {
+    let of = |end: &str, platforms: &str, name: &str| {
+        let lifecycle = format!(
+            "---\n{{schema: io.openshift.operators.lifecycles.v1alpha1, package: till, versions: [{{name: '{name}', phases: [
+                {{name: Full support, startDate: '2024-01-01', endDate: '2024-12-31'}}, {{name: Maintenance, startDate: '2025-01-01', endDate: '{end}'}}],
+                platformCompatibility: [{{name: openshift, versions: [{platforms}]}}]}}]}}\n"
+        );
+        let catalog = next(&format!("{CATALOG}{lifecycle}"));
+        let report = report("4.19.0", |facts, _| facts.next_catalogs = Ok(vec![catalog]));
+        let texts = report.findings.iter().map(|finding| format!("{} {}", finding.level, finding.evidence));
+        texts.chain(report.not_run.iter().map(|one| one.why.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(of("2027-01-01", "'4.18', '4.19'", "2.0"), Vec::<String>::new());
+    assert_eq!(of("2026-02-28", "'4.19'", "2.0"), ["Risk support of till 2.0 ended on 2026-02-28 (Maintenance)"]);
+    assert_eq!(of("2026-03-01", "'4.19'", "2.0"), ["Note support of till 2.0 ends on 2026-03-01 (Maintenance)"]);
+    assert_eq!(of("2027-01-01", "'4.17', '4.18'", "2.0"), ["Risk till 2.0 is supported on 4.17; 4.18, and not on 4.19"]);
+    assert_eq!(of("2020-01-01", "'4.18'", "1.0"), Vec::<String>::new());
+    let unreadable = of("soon", "'4.19'", "2.0");
+    assert!(unreadable[0].starts_with("vendor:v4.19: io.openshift.operators.lifecycles.v1alpha1 of package till: "), "{unreadable:?}");
+}
+
+/// MS-READY-03: certificates that end within 30 days, whoever renews them.
+#[test]
+fn certificates() {
+    let of = |not_after: &str, renewed_by| {
+        let one = certificate(not_after, renewed_by);
+        let report = report("4.18.2", |facts, _| facts.certificates = Ok(vec![one]));
+        report.findings.iter().map(|finding| format!("{} {}", finding.level, finding.evidence)).collect::<Vec<_>>()
+    };
+    let soon = "its certificate ends at 2026-03-11T00:00:00Z, in 10 days";
+    assert_eq!(of("2026-03-11T00:00:00Z", None), [format!("Risk {soon}")]);
+    assert_eq!(of("2026-03-11T00:00:00Z", Some("service-ca")), [format!("Note {soon}")]);
+    assert_eq!(of("2026-02-01T00:00:00Z", Some("service-ca")), ["Risk its certificate ended at 2026-02-01T00:00:00Z"]);
+    assert_eq!(of("2026-03-31T00:00:01Z", None), Vec::<String>::new());
+}
+
+/// MS-READY-03: images that registries refuse block; registries that do not answer are named, and never count as passed.
+#[test]
+fn images() {
+    let of = |answers| report("4.18.2", |facts, _| facts.images = answers);
+    let refused = vec![("r.test/a@sha256:0".to_owned(), SharedError::from("manifest unknown"))];
+    let silent = vec![("q.test".to_owned(), SharedError::from("no route to host"))];
+    let found = of(Ok(ImageAnswers::Asked { count: 9, refused, silent }));
+    assert_eq!((found.findings[0].level, found.findings[0].check), (Level::Blocks, Check::Images));
+    assert_eq!(
+        found.findings[0].evidence,
+        "1 of 9 images cannot be pulled with the present credentials and mirrors: r.test/a@sha256:0: manifest unknown"
+    );
+    assert_eq!((found.not_run[0].check, found.not_run[0].why.as_str()), (Check::Images, "q.test: no route to host"));
+    assert_eq!(of(Ok(ImageAnswers::NotPulled)).findings[0].level, Level::Note);
+    assert_eq!(of(Err("no image-references".into())).not_run.len(), 1);
 }
 
 /// MS-READY-03: a fact that cannot be read takes its checks away, by name, and no others.

@@ -6,15 +6,17 @@ use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::preview::{FactRevision, Preview, Step, moved};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::change::Change;
 use crate::plan::{Planned, plan};
+use crate::plan_file::{self, digest};
 use crate::progress::Progress;
 use crate::session::Session;
 
 /// The format of the file.
 const FORMAT: &str = "mainstay.dev/plan/v1";
+/// The command that makes a new one.
+const AGAIN: &str = "mainstay plan";
 /// Size limit of a file, in bytes.
 const BYTES: u64 = 64 << 20;
 
@@ -92,24 +94,18 @@ impl SavedPlans {
     }
 }
 
-fn digest(plans: &Value) -> String {
-    Sha256::digest(plans.to_string().as_bytes()).iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
-}
-
 impl SavedPlan {
     /// Plans the change again from the cluster as it is. Fails, with the file as its `subject`, if a fact that the saved plan rests on has
     /// changed, or if the change cannot be applied.
     pub async fn renewed(&self, session: &Session, subject: &str, progress: &mut dyn Progress) -> Result<Planned, Failure> {
-        let moved = || Failure::new(FailureKind::Impossible, subject, "the cluster changed since the plan was saved; nothing was done");
-        let hint = "mainstay plan makes a new one";
         let now = match plan(session, &self.change, false, progress).await {
             Ok(now) => now,
             // An object that existed when the change was planned is gone, or the other way round.
-            Err(failure) => return Err(moved().because(failure.to_line()).hint(hint)),
+            Err(failure) => return Err(plan_file::moved_on(subject, [failure.to_line()], AGAIN)),
         };
         let differences = self.differences(&now);
         if !differences.is_empty() {
-            return Err(differences.into_iter().fold(moved(), Failure::because).hint(hint));
+            return Err(plan_file::moved_on(subject, differences, AGAIN));
         }
         match now.refusal() {
             Some(refusal) => Err(refusal),

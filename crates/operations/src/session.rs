@@ -17,6 +17,18 @@ pub const MANAGER: &str = "mainstay";
 pub trait Registries: Send + Sync {
     /// Returns a client with the user's credentials, mirrors and cache.
     fn client(&self) -> Result<mainstay_oci::Client, Failure>;
+
+    /// Returns a client that pulls as the nodes of a cluster do, as far as this user may know it.
+    fn client_of(&self, cluster: &ClusterRegistries) -> Result<mainstay_oci::Client, Failure>;
+}
+
+/// The settings of a cluster that decide where its nodes pull from, and as whom.
+#[derive(Debug, Default)]
+pub struct ClusterRegistries {
+    /// ImageDigestMirrorSets and ImageTagMirrorSets.
+    pub mirrors: Vec<serde_json::Value>,
+    /// The global pull secret: an auth file.
+    pub pull_secret: Option<String>,
 }
 
 /// A cluster, as one identity sees and changes it.

@@ -2,33 +2,43 @@
 //!
 //! ```text
 //!   ClusterVersion, both releases ── concerned objects ── read ──► Plan::against
-//!   operators, pools, nodes, pods, budgets, CRDs with their objects ── read, each for itself ──► readiness::check
+//!   operators, pools, nodes, pods, budgets, CRDs with their objects ── read, each for itself ──┐
+//!   next content of catalogs, images of the release ── asked of registries ───────────────────┴──► readiness::check
 //! ```
 
 mod answers;
+mod catalogs;
+mod certificates;
 mod facts;
+mod images;
+mod saved;
 
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
 use mainstay_api::config_v1::ClusterVersion;
 use mainstay_apply::WriteError;
 use mainstay_cluster_version_core::apply::{Change, ClusterVersionRef, change};
 use mainstay_cluster_version_core::plan::{Cluster, Effect, Live, Plan, Side, concerned};
-use mainstay_cluster_version_core::readiness::{self, CrdFacts, Estimate, Facts, Read, Release, Report, Target, estimate};
+use mainstay_cluster_version_core::readiness::{self, CrdFacts, Estimate, Facts, ImageAnswers, Read, Release, Report, Target, estimate};
 use mainstay_diagnostics::{Failure, FailureKind, SharedError};
 use mainstay_objects::ObjectRef;
 use mainstay_release::info::components;
 use mainstay_release::{Capabilities, Files, Filter, Manifest, Metadata, Override, Payload, Values};
 use mainstay_versions::Version;
+use mainstay_workloads::node::object::SIMULATED;
 use serde_json::{Value, json};
 
 pub use answers::{Answers, InvalidAnswers};
+pub use saved::{SavedUpdate, Update};
 
 use crate::cluster_update::cluster_version;
 use crate::failure::not_written;
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::session::{ClusterRegistries, Session};
+use catalogs::Releases;
+use facts::{ClusterFacts, text};
 
 /// Objects that are read at once.
 const AT_A_TIME: usize = 16;
@@ -43,6 +53,8 @@ pub struct Images {
     pub current: String,
     /// The image of the wanted one, if the cluster knows it.
     pub target: Option<String>,
+    /// The cluster's identity.
+    pub cluster: String,
 }
 
 /// The content of a release.
@@ -94,13 +106,18 @@ pub struct Assessment {
 /// # Errors
 /// The cluster runs no release.
 pub async fn images(session: &Session, version: &str) -> Result<Images, Failure> {
-    let (_, found) = observed(session).await?;
+    let (live, found) = observed(session).await?;
     let status = &found.status;
     let known = status.available_updates.iter().flatten().chain(status.conditional_updates.iter().map(|update| &update.release));
     let known = known.map(|release| (&release.version, &release.image));
     let known = known.chain(status.history.iter().map(|entry| (&entry.version, &entry.image)));
     let target = known.into_iter().find(|(known, _)| *known == version).map(|(_, image)| image.clone());
-    Ok(Images { current_version: status.desired.version.clone(), current: status.desired.image.clone(), target })
+    Ok(Images {
+        current_version: status.desired.version.clone(),
+        current: status.desired.image.clone(),
+        target,
+        cluster: text(&live, "/spec/clusterID").to_owned(),
+    })
 }
 
 /// Reads what the update depends on, plans it and makes every check.
@@ -121,6 +138,12 @@ pub async fn assess(session: &Session, question: &Question<'_>, progress: &mut d
         Ok(content) => Ok(Release { plan: &content.plan, kubernetes: content.kubernetes.clone(), crds: content.crds.clone() }),
         Err(error) => Err(error.clone()),
     };
+    let current = cluster_version.status.desired.version.as_str();
+    let releases =
+        Releases { from: current, to: question.version, kubernetes: release.as_ref().ok().and_then(|release| release.kubernetes.as_ref()) };
+    let catalog_operators = read.sources.operators();
+    let next_catalogs = read.sources.next(session, &catalog_operators, &releases, progress).await;
+    let images = image_answers(session, question, &read, progress).await;
     let target = Target { version: question.version, release };
     let report = readiness::check(&Facts {
         cluster_version: &cluster_version,
@@ -138,8 +161,26 @@ pub async fn assess(session: &Session, question: &Question<'_>, progress: &mut d
         webhooks: read.webhooks,
         ready_services: read.ready_services,
         failing_health: read.failing_health,
+        now: Timestamp::now(),
+        certificates: read.certificates,
+        catalog_operators,
+        next_catalogs,
+        images,
     });
     Ok(Assessment { plan: content.ok().map(|content| content.plan), report, estimate })
+}
+
+/// Asks the registries for the images of the wanted release, unless nothing pulls them.
+async fn image_answers(session: &Session, question: &Question<'_>, read: &ClusterFacts, progress: &mut dyn Progress) -> Read<ImageAnswers> {
+    let contents = question.contents.as_ref().map_err(Clone::clone)?;
+    let is_simulated = |node: &Value| node["metadata"]["labels"][SIMULATED] == "true";
+    if read.nodes.as_ref().is_ok_and(|nodes| nodes.iter().all(is_simulated)) {
+        return Ok(ImageAnswers::NotPulled);
+    }
+    let wanted = images::of_release(&contents.target.files)?;
+    progress.doing(&format!("ask for the {} images of the release", wanted.len()));
+    let cluster = ClusterRegistries { mirrors: read.mirrors.clone(), pull_secret: facts::pull_secret(session).await };
+    Ok(images::ask(&session.registries.client_of(&cluster)?, wanted).await)
 }
 
 async fn observed(session: &Session) -> Result<(Value, ClusterVersion), Failure> {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use mainstay_oci::{
-    BlobCache, Client, ClientConfig, Error, ImageBuilder, ImageIndex, Layout, Platform, Reference, Settings, write_docker_archive,
+    BlobCache, Client, ClientConfig, Credentials, Error, ImageBuilder, ImageIndex, Layout, Platform, Reference, Settings,
+    write_docker_archive,
 };
-use mainstay_operations::{OnTransfer, Registries, images as operations};
+use mainstay_operations::{ClusterRegistries, OnTransfer, Registries, images as operations};
 
 use crate::errors::{Exit, Failure};
 
@@ -173,6 +174,17 @@ pub struct UserRegistries;
 impl Registries for UserRegistries {
     fn client(&self) -> Result<Client, mainstay_diagnostics::Failure> {
         client().map_err(Failure::into_told)
+    }
+
+    fn client_of(&self, cluster: &ClusterRegistries) -> Result<Client, mainstay_diagnostics::Failure> {
+        let mut config = config().map_err(Failure::into_told)?;
+        let failed = |subject: &str, error: &Error| operations::failure(subject, error);
+        if let Some(secret) = &cluster.pull_secret {
+            let subject = "secret openshift-config/pull-secret";
+            config.credentials.extend(Credentials::parse(subject, secret).map_err(|error| failed(subject, &error))?);
+        }
+        config.registries.add_mirror_sets(&cluster.mirrors).map_err(|error| failed("mirrors of the cluster", &error))?;
+        Client::new(config).map_err(|error| failed("registry client", &error))
     }
 }
 

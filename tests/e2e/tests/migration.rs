@@ -74,6 +74,23 @@ fn deployments(csv: &Value) -> Vec<String> {
     all.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// A ClusterOperator with the name of a package, which has nothing to do with it (COP-G-04).
+fn namesake(cluster: &Cluster, package: &str) {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let names = json!({"kind": "ClusterOperator", "plural": "clusteroperators", "shortNames": ["co"]});
+    let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clusteroperators.config.openshift.io"},
+        "spec": {"group": "config.openshift.io", "scope": "Cluster", "names": names, "versions": [version]}});
+    cluster.apply(&definition.to_string());
+    cluster.until("the kind is served", &["crd", "clusteroperators.config.openshift.io"], |crd| {
+        crd["status"]["acceptedNames"]["kind"].is_string()
+    });
+    let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": package}, "spec": {}});
+    cluster.apply(&operator.to_string());
+}
+
 /// Migrates a real operator, and restores it.
 fn there_and_back(package: &str, version: &str, watch: bool) {
     let (Some(()), Some(()), Some(real)) = (need_kubectl(), need_embedded(), unpacked("bundles")) else { return };
@@ -85,6 +102,9 @@ fn there_and_back(package: &str, version: &str, watch: bool) {
     let csv = manifests(&source).into_iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
     let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
     offer(&cluster, &publish(&registry, &folder, cluster.folder(), "latest"));
+    namesake(&cluster, package);
+    let operator = || cluster.get(&["clusteroperator", package]).unwrap();
+    let untouched = operator();
     let hooks = csv["spec"]["webhookdefinitions"].as_array().cloned().unwrap_or_default();
     let mut objects = Vec::new();
     if !hooks.is_empty() {
@@ -145,6 +165,8 @@ fn there_and_back(package: &str, version: &str, watch: bool) {
     for gone in [["subscription.operators.coreos.com", package], ["csv", name.as_str()]] {
         assert!(cluster.get(&[&gone[..], &["-n", "ops"]].concat()).is_none(), "{gone:?} is still there");
     }
+    let listed: Value = serde_json::from_str(&cluster.mainstay(&["list", "-o", "json"]).ok()).unwrap();
+    assert!(!listed.to_string().contains("ClusterOperator"), "{listed:#}");
     let extension = cluster.get(&["clusterextension", package]).unwrap();
     assert_eq!(extension["status"]["install"]["bundle"]["name"], name.as_str(), "{extension:#}");
     let copies = cluster
@@ -169,6 +191,8 @@ fn there_and_back(package: &str, version: &str, watch: bool) {
         assert_eq!(back[what].0, identity.0, "{what} has another uid");
         assert!(may_change(what) || back[what].1 == identity.1, "{what} was changed");
     }
+    cluster.mainstay(&["uninstall", package, "--classic", "-n", "ops", "--yes"]).ok();
+    assert_eq!(operator(), untouched, "the ClusterOperator of the same name belongs to the platform");
 }
 
 fn manifests(bundle: &Path) -> Vec<Value> {
@@ -176,7 +200,8 @@ fn manifests(bundle: &Path) -> Vec<Value> {
     all.map(|file| read_yaml(&file.unwrap().path())).collect()
 }
 
-/// MS-RB-03, MS-RB-04: several CRDs, in all namespaces; there and back, custom resources keep uid and generation.
+/// MS-RB-03, MS-RB-04, COP-G-04: several CRDs, in all namespaces; there and back, custom resources keep uid and generation, and the
+/// ClusterOperator of the same name is never touched.
 #[test]
 fn grafana() {
     there_and_back("grafana-operator", "5.1.0", false);

@@ -4,7 +4,7 @@ use clap::Args;
 use mainstay_cluster_version_core::readiness::Report;
 use mainstay_diagnostics::SharedError;
 use mainstay_operations::Session;
-use mainstay_operations::update_plan::{self, Answers, Assessment, Content, Contents, Images, Question};
+use mainstay_operations::update_plan::{self, Answers, Assessment, Content, Contents, Images, Question, SavedUpdate, Update};
 use mainstay_release::Metadata;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images;
@@ -34,6 +34,10 @@ pub struct Assessed {
     pub from: String,
     /// The wanted version.
     pub to: String,
+    /// The image of the wanted release.
+    pub image: String,
+    /// The cluster's identity.
+    pub cluster: String,
     /// The plan, the readiness and what takes time.
     pub found: Assessment,
 }
@@ -92,10 +96,32 @@ impl Releases {
         contents: Result<&Contents, SharedError>,
         answers: Option<&Answers>,
     ) -> Result<Assessed, Failure> {
-        let question = Question { version, contents, profile: &self.profile, answers };
+        let question = Question { version, contents: contents.clone(), profile: &self.profile, answers };
         let mut progress = Progress::start();
         let found = update_plan::assess(session, &question, &mut progress).await?;
-        Ok(Assessed { from: images.current_version.clone(), to: version.to_owned(), found })
+        let image = contents.map(|contents| contents.target.image.clone()).unwrap_or_default();
+        Ok(Assessed { from: images.current_version.clone(), to: version.to_owned(), image, cluster: images.cluster.clone(), found })
+    }
+
+    /// The places of the releases of a saved plan.
+    pub fn of_saved(update: &Update) -> Self {
+        Self { release: update.release.clone(), current: update.current.clone(), profile: update.profile.clone() }
+    }
+
+    /// The plan as a file holds it.
+    ///
+    /// # Errors
+    /// Something blocks the update.
+    pub fn saved(&self, assessed: &Assessed) -> Result<SavedUpdate, Failure> {
+        let update = Update {
+            to: assessed.to.clone(),
+            release: self.release.clone(),
+            current: self.current.clone(),
+            profile: self.profile.clone(),
+            image: assessed.image.clone(),
+            cluster: assessed.cluster.clone(),
+        };
+        Ok(SavedUpdate::of(update, &assessed.found)?)
     }
 
     async fn contents(&self, named: Option<Content>, images: &Images, version: &str) -> Result<Contents, Failure> {

@@ -134,7 +134,7 @@ pub(super) fn webhooks(facts: &Facts<'_>) -> Read<Vec<Finding>> {
 pub(super) fn store(facts: &Facts<'_>) -> Read<Vec<Finding>> {
     let finding = |failing: &String| {
         let evidence = format!("the health check {failing:?} fails");
-        Finding::new(Check::Store, Level::Blocks, "API server", evidence, "kubectl get --raw '/readyz?verbose' shows all checks")
+        Finding::new(Check::EtcdOrStore, Level::Blocks, "API server", evidence, "kubectl get --raw '/readyz?verbose' shows all checks")
     };
     Ok(known(&facts.failing_health)?.iter().map(finding).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use mainstay_api::config_v1::ClusterVersion;
 use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::preview::CustomResources;
@@ -9,6 +10,9 @@ use mainstay_objects::condition;
 use mainstay_versions::Version;
 use serde_json::Value;
 
+use super::catalogs::{CatalogOperator, NextCatalog};
+use super::certificates::CertificateFacts;
+use super::images::ImageAnswers;
 use crate::plan::Plan;
 use crate::upgradeable::ConfigMap;
 
@@ -109,6 +113,16 @@ pub struct Facts<'a> {
     pub ready_services: Read<BTreeSet<(String, String)>>,
     /// The checks of the API server's health that fail.
     pub failing_health: Read<Vec<String>>,
+    /// The time of the checks.
+    pub now: Timestamp,
+    /// Certificates that are presented or trusted.
+    pub certificates: Read<Vec<CertificateFacts>>,
+    /// The Operators that come from catalogs.
+    pub catalog_operators: Read<Vec<CatalogOperator>>,
+    /// The catalogs of those Operators whose images change with the release.
+    pub next_catalogs: Read<Vec<NextCatalog>>,
+    /// The answers of registries about the images of the release.
+    pub images: Read<ImageAnswers>,
 }
 
 /// The condition Recommended of an update, by answers that were given.

@@ -21,16 +21,20 @@ pub enum Check {
     CrdStoredVersions,
     CrdCompatibility,
     Webhooks,
-    Store,
+    EtcdOrStore,
     Pools,
     Nodes,
     Drain,
     Capacity,
+    Certificates,
+    CatalogNext,
+    SupportDates,
+    Images,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Preconditions,
         Self::ClusterVersion,
         Self::ClusterOperators,
@@ -42,11 +46,15 @@ impl Check {
         Self::CrdStoredVersions,
         Self::CrdCompatibility,
         Self::Webhooks,
-        Self::Store,
+        Self::EtcdOrStore,
         Self::Pools,
         Self::Nodes,
         Self::Drain,
         Self::Capacity,
+        Self::Certificates,
+        Self::CatalogNext,
+        Self::SupportDates,
+        Self::Images,
     ];
 
     /// Its name, for people and programs.
@@ -63,11 +71,15 @@ impl Check {
             Self::CrdStoredVersions => "crd-stored-versions",
             Self::CrdCompatibility => "crd-compatibility",
             Self::Webhooks => "webhooks",
-            Self::Store => "store",
+            Self::EtcdOrStore => "etcd-or-store",
             Self::Pools => "pools",
             Self::Nodes => "nodes",
             Self::Drain => "drain",
             Self::Capacity => "capacity",
+            Self::Certificates => "certificates",
+            Self::CatalogNext => "catalog-next",
+            Self::SupportDates => "support-dates",
+            Self::Images => "images",
         }
     }
 }

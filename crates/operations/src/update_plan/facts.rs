@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::Request;
 use kube::api::GroupVersionKind;
 use mainstay_alerts::samples_of;
 use mainstay_apply::WriteError;
 use mainstay_cluster_version_core::inject::Settings;
-use mainstay_cluster_version_core::readiness::{DeprecatedRequests, OperatorLimit, PodFacts, Read};
+use mainstay_cluster_version_core::readiness::{CertificateFacts, DeprecatedRequests, OperatorLimit, PodFacts, Read};
 use mainstay_cluster_version_core::upgradeable::{ADMIN_ACKS, ADMIN_GATES, ConfigMap};
 use mainstay_diagnostics::{Failure, SharedError, chain};
 use mainstay_objects::ObjectRef;
@@ -17,6 +19,8 @@ use mainstay_promql::Sample;
 use mainstay_schema::quantity::Quantity;
 use serde_json::Value;
 
+use super::catalogs::Sources;
+use super::certificates;
 use crate::failure::not_written;
 use crate::session::Session;
 
@@ -44,25 +48,50 @@ pub(super) struct ClusterFacts {
     pub webhooks: Read<Vec<Value>>,
     pub ready_services: Read<BTreeSet<(String, String)>>,
     pub failing_health: Read<Vec<String>>,
+    pub certificates: Read<Vec<CertificateFacts>>,
+    pub sources: Sources,
+    pub mirrors: Vec<Value>,
 }
 
 /// Reads all of them at once.
 pub(super) async fn read(session: &Session) -> ClusterFacts {
-    let (operators, pools, nodes, pods, budgets, gates, acks, csvs, counts, validating, mutating, slices, failing_health) = tokio::join!(
-        list(session, "config.openshift.io", "v1", "ClusterOperator"),
+    let config = |kind| list(session, "config.openshift.io", "v1", kind);
+    let olm = |version, kind| list(session, "operators.coreos.com", version, kind);
+    let hooks = |kind| list(session, "admissionregistration.k8s.io", "v1", kind);
+    let (operators, pools, nodes, pods, budgets, gates, acks, counts, slices, failing_health) = tokio::join!(
+        config("ClusterOperator"),
         list(session, "machineconfiguration.openshift.io", "v1", "MachineConfigPool"),
         list(session, "", "v1", "Node"),
         list(session, "", "v1", "Pod"),
         list(session, "policy", "v1", "PodDisruptionBudget"),
         config_map(session, "openshift-config-managed", ADMIN_GATES),
         config_map(session, "openshift-config", ADMIN_ACKS),
-        list(session, "operators.coreos.com", "v1alpha1", "ClusterServiceVersion"),
         deprecated_requests(session),
-        list(session, "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
-        list(session, "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration"),
         list(session, "discovery.k8s.io", "v1", "EndpointSlice"),
         failing_health(session),
     );
+    let (csvs, subscriptions, catalog_sources, extensions, cluster_catalogs) = tokio::join!(
+        olm("v1alpha1", "ClusterServiceVersion"),
+        olm("v1alpha1", "Subscription"),
+        olm("v1alpha1", "CatalogSource"),
+        list(session, "olm.operatorframework.io", "v1", "ClusterExtension"),
+        list(session, "olm.operatorframework.io", "v1", "ClusterCatalog"),
+    );
+    let (validating, mutating, services, definitions, secrets, digest_mirrors, tag_mirrors) = tokio::join!(
+        hooks("ValidatingWebhookConfiguration"),
+        hooks("MutatingWebhookConfiguration"),
+        list(session, "apiregistration.k8s.io", "v1", "APIService"),
+        list(session, "apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+        certificates::of_secrets(session),
+        config("ImageDigestMirrorSet"),
+        config("ImageTagMirrorSet"),
+    );
+    let webhooks = validating.and_then(|mut all| {
+        all.extend(mutating?);
+        Ok(all)
+    });
+    let trusting = [&webhooks, &services, &definitions].map(Clone::clone);
+    let bundles = trusting.into_iter().collect::<Read<Vec<_>>>().map(|objects| certificates::of_bundles(&objects.concat()));
     ClusterFacts {
         operators,
         pools,
@@ -71,14 +100,17 @@ pub(super) async fn read(session: &Session) -> ClusterFacts {
         budgets,
         gates,
         acks,
-        operator_limits: csvs.map(|csvs| csvs.iter().filter_map(operator_limit).collect()),
+        operator_limits: csvs.as_ref().map(|csvs| csvs.iter().filter_map(operator_limit).collect()).map_err(Clone::clone),
         deprecated_requests: counts,
-        webhooks: validating.and_then(|mut all| {
-            all.extend(mutating?);
-            Ok(all)
-        }),
+        webhooks,
         ready_services: slices.map(|slices| slices.iter().filter(|slice| is_ready(slice)).map(service).collect()),
         failing_health,
+        certificates: secrets.and_then(|mut all| {
+            all.extend(bundles?);
+            Ok(all)
+        }),
+        sources: Sources { subscriptions, csvs, catalog_sources, extensions, cluster_catalogs },
+        mirrors: [digest_mirrors, tag_mirrors].into_iter().flatten().flatten().collect(),
     }
 }
 
@@ -132,6 +164,18 @@ async fn config_map(session: &Session, namespace: &str, name: &str) -> ConfigMap
         Ok(None) => ConfigMap::NotFound,
         Err(error) => ConfigMap::Unreadable(chain(&error)),
     }
+}
+
+/// The global pull secret of the cluster; none if there is none, or if this user may not read it.
+pub(super) async fn pull_secret(session: &Session) -> Option<String> {
+    let place = ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        namespace: "openshift-config".to_owned(),
+        name: "pull-secret".to_owned(),
+    };
+    let secret = session.writer.get(&place).await.ok()??;
+    String::from_utf8(STANDARD.decode(text(&secret, "/data/.dockerconfigjson")).ok()?).ok()
 }
 
 fn pod(pod: &Value) -> PodFacts {
@@ -249,18 +293,18 @@ async fn failing_health(session: &Session) -> Read<Vec<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-async fn get(session: &Session, path: &str) -> Read<String> {
+pub(super) async fn get(session: &Session, path: &str) -> Read<String> {
     let request = Request::get(path).body(Vec::new()).map_err(SharedError::new)?;
     let answered = tokio::time::timeout(PATIENCE, session.client.request_text(request)).await;
     let answered = answered.map_err(|_| SharedError::from(format!("{path}: no answer within {} s", PATIENCE.as_secs())))?;
     answered.map_err(|error| SharedError::from(format!("{path}: {}", chain(&error))))
 }
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn array<'v>(object: &'v Value, pointer: &str) -> &'v [Value] {
+pub(super) fn array<'v>(object: &'v Value, pointer: &str) -> &'v [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -1,8 +1,10 @@
 //! `mainstay plan cluster-update`: what an update of this cluster to another release would do (MS-PLAN-01).
 
+use std::path::PathBuf;
+
 use clap::Args;
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::Failure;
+use mainstay_terminal::errors::{Failure, note};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::runtime;
 
@@ -15,6 +17,8 @@ use crate::update_text::{self, Shown};
 Examples:
   mainstay plan cluster-update --to 4.19.44
   mainstay plan cluster-update --to 4.19.44 --fields         each field that changes
+  mainstay plan cluster-update --to 4.19.44 --out update.plan
+  mainstay apply-plan update.plan                            asks for the update, if the plan still fits
   mainstay plan cluster-update --release payload/4.19.44 --current payload/4.18.54
   mainstay plan cluster-update --to 4.19.44 -o json | jq '.readiness.findings[] | select(.level == \"Blocks\")'
 
@@ -34,6 +38,9 @@ pub struct Arguments {
     releases: Releases,
     #[command(flatten)]
     shown: Shown,
+    /// Save the plan, for mainstay apply-plan; a relative place of a release counts from the folder in which that is called
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// table, json or yaml
     #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json or yaml"))]
     output: Format,
@@ -54,6 +61,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         } else {
             output::value(&arguments.output, &assessed.document("cluster-update")?)?;
         }
-        assessed.verdict(arguments.output.is_table())
+        assessed.verdict(arguments.output.is_table())?;
+        if let Some(out) = &arguments.out {
+            arguments.releases.saved(&assessed)?.write(out)?;
+            note(format!("plan saved in {}; mainstay apply-plan {} asks for the update", out.display(), out.display()));
+        }
+        Ok(())
     })
 }
