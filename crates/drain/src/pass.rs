@@ -92,7 +92,8 @@ impl Drain {
         if !look.refused.is_empty() {
             return Err(DrainError::Refused(look.refused));
         }
-        let attempts = futures::stream::iter(&look.leaving).map(|found| async move { Some((found.pod.clone(), self.attempt(found).await?)) });
+        let attempts =
+            futures::stream::iter(&look.leaving).map(|found| async move { Some((found.pod.clone(), self.attempt(found).await?)) });
         let remaining: Vec<(PodRef, Why)> = attempts.buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
         Ok(if remaining.is_empty() { Progress::Done } else { Progress::Waiting { remaining } })
     }
