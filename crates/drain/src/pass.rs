@@ -92,10 +92,14 @@ impl Drain {
         if !look.refused.is_empty() {
             return Err(DrainError::Refused(look.refused));
         }
-        let attempts =
-            futures::stream::iter(&look.leaving).map(|found| async move { Some((found.pod.clone(), self.attempt(found).await?)) });
-        let remaining: Vec<(PodRef, Why)> = attempts.buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        let attempts: Vec<_> = look.leaving.iter().map(|found| self.named_attempt(found)).collect();
+        let outcomes: Vec<Option<(PodRef, Why)>> = futures::stream::iter(attempts).buffered(AT_ONCE).collect().await;
+        let remaining: Vec<(PodRef, Why)> = outcomes.into_iter().flatten().collect();
         Ok(if remaining.is_empty() { Progress::Done } else { Progress::Waiting { remaining } })
+    }
+
+    async fn named_attempt(&self, found: &Found) -> Option<(PodRef, Why)> {
+        Some((found.pod.clone(), self.attempt(found).await?))
     }
 
     /// Evicts one pod unless it is ending already; `None` if it is gone.

@@ -90,8 +90,8 @@ async fn one(session: &Session, node: &str, request: &DrainRequest, say: &dyn Fn
         return Ok(());
     }
     let deadline = request.timeout.map(|timeout| (Instant::now() + timeout, timeout));
-    let leaving = futures::stream::iter(&look.leaving).map(|found| leave(session, &drain, found, request, deadline, say));
-    let outcomes: Vec<Result<(), PodFailure>> = leaving.buffer_unordered(AT_ONCE).collect().await;
+    let leaving: Vec<_> = look.leaving.iter().map(|found| leave(session, &drain, found, request, deadline, say)).collect();
+    let outcomes: Vec<Result<(), PodFailure>> = futures::stream::iter(leaving).buffer_unordered(AT_ONCE).collect().await;
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
     if failures.is_empty() {
         return Ok(());
