@@ -105,7 +105,9 @@ impl Measures {
 
     /// Forgets a check that is gone.
     pub fn forget_check(&self, key: &Key) {
-        self.change(|counts| drop(counts.checks.remove(&(key.namespace.clone(), key.name.clone()))));
+        self.change(|counts| {
+            counts.checks.remove(&(key.namespace.clone(), key.name.clone()));
+        });
     }
 }
 
