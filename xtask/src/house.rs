@@ -33,7 +33,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         "effects",
         &[
             &["runtime", "serve", "store", "oci", "catalog-store"],
-            &["apply", "sqlite-index", "catalog-serve", "image-source", "release-samples", "release-source", "update-client"],
+            &["apply", "drain", "sqlite-index", "catalog-serve", "image-source", "release-samples", "release-source", "update-client"],
             &["catalog-refs"],
         ],
     ),
@@ -43,6 +43,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         &[&[
             "cloud-credential",
             "cluster-operators",
+            "machine-api",
             "marketplace",
             "network-extras",
             "olm-classic",

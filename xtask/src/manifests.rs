@@ -14,6 +14,7 @@ pub fn write(root: &Path) -> Result<()> {
     write_into(&folder, &mainstay_api::manifests()?)?;
     write_into(&folder.join("classic"), &classic(root)?)?;
     write_into(&folder.join("platform"), &platform(root)?)?;
+    write_into(&folder.join("machine"), &mainstay_api::machine_definitions())?;
     write_into(&folder.join("release"), &mainstay_api::release_definitions())
 }
 
@@ -62,6 +63,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         compare(classic(root).unwrap(), &mainstay_api::classic_manifests().unwrap());
         compare(platform(root).unwrap(), &mainstay_api::platform_manifests().unwrap());
+        compare(mainstay_api::machine_definitions(), &mainstay_api::machine_manifests().unwrap());
         compare(mainstay_api::release_definitions(), &mainstay_api::release_manifests().unwrap());
     }
 

@@ -88,6 +88,33 @@ impl Condition {
             .collect()
     }
 
+    /// Creates a condition of which nothing is known.
+    pub fn unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            status: "Unknown".to_owned(),
+            severity: None,
+            reason: reason.to_owned(),
+            message: message.into(),
+            changed: None,
+        }
+    }
+
+    /// Returns the condition as an object holds it; what is empty is left out.
+    pub fn to_value(&self) -> Value {
+        let mut value = serde_json::json!({"type": self.kind, "status": self.status});
+        if let Some(changed) = self.changed {
+            value["lastTransitionTime"] = Value::String(format!("{changed:.0}"));
+        }
+        let severity = self.severity.map(Severity::as_str).unwrap_or_default();
+        for (field, text) in [("severity", severity), ("reason", &*self.reason), ("message", &*self.message)] {
+            if !text.is_empty() {
+                value[field] = Value::String(text.to_owned());
+            }
+        }
+        value
+    }
+
     fn says_the_same(&self, other: &Self) -> bool {
         (&self.status, self.severity, &self.reason, &self.message) == (&other.status, other.severity, &other.reason, &other.message)
     }

@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!   machine, node   what is read of the objects
+//!   approval        which certificate requests of nodes are approved
 //!   condition       conditions of machines, sets and health checks
 //!   hooks           lifecycle hooks: their rules, and the conditions that they cause
+//!   lifecycle       the life of one machine: the next step, and the status that tells of it
+//!   node_link       which machine a node is, and what it gets from it
 //!   set             MachineSets: which machines are theirs, which go first, their status
 //!   health_check    MachineHealthChecks: who is unhealthy, whether remediation is allowed, and how it is done
 //!   drain           which pods leave a node, and whether a machine may be drained now
@@ -12,6 +15,7 @@
 //!
 //! A recorded answer of upstream's own code outranks the text of the specification. [`cases`] answers inputs in the form of those records.
 
+pub mod approval;
 pub mod cases;
 pub mod condition;
 pub mod control_plane;
@@ -19,6 +23,8 @@ pub mod drain;
 pub mod event;
 pub mod health_check;
 pub mod hooks;
+pub mod lifecycle;
 pub mod machine;
 pub mod node;
+pub mod node_link;
 pub mod set;

@@ -15,10 +15,42 @@ pub mod phase {
     pub const DELETING: &str = "Deleting";
     /// A terminal error.
     pub const FAILED: &str = "Failed";
+    /// The instance is to be made.
+    pub const PROVISIONING: &str = "Provisioning";
+    /// The instance is there and has no node yet.
+    pub const PROVISIONED: &str = "Provisioned";
+    /// The node is there.
+    pub const RUNNING: &str = "Running";
 }
 
 /// Condition of a machine whose node was drained.
 pub const DRAINED: &str = "Drained";
+/// Label of machines that names their cluster.
+pub const CLUSTER_LABEL: &str = "machine.openshift.io/cluster-api-cluster";
+/// Label of machines that names their role.
+pub const ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
+
+/// An address of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS` or `Hostname`.
+    pub kind: String,
+    /// The address.
+    pub address: String,
+}
+
+impl Address {
+    /// Creates an address.
+    pub fn new(kind: &str, address: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), address: address.into() }
+    }
+
+    /// Reads addresses in an object's status; what has another form is left out.
+    pub fn all_of(object: &Value) -> Vec<Self> {
+        let addresses = object.pointer("/status/addresses").and_then(Value::as_array).into_iter().flatten();
+        addresses.filter_map(|one| Some(Self::new(one["type"].as_str()?, one["address"].as_str()?))).collect()
+    }
+}
 
 /// A Machine. Fields that are missing or of another type count as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +77,12 @@ pub struct Machine {
     pub phase: Option<String>,
     /// Name of its node.
     pub node: Option<String>,
+    /// Its instance, as the provider names it.
+    pub provider_id: Option<String>,
+    /// The addresses of its instance.
+    pub addresses: Vec<Address>,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
     /// When its status changed.
     pub last_updated: Option<Timestamp>,
     /// True if its status has an error, even an empty one.
@@ -74,6 +112,9 @@ impl Machine {
                 .pointer("/status/nodeRef")
                 .filter(|node| node.is_object())
                 .map(|node| node["name"].as_str().unwrap_or_default().to_owned()),
+            provider_id: text("/spec/providerID").map(str::to_owned),
+            addresses: Address::all_of(object),
+            finalizers: texts_of(object.pointer("/metadata/finalizers")),
             last_updated: time("/status/lastUpdated"),
             errored: present("/status/errorReason") || present("/status/errorMessage"),
             conditions: Condition::all_of(object),
@@ -83,6 +124,16 @@ impl Machine {
     /// Returns whether an annotation is there, with any value.
     pub fn is_annotated(&self, key: &str) -> bool {
         self.annotations.contains_key(key)
+    }
+
+    /// Returns whether its instance was given a name or an address.
+    pub fn is_provisioned(&self) -> bool {
+        !self.addresses.is_empty() || self.provider_id.as_ref().is_some_and(|id| !id.is_empty())
+    }
+
+    /// Returns the first address of a kind.
+    pub fn address(&self, kind: &str) -> Option<&str> {
+        self.addresses.iter().find(|address| address.kind == kind).map(|address| &*address.address)
     }
 
     /// Returns whether it is in this phase.
@@ -101,4 +152,10 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 pub(crate) fn annotations_of(object: &Value) -> BTreeMap<String, String> {
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// Returns the texts of a list.
+fn texts_of(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -2,5 +2,6 @@
 
 mod exp;
 pub mod members;
+pub mod plan;
 pub mod priority;
 pub mod status;

@@ -69,7 +69,7 @@ pub struct Options {
     pub scheduler: bool,
     /// Simulates nodes.
     pub nodes: bool,
-    /// The number of simulated nodes.
+    /// The number of simulated nodes that are there from the start; instances of the simulated provider bring more.
     pub node_count: u32,
     /// The behaviour of simulated pods.
     pub script: Script,
@@ -128,7 +128,7 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
             components.spawn(scheduler::run(world.clone(), followed));
         }
     }
-    if options.nodes && options.node_count > 0 {
+    if options.nodes {
         let place = node::Options { images: Images::new(options.registries), machine: options.machine, puller: options.puller };
         components.spawn(node::run(world.clone(), options.node_count, options.script, place));
     }

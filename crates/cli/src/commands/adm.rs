@@ -4,6 +4,7 @@ mod credentials;
 mod folder;
 mod inspect;
 mod must_gather;
+mod nodes;
 mod recorded;
 mod release;
 mod upgrade;
@@ -38,6 +39,7 @@ Examples:
   mainstay adm set data secret/pull -n lights --from-file key=FILE
   mainstay adm new-project lights --display-name Lights
   mainstay adm project lights                     the namespace of the current context
+  mainstay adm drain worker-1 --ignore-daemonsets    cordon a node and evict its pods
   mainstay adm upgrade                            the cluster's own updates
   mainstay adm release info IMAGE                 what a release image holds
   mainstay adm release install --image IMAGE      the first release of a cluster that has none
@@ -90,6 +92,12 @@ pub enum Verb {
     /// Write Secrets and cloud-side documents for CredentialsRequests
     #[command(subcommand)]
     Credentials(Credentials),
+    /// Mark nodes as unschedulable
+    Cordon(nodes::CordonArguments),
+    /// Mark nodes as schedulable
+    Uncordon(nodes::CordonArguments),
+    /// Cordon nodes and evict their pods
+    Drain(Box<nodes::DrainArguments>),
     /// Show the cluster's own updates, and ask for one
     Upgrade(Box<upgrade::Arguments>),
     /// Make release images, look into them, extract, install and mirror them
@@ -214,6 +222,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Inspect(wanted) => return inspect::run(wanted, &cluster, arguments.namespace.as_deref().unwrap_or("default")),
         Verb::MustGather(wanted) => return must_gather::run(wanted, &cluster),
         Verb::Credentials(Credentials::Render(wanted)) => return credentials::render(wanted),
+        Verb::Cordon(wanted) => return nodes::cordon(wanted, true, &cluster),
+        Verb::Uncordon(wanted) => return nodes::cordon(wanted, false, &cluster),
+        Verb::Drain(wanted) => return nodes::drain(wanted, &cluster),
         Verb::Upgrade(wanted) => return upgrade::run(wanted, &cluster),
         Verb::Release(wanted) => return release::run(wanted, &cluster),
         Verb::Other(words) => return Err(not_available(words)),
@@ -295,7 +306,15 @@ async fn verb(session: &Session, arguments: &Arguments, namespace: &str) -> Resu
             set_namespace(arguments, session, name)?;
             output::line(format!("Now using project {name:?} on server {:?}.", session.server))
         }
-        Verb::Inspect(_) | Verb::MustGather(_) | Verb::Credentials(_) | Verb::Upgrade(_) | Verb::Release(_) | Verb::Other(_) => Ok(()),
+        Verb::Inspect(_)
+        | Verb::MustGather(_)
+        | Verb::Credentials(_)
+        | Verb::Cordon(_)
+        | Verb::Uncordon(_)
+        | Verb::Drain(_)
+        | Verb::Upgrade(_)
+        | Verb::Release(_)
+        | Verb::Other(_) => Ok(()),
     }
 }
 

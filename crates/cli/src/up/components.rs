@@ -58,9 +58,11 @@ pub enum Component {
     ServiceCa,
     /// Writes objects once more when the storage version of their kind changes.
     StorageMigrator,
+    /// Machines, their sets and health checks, and the simulated provider.
+    MachineApi,
 }
 
-const ALL: [(&str, Component); 10] = [
+const ALL: [(&str, Component); 11] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -71,8 +73,9 @@ const ALL: [(&str, Component); 10] = [
     ("network-extras", Component::NetworkExtras),
     ("cluster-version", Component::ClusterVersion),
     ("storage-migrator", Component::StorageMigrator),
+    ("machine-api", Component::MachineApi),
 ];
-const LATER: [&str; 4] = ["machine-api", "machine-config", "autoscaler", "console"];
+const LATER: [&str; 3] = ["machine-config", "autoscaler", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +88,12 @@ impl Components {
     }
 
     /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, the Cluster Version Operator and
-    /// the storage migrator for a cluster that has a release.
+    /// the storage migrator for a cluster that has a release; machines are for who asks for them.
     pub fn usual(has_cloud: bool, has_release: bool) -> Self {
         let is_usual = |component: &Component| match component {
             Component::CloudCredential => has_cloud,
             Component::ClusterVersion | Component::StorageMigrator => has_release,
+            Component::MachineApi => false,
             _ => true,
         };
         Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
@@ -177,6 +181,10 @@ fn storage_migrator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(storage_migration::NAMESPACE, storage_migration::ACCOUNT))));
 }
 
+fn machine_api(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT))));
+}
+
 fn cluster_olm_operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(cluster_operator::NAMESPACE, cluster_operator::ACCOUNT))));
 }
@@ -209,7 +217,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     let workloads = mainstay_workloads::Options {
         controllers: chosen.has(Component::Controllers),
         scheduler: chosen.has(Component::Scheduler),
-        nodes: chosen.has(Component::Nodes) && options.nodes > 0,
+        nodes: chosen.has(Component::Nodes) && (options.nodes > 0 || chosen.has(Component::MachineApi)),
         node_count: options.nodes,
         script: options.simulation.script(),
         registries: options.simulation.registries()?,
@@ -317,6 +325,18 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         });
         tell("storage-migrator", "objects are written in the storage version", begun.elapsed());
     }
+    if chosen.has(Component::MachineApi) {
+        let begun = Instant::now();
+        machine_api_objects(&writer).await?;
+        let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), ..mainstay_machine_api::Config::default() };
+        let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = mainstay_machine_api::run(of, around, config, until).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the Machine API ended");
+            }
+        });
+        tell("machine-api", "simulated machines", begun.elapsed());
+    }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
         classic.start(&mut tasks, tell).await?;
@@ -338,6 +358,20 @@ async fn olm_v1_objects(writer: &Writer) -> Result<(), Failure> {
     for manifest in &manifests {
         let place = ObjectRef::of(&manifest.definition).map_err(|error| Failure::failed("manifests of olm-v1", &error))?;
         writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| Failure::failed("manifests of olm-v1", &error))?;
+    }
+    Ok(())
+}
+
+/// The kinds, their rules, the account and the permissions of the Machine API, and what its simulated kubelets need.
+async fn machine_api_objects(writer: &Writer) -> Result<(), Failure> {
+    let definitions = mainstay_machine_api::definitions().map_err(|error| Failure::failed("manifests of machine-api", &error))?;
+    let others = [mainstay_machine_api::manifests(), mainstay_machine_api::simulation_manifests()].concat();
+    for object in definitions.iter().chain(&others) {
+        apply(writer, object).await?;
+    }
+    for definition in &definitions {
+        let place = ObjectRef::of(definition).map_err(|error| Failure::failed("manifests of machine-api", &error))?;
+        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| Failure::failed("manifests of machine-api", &error))?;
     }
     Ok(())
 }
@@ -383,6 +417,7 @@ mod tests {
         assert!(Components::usual(true, false).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
         let usual = Components::usual(false, false);
         assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));
+        assert!(!Components::usual(true, true).has(Component::MachineApi));
         for component in [Component::ClusterVersion, Component::StorageMigrator] {
             assert!(!usual.has(component) && Components::usual(false, true).has(component));
         }

@@ -1,5 +1,7 @@
 //! A parsed certificate request: its subject, its names and its key.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -25,6 +27,10 @@ pub struct Request {
     pub organizations: Vec<String>,
     /// The kinds of alternative names that it has.
     pub names: Names,
+    /// The DNS names among them.
+    pub dns_names: Vec<String>,
+    /// The IP addresses among them.
+    pub ip_addresses: Vec<IpAddr>,
     /// The subject, as DER.
     pub subject: Vec<u8>,
     /// The public key with its algorithm, as DER.
@@ -79,8 +85,15 @@ impl Request {
                 };
                 for name in &names.general_names {
                     match name {
-                        GeneralName::DNSName(_) => request.names.dns = true,
-                        GeneralName::IPAddress(_) => request.names.ip = true,
+                        GeneralName::DNSName(name) => {
+                            request.names.dns = true;
+                            request.dns_names.push((*name).to_owned());
+                        }
+                        GeneralName::IPAddress(bytes) => {
+                            request.names.ip = true;
+                            let address = ip_address(bytes).ok_or_else(|| Refusal("an address of the request is none".to_owned()))?;
+                            request.ip_addresses.push(address);
+                        }
                         GeneralName::RFC822Name(_) => request.names.email = true,
                         GeneralName::URI(_) => request.names.uri = true,
                         _ => {}
@@ -90,4 +103,9 @@ impl Request {
         }
         Ok(request)
     }
+}
+
+/// Reads an address of four or sixteen bytes.
+fn ip_address(bytes: &[u8]) -> Option<IpAddr> {
+    <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }

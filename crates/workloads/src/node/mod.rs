@@ -3,6 +3,7 @@
 mod addresses;
 pub mod behaviour;
 mod container;
+mod fleet;
 pub mod images;
 pub mod object;
 pub mod observed;
@@ -10,7 +11,6 @@ pub mod plan;
 pub mod process;
 pub mod pulls;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ use serde_json::json;
 
 use self::addresses::Addresses;
 use self::behaviour::{Behaviour, FAULT, SILENT, Script};
+use self::fleet::Fleet;
 use self::images::Images;
-use self::object::{SIMULATED, Simulated};
+use self::object::{INSTANCE, SIMULATED, Simulated};
 use self::plan::{Kubelet, Place, Step, plan, told};
 use self::process::fields;
 use self::process::{Links, Machine, PROCESS};
@@ -43,7 +44,7 @@ const REPORT: u64 = 30;
 struct Kubelets {
     world: World,
     pods: Live,
-    nodes: Arc<HashMap<String, Simulated>>,
+    fleet: Fleet,
     addresses: Arc<Mutex<Addresses>>,
     script: Arc<Script>,
     images: Images,
@@ -74,16 +75,15 @@ pub struct Options {
     pub puller: Option<Arc<dyn ImagePuller>>,
 }
 
-/// Runs the simulated nodes.
+/// Runs the simulated nodes: `count` of them from the start, and one for each instance of the simulated provider.
 pub async fn run(world: World, count: u32, script: Script, options: Options) {
     let Options { images, machine, puller } = options;
-    let all = object::nodes(count);
+    let fleet = Fleet::start(&world, object::nodes(count));
     world.nodes.ready().await;
     world.pods.ready().await;
     let api = world.api_as(KUBELET);
-    let heartbeats = tokio::spawn(beat(world.clone(), api.clone(), all.clone()));
+    let heartbeats = tokio::spawn(beat(world.clone(), api.clone(), fleet.clone()));
     let queue: Queue<Key> = Queue::default();
-    let nodes: Arc<HashMap<String, Simulated>> = Arc::new(all.into_iter().map(|node| (node.name.clone(), node)).collect());
     let links = |machine: Machine| {
         machine.sweep(&world.pods.all());
         let (served, events, env) = (world.pods.served().clone(), world.events.clone(), world.env.clone());
@@ -93,7 +93,7 @@ pub async fn run(world: World, count: u32, script: Script, options: Options) {
         processes: machine.map(links),
         pods: world.pods.written_by(&api),
         world: world.clone(),
-        nodes: nodes.clone(),
+        fleet: fleet.clone(),
         addresses: Arc::default(),
         script: Arc::new(script),
         images,
@@ -101,18 +101,18 @@ pub async fn run(world: World, count: u32, script: Script, options: Options) {
     };
     // The addresses of existing pods are known before new pods get theirs.
     for pod in world.pods.all() {
-        if let Some(node) = nodes.get(pod.text("/spec/nodeName")).filter(|_| !pod.text("/status/podIP").is_empty()) {
-            lock(&kubelets.addresses).of(&pod, node);
+        if let Some(node) = fleet.get(pod.text("/spec/nodeName")).filter(|_| !pod.text("/status/podIP").is_empty()) {
+            lock(&kubelets.addresses).of(&pod, &node);
         }
     }
     let real = kubelets.processes.is_some();
-    let (wake, addresses, pulls) = (queue.clone(), kubelets.addresses.clone(), kubelets.pulls.clone());
+    let (wake, addresses, pulls, known) = (queue.clone(), kubelets.addresses.clone(), kubelets.pulls.clone(), fleet.clone());
     world.pods.on_change(move |change| {
         if let (Some(gone), None) = (&change.before, &change.now) {
             pulls.forget(gone);
         }
         lock(&addresses).changed(change.before.as_deref(), change.now.as_deref());
-        let on_node = |pod: &&Object| nodes.contains_key(pod.text("/spec/nodeName"));
+        let on_node = |pod: &&Object| known.has(pod.text("/spec/nodeName"));
         if let Some(pod) = change.now.as_ref().or(change.before.as_ref().filter(|_| real)).filter(on_node) {
             wake.add(Key::of(pod));
         }
@@ -123,6 +123,11 @@ pub async fn run(world: World, count: u32, script: Script, options: Options) {
         if let Some(node) = change.before.as_ref().filter(|before| silent(before) && !change.now.as_deref().is_some_and(silent)) {
             pods.all().iter().filter(|pod| pod.text("/spec/nodeName") == node.name()).for_each(|pod| wake.add(Key::of(pod)));
         }
+    });
+    // Pods may have been bound to a node before its kubelet came.
+    let (wake, pods) = (queue.clone(), world.pods.clone());
+    fleet.on_new(move |node| {
+        pods.all().iter().filter(|pod| pod.text("/spec/nodeName") == node).for_each(|pod| wake.add(Key::of(pod)));
     });
     let refreshing = tokio::spawn(refresh(kubelets.clone()));
     let processes = kubelets.processes.clone();
@@ -155,10 +160,10 @@ impl Kubelets {
         // The pod is read while the addresses are locked: if it goes or ends, its address is released afterwards.
         let mut addresses = lock(&self.addresses);
         let pod = self.pods.get(key)?;
-        let node = self.nodes.get(pod.text("/spec/nodeName"))?;
+        let node = self.fleet.get(pod.text("/spec/nodeName"))?;
         let lost = self.world.nodes.get(&Key::new("", &node.name)).is_some_and(|node| silent(&node));
         let kubelet = if lost { Kubelet::Silent } else { Kubelet::Working };
-        let place = Place { kubelet, host_ip: node.address(), pod_ip: addresses.of(&pod, node) };
+        let place = Place { kubelet, host_ip: node.address(), pod_ip: addresses.of(&pod, &node) };
         Some((pod, place))
     }
 
@@ -279,12 +284,12 @@ async fn refresh(kubelets: Kubelets) {
     }
 }
 
-/// Creates the Nodes and renews their Leases. Simulated Nodes beyond the count, of an earlier run, are deleted.
-async fn beat(world: World, api: Api, all: Vec<Simulated>) {
+/// Creates the Nodes and renews their Leases. Simulated Nodes beyond the count, of an earlier run, are deleted, but not those of instances.
+async fn beat(world: World, api: Api, fleet: Fleet) {
     let nodes = world.nodes.written_by(&api);
     for node in nodes.all() {
         let simulated = node.labels().get(SIMULATED).is_some_and(|value| value == "true");
-        if simulated && !all.iter().any(|known| known.name == node.name()) {
+        if simulated && !fleet.has(node.name()) && node.annotation(INSTANCE).is_none() {
             let key = Key::of(&node);
             let outcome = nodes.delete(&key, &Delete::uid(node.uid())).await;
             if let Err(error) = outcome {
@@ -301,6 +306,8 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
             wake.notify_one();
         }
     });
+    let wake = changed.clone();
+    fleet.on_new(move |_| wake.notify_one());
     let note = |node: &Simulated, outcome: Result<()>| match outcome {
         Ok(()) => {}
         // Another client wrote the Node at the same time, so it is reconciled again.
@@ -310,8 +317,9 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
     let mut beats: u64 = 0;
     let mut next = tokio::time::Instant::now();
     loop {
+        let all = fleet.all();
         for node in &all {
-            note(node, report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await);
+            note(node, report(&world, &api, &nodes, &fleet, node, beats.is_multiple_of(REPORT)).await);
         }
         // A node whose script changed reports at once, besides the heartbeats.
         loop {
@@ -323,10 +331,10 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
                 }
                 () = changed.notified() => {}
             }
-            for node in &all {
+            for node in &fleet.all() {
                 let stale = nodes.get(&Key::new("", &node.name)).is_none_or(|present| node.differs(&present));
                 if stale {
-                    note(node, report(&world, &api, &nodes, node, all.len() == 1, true).await);
+                    note(node, report(&world, &api, &nodes, &fleet, node, true).await);
                 }
             }
         }
@@ -355,11 +363,17 @@ async fn offer_storage(api: &Api) {
     }
 }
 
-async fn report(world: &World, api: &Api, nodes: &Live, node: &Simulated, alone: bool, conditions: bool) -> Result<()> {
+async fn report(world: &World, api: &Api, nodes: &Live, fleet: &Fleet, node: &Simulated, conditions: bool) -> Result<()> {
     let now = world.env.now();
     let present = match nodes.get(&Key::new("", &node.name)) {
         Some(present) => present,
-        None => Arc::new(nodes.create("", &node.object(alone)).await?),
+        // A kubelet registers its node once: one that was deleted stays away until the kubelet starts again.
+        None if !fleet.registers(node) => return Ok(()),
+        None => {
+            let made = Arc::new(nodes.create("", &node.object(fleet.is_single())).await?);
+            fleet.registered(node);
+            made
+        }
     };
     // A node that is scripted to be silent reports nothing.
     if silent(&present) {

@@ -1,5 +1,7 @@
 //! The Node objects of simulated nodes.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -9,6 +11,8 @@ use crate::object::{Read as _, condition, time};
 
 /// The label and annotation that marks simulated objects.
 pub const SIMULATED: &str = "mainstay.dev/simulated";
+/// The annotation of nodes that are an instance of the simulated provider: its name.
+pub const INSTANCE: &str = "sim.mainstay.dev/instance";
 /// The version that the simulated kubelets report.
 const VERSION: &str = concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION"), "-simulated");
 
@@ -30,13 +34,32 @@ pub struct Simulated {
     pub role: Role,
     /// Its number, from zero.
     pub number: u32,
+    /// What is known of it if it is an instance of the simulated provider.
+    pub instance: Option<Instance>,
+}
+
+/// An instance of the simulated provider, as its kubelet knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    /// Its name.
+    pub name: String,
+    /// Its UID: another one of the same name is another instance.
+    pub uid: String,
+    /// Its name at the provider.
+    pub provider_id: String,
+    /// Labels that the kubelet gives the node.
+    pub labels: BTreeMap<String, String>,
+    /// Its processors; those of every simulated node if absent.
+    pub cpu: Option<String>,
+    /// Its memory; that of every simulated node if absent.
+    pub memory: Option<String>,
 }
 
 /// Returns the nodes of a cluster of `count`: one control-plane node, the others workers.
 pub fn nodes(count: u32) -> Vec<Simulated> {
     let node = |number| match number {
-        0 => Simulated { name: "control-plane".into(), role: Role::ControlPlane, number },
-        _ => Simulated { name: format!("worker-{number}"), role: Role::Worker, number },
+        0 => Simulated { name: "control-plane".into(), role: Role::ControlPlane, number, instance: None },
+        _ => Simulated { name: format!("worker-{number}"), role: Role::Worker, number, instance: None },
     };
     (0..count).map(node).collect()
 }
@@ -77,13 +100,19 @@ impl Simulated {
         });
         let mut spec =
             json!({"podCIDR": self.pod_cidr(), "podCIDRs": [self.pod_cidr()], "providerID": format!("simulated:///{}", self.name)});
+        let mut annotations = json!({SIMULATED: "true"});
+        if let Some(instance) = &self.instance {
+            spec["providerID"] = json!(instance.provider_id);
+            annotations[INSTANCE] = json!(instance.name);
+            instance.labels.iter().for_each(|(key, value)| labels[key] = json!(value));
+        }
         if self.role == Role::ControlPlane {
             labels["node-role.kubernetes.io/control-plane"] = json!("");
             if !alone {
                 spec["taints"] = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
             }
         }
-        json!({"metadata": {"name": self.name, "labels": labels, "annotations": {SIMULATED: "true"}}, "spec": spec})
+        json!({"metadata": {"name": self.name, "labels": labels, "annotations": annotations}, "spec": spec})
     }
 
     /// Returns true if the conditions of the Node are out of date.
@@ -96,8 +125,11 @@ impl Simulated {
     /// Returns the status of the Node; unchanged conditions keep their time.
     /// `fault` is the script in its annotation.
     pub fn status(&self, before: &Value, fault: Option<&str>, now: Timestamp) -> Value {
+        let size = |own: fn(&Instance) -> &Option<String>, usual: &str| {
+            self.instance.as_ref().and_then(|instance| own(instance).clone()).unwrap_or_else(|| usual.to_owned())
+        };
         let resources = json!({
-            "cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
+            "cpu": size(|instance| &instance.cpu, "8"), "memory": size(|instance| &instance.memory, "32Gi"), "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
         });
         let all = states(fault);
         let conditions: Vec<Value> = all

@@ -1,0 +1,83 @@
+//! The objects that the Machine API needs: its kinds and their rules, its namespace, its account, and the permissions that it uses.
+
+use serde_json::{Value, json};
+
+use crate::kinds::NAMESPACE;
+
+/// The service account of the controllers.
+pub const ACCOUNT: &str = "machine-api-controllers";
+/// The Lease that elects the active instance.
+pub const LEASE: &str = "cluster-api-provider-machineset-leader";
+const ROLE: &str = "mainstay-machine-api";
+/// The namespace of the account that asks for nodes' first certificates.
+const CONFIG_NAMESPACE: &str = "openshift-machine-config-operator";
+
+/// Returns the definitions of the kinds.
+///
+/// # Errors
+/// A checked-in definition is no YAML.
+pub fn definitions() -> Result<Vec<Value>, mainstay_yaml::Error> {
+    Ok(mainstay_api::machine_manifests()?.into_iter().map(|manifest| manifest.definition).collect())
+}
+
+/// Returns the rules of the kinds, the namespace, account, role and binding.
+pub fn manifests() -> Vec<Value> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let machines = ["machines", "machinesets", "machinehealthchecks", "controlplanemachinesets"];
+    let statuses = ["machines/status", "machinesets/status", "machinehealthchecks/status", "controlplanemachinesets/status"];
+    let rules = vec![
+        rule("machine.openshift.io", &machines, &["get", "list", "watch", "create", "update", "patch", "delete"]),
+        rule("machine.openshift.io", &statuses, &["get", "update", "patch"]),
+        // Owner references that block the deletion of their owner.
+        rule("machine.openshift.io", &["machinesets/finalizers", "controlplanemachinesets/finalizers"], &["update"]),
+        rule("sim.mainstay.dev", &["siminstances"], &["get", "list", "watch", "create", "delete"]),
+        rule("", &["nodes"], &["get", "list", "watch", "patch", "delete"]),
+        rule("", &["pods"], &["get", "list"]),
+        rule("", &["pods/eviction"], &["create"]),
+        rule("apps", &["daemonsets"], &["get", "list"]),
+        rule("policy", &["poddisruptionbudgets"], &["get", "list", "watch"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+        rule("config.openshift.io", &["infrastructures"], &["get", "list", "watch"]),
+        rule("certificates.k8s.io", &["certificatesigningrequests"], &["get", "list", "watch"]),
+        rule("certificates.k8s.io", &["certificatesigningrequests/approval"], &["update"]),
+        json!({
+            "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"],
+            "resourceNames": ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"],
+        }),
+        rule("", &["configmaps"], &["get"]),
+    ];
+    let group = "rbac.authorization.k8s.io";
+    let version = "rbac.authorization.k8s.io/v1";
+    let mut all = mainstay_api::machine::machine_rules();
+    all.extend([
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules}),
+        json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ROLE},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        }),
+    ]);
+    all
+}
+
+/// Returns what simulated kubelets need to ask for certificates as real ones do.
+pub fn simulation_manifests() -> Vec<Value> {
+    let group = "rbac.authorization.k8s.io";
+    let binding = |name: &str, subject: Value| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:node-bootstrapper"}, "subjects": [subject],
+        })
+    };
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "node-bootstrapper", "namespace": CONFIG_NAMESPACE}}),
+        binding(
+            "system-bootstrap-node-bootstrapper",
+            json!({"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": CONFIG_NAMESPACE}),
+        ),
+        binding("mainstay-simulated-nodes", json!({"apiGroup": group, "kind": "Group", "name": "system:nodes"})),
+    ]
+}
