@@ -1,4 +1,5 @@
 //! Tests of the crate.
 mod classic;
+mod machine_config;
 mod recorded;
 mod release;
