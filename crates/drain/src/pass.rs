@@ -92,9 +92,16 @@ impl Drain {
         if !look.refused.is_empty() {
             return Err(DrainError::Refused(look.refused));
         }
-        let attempts = futures::stream::iter(&look.leaving).map(|found| async move { Some((found.pod.clone(), self.attempt(found).await?)) });
-        let remaining: Vec<(PodRef, Why)> = attempts.buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        // Futures that are made before they are polled can be sent between threads: one that a stream makes of a reference cannot.
+        let attempts: Vec<_> = look.leaving.iter().map(|found| self.remains(found)).collect();
+        let remaining: Vec<(PodRef, Why)> =
+            futures::stream::iter(attempts).buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
         Ok(if remaining.is_empty() { Progress::Done } else { Progress::Waiting { remaining } })
+    }
+
+    /// Evicts one pod unless it is ending already; it with the reason why it remains, `None` if it is gone.
+    async fn remains(&self, found: &Found) -> Option<(PodRef, Why)> {
+        Some((found.pod.clone(), self.attempt(found).await?))
     }
 
     /// Evicts one pod unless it is ending already; `None` if it is gone.
