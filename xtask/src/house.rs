@@ -43,6 +43,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         &[&[
             "cloud-credential",
             "cluster-operators",
+            "machine-config",
             "marketplace",
             "network-extras",
             "olm-classic",
