@@ -43,6 +43,7 @@ mod ownership;
 pub mod permissions;
 mod placement;
 mod plan;
+pub mod pools;
 mod progress;
 mod records;
 pub mod registry_addresses;

@@ -58,9 +58,11 @@ pub enum Component {
     ServiceCa,
     /// Writes objects once more when the storage version of their kind changes.
     StorageMigrator,
+    /// The Machine Config Operator.
+    MachineConfig,
 }
 
-const ALL: [(&str, Component); 10] = [
+const ALL: [(&str, Component); 11] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -71,8 +73,9 @@ const ALL: [(&str, Component); 10] = [
     ("network-extras", Component::NetworkExtras),
     ("cluster-version", Component::ClusterVersion),
     ("storage-migrator", Component::StorageMigrator),
+    ("machine-config", Component::MachineConfig),
 ];
-const LATER: [&str; 4] = ["machine-api", "machine-config", "autoscaler", "console"];
+const LATER: [&str; 3] = ["machine-api", "autoscaler", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +88,12 @@ impl Components {
     }
 
     /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, the Cluster Version Operator and
-    /// the storage migrator for a cluster that has a release.
+    /// the storage migrator for a cluster that has a release. The configuration of nodes is asked for by its name.
     pub fn usual(has_cloud: bool, has_release: bool) -> Self {
         let is_usual = |component: &Component| match component {
             Component::CloudCredential => has_cloud,
             Component::ClusterVersion | Component::StorageMigrator => has_release,
+            Component::MachineConfig => false,
             _ => true,
         };
         Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
@@ -301,8 +305,12 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
         super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
+    let mut release = None;
     if chosen.has(Component::ClusterVersion) && options.release.any() {
-        super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+        release = super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+    }
+    if chosen.has(Component::MachineConfig) {
+        super::machine_config::start(apis, options, &env, &writer, release, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
@@ -386,5 +394,7 @@ mod tests {
         for component in [Component::ClusterVersion, Component::StorageMigrator] {
             assert!(!usual.has(component) && Components::usual(false, true).has(component));
         }
+        assert!(!Components::usual(true, true).has(Component::MachineConfig), "it is asked for");
+        assert_eq!("machine-config".parse::<Components>().unwrap().names(), ["machine-config"]);
     }
 }
