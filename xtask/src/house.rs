@@ -44,6 +44,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             "cloud-credential",
             "cluster-operators",
             "machine-api",
+            "machine-config",
             "marketplace",
             "network-extras",
             "olm-classic",

@@ -15,6 +15,7 @@ pub fn write(root: &Path) -> Result<()> {
     write_into(&folder.join("classic"), &classic(root)?)?;
     write_into(&folder.join("platform"), &platform(root)?)?;
     write_into(&folder.join("machine"), &mainstay_api::machine_definitions())?;
+    write_into(&folder.join("machine-config"), &machine_config(root)?)?;
     write_into(&folder.join("release"), &mainstay_api::release_definitions())
 }
 
@@ -26,6 +27,11 @@ pub fn classic(root: &Path) -> Result<Vec<Manifest>> {
 /// The definitions of the platform's kinds with Kubernetes' types in them.
 pub fn platform(root: &Path) -> Result<Vec<Manifest>> {
     embedded(root, mainstay_api::platform_definitions())
+}
+
+/// The definitions of nodes' configuration with Kubernetes' types in them.
+pub fn machine_config(root: &Path) -> Result<Vec<Manifest>> {
+    embedded(root, mainstay_api::machine_config_definitions())
 }
 
 fn embedded(root: &Path, mut manifests: Vec<Manifest>) -> Result<Vec<Manifest>> {
@@ -57,13 +63,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The manifests of OLM classic, of the platform and of releases that are checked in are those that the types and Kubernetes' tables give.
+    /// The manifests of OLM classic, of the platform, of nodes' configuration and of releases that are checked in are those that the types and Kubernetes' tables give.
     #[test]
     fn manifests_are_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         compare(classic(root).unwrap(), &mainstay_api::classic_manifests().unwrap());
         compare(platform(root).unwrap(), &mainstay_api::platform_manifests().unwrap());
         compare(mainstay_api::machine_definitions(), &mainstay_api::machine_manifests().unwrap());
+        compare(machine_config(root).unwrap(), &mainstay_api::machine_config_manifests().unwrap());
         compare(mainstay_api::release_definitions(), &mainstay_api::release_manifests().unwrap());
     }
 

@@ -12,6 +12,8 @@ pub mod config_v1;
 pub mod kubernetes;
 pub mod lifecycle;
 pub mod machine;
+pub mod machine_config;
+pub mod machine_config_v1;
 mod manifest;
 pub mod olm_v1;
 pub mod operators_v1;
@@ -24,6 +26,7 @@ pub mod release;
 
 pub use classic::{classic_definitions, classic_manifests};
 pub use machine::{machine_definitions, machine_manifests};
+pub use machine_config::{machine_config_definitions, machine_config_manifests};
 pub use manifest::{Manifest, manifests};
 pub use platform::{platform_definitions, platform_manifests};
 pub use release::{release_definitions, release_manifests};

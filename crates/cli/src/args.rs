@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, rbac, reference,
+    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, pool, rbac, reference,
     registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
 };
 
@@ -49,7 +49,10 @@ pub struct Global {
 
 /// The commands as `mainstay --help` groups them.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Operators on a cluster", &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "adm"]),
+    (
+        "Operators on a cluster",
+        &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "pool", "adm"],
+    ),
     ("Changes before and after they happen", &["plan", "apply-plan", "rehearse", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
@@ -164,6 +167,9 @@ pub enum Command {
     /// MachineConfigs: what they become together, and what a change of them does to a node; needs no cluster
     #[command(subcommand)]
     MachineConfig(machine_config::Commands),
+    /// Pools of nodes that share a configuration: list, pause, resume, describe
+    #[command(subcommand)]
+    Pool(pool::Commands),
     /// Which build this is, and which Kubernetes the cluster is
     Version(version::Arguments),
     /// Versions and ranges; needs no cluster

@@ -32,6 +32,7 @@ pub mod migrate;
 pub mod operator;
 pub mod operatorgroup;
 pub mod plan;
+pub mod pool;
 pub mod rbac;
 pub mod reference;
 pub mod registry;

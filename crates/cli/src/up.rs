@@ -14,6 +14,7 @@ pub mod classic;
 pub mod components;
 pub mod config;
 pub mod kubeconfig;
+pub mod machine_config;
 pub mod platform;
 mod platform_release;
 mod pod_images;

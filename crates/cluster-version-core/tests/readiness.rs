@@ -327,7 +327,10 @@ fn of_the_api() {
         facts.webhooks.as_mut().unwrap()[0]["webhooks"][0]["failurePolicy"] = json!("Ignore");
     });
     assert_eq!(found(&open), Vec::<String>::new());
-    assert_eq!(found(&report("4.18.2", |facts, _| facts.failing_health = Ok(vec!["etcd".to_owned()]))), ["Blocks etcd-or-store API server"]);
+    assert_eq!(
+        found(&report("4.18.2", |facts, _| facts.failing_health = Ok(vec!["etcd".to_owned()]))),
+        ["Blocks etcd-or-store API server"]
+    );
 }
 
 /// MS-READY-01, CVO-SIM-03: deletions and manifests that fail, as the plan has them.

@@ -92,13 +92,15 @@ impl Drain {
         if !look.refused.is_empty() {
             return Err(DrainError::Refused(look.refused));
         }
-        let attempts: Vec<_> = look.leaving.iter().map(|found| self.named_attempt(found)).collect();
-        let outcomes: Vec<Option<(PodRef, Why)>> = futures::stream::iter(attempts).buffered(AT_ONCE).collect().await;
-        let remaining: Vec<(PodRef, Why)> = outcomes.into_iter().flatten().collect();
+        // Futures that are made before they are polled can be sent between threads: one that a stream makes of a reference cannot.
+        let attempts: Vec<_> = look.leaving.iter().map(|found| self.remains(found)).collect();
+        let remaining: Vec<(PodRef, Why)> =
+            futures::stream::iter(attempts).buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
         Ok(if remaining.is_empty() { Progress::Done } else { Progress::Waiting { remaining } })
     }
 
-    async fn named_attempt(&self, found: &Found) -> Option<(PodRef, Why)> {
+    /// Evicts one pod unless it is ending already; it with the reason why it remains, `None` if it is gone.
+    async fn remains(&self, found: &Found) -> Option<(PodRef, Why)> {
         Some((found.pod.clone(), self.attempt(found).await?))
     }
 

@@ -6,6 +6,7 @@
 //!   old, new ──┬── reconcilable ──► in place, or why not
 //!              └── difference ── disruption (policy, registries_conf) ──► actions, drain, a reason for each
 //!   pool, nodes ── pool ──► which nodes are a pool's, which are next, what the pool's status says
+//!   node, disk, configs ── daemon ──► the next step of a node: working, drain, files, actions, reboot, done, degraded
 //!   Image, mirror sets ── registries       KubeletConfig ── kubelet       ContainerRuntimeConfig ── container_runtime      ──► files
 //! ```
 //!
@@ -13,10 +14,15 @@
 //! of upstream's own code outranks the text of the specification; [`cases`] answers inputs in the form of those records. TOML is written by [`toml`]
 //! as upstream's encoder does, and read by `toml_reader` where upstream's words about mistakes count.
 
+pub mod base;
 pub mod cases;
 pub mod container_runtime;
+pub mod content;
+pub mod daemon;
 pub mod difference;
 pub mod disruption;
+pub mod explain;
+pub mod generated;
 pub mod ignition;
 pub mod kernel_arguments;
 pub mod kubelet;
@@ -28,6 +34,7 @@ pub mod pool;
 pub mod reconcilable;
 pub mod registries;
 pub mod registries_conf;
+pub mod rollout;
 pub mod toml;
 mod toml_reader;
 pub mod validate;

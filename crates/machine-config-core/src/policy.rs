@@ -107,6 +107,8 @@ impl TryFrom<WrittenAction> for Action {
             "Drain" => Action::Drain,
             "DaemonReload" => Action::DaemonReload,
             "Reboot" => Action::Reboot,
+            // No user can ask for it: the definition of the kind refuses it in a user's policy.
+            "Special" => Action::Special,
             "Reload" => Action::Reload(written.reload.ok_or_else(|| missing("Reload", "reload"))?.name),
             "Restart" => Action::Restart(written.restart.ok_or_else(|| missing("Restart", "restart"))?.name),
             _ => return Err(PolicyError::Type(written.kind)),

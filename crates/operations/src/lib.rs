@@ -44,6 +44,7 @@ pub mod permissions;
 mod placement;
 mod plan;
 mod plan_file;
+pub mod pools;
 mod progress;
 mod records;
 pub mod registry_addresses;

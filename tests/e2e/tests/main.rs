@@ -29,6 +29,7 @@ mod helm;
 mod history;
 mod kube_rs;
 mod kubectl;
+mod machine_config;
 mod migration;
 mod oc;
 mod operators;

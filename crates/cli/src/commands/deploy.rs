@@ -87,6 +87,7 @@ Components, each in its own namespace:
   olm-classic            OLM classic: both operators, package server and marketplace (openshift-operator-lifecycle-manager)
   cloud-credential       Secrets for CredentialsRequests (openshift-cloud-credential-operator); definitions that the cluster lacks come along
   storage-migrator       writes objects again whose kind is stored in another version now (openshift-kube-storage-version-migrator)
+  machine-config         the configuration of nodes: pools, roll-out, drains (openshift-machine-config-operator); nodes need a daemon of their own
   cluster-version        the release of the cluster's platform, and updates of it (openshift-cluster-version)
 
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the permissions it
@@ -195,6 +196,7 @@ enum Name {
     OlmClassic,
     CloudCredential,
     StorageMigrator,
+    MachineConfig,
     ClusterVersion,
     All,
 }
@@ -265,6 +267,7 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             Name::OlmClassic => vec![Component::OlmClassic],
             Name::CloudCredential => vec![Component::CloudCredential],
             Name::StorageMigrator => vec![Component::StorageMigrator],
+            Name::MachineConfig => vec![Component::MachineConfig],
             Name::ClusterVersion => vec![Component::ClusterVersion],
             Name::All if arguments.uninstall => Component::ALL.to_vec(),
             Name::All => Component::USUAL.to_vec(),
@@ -502,6 +505,10 @@ fn platform_definitions(chosen: &BTreeSet<Component>) -> Result<Vec<Value>, Fail
     let mut all = if chosen.contains(&Component::CloudCredential) { credentials_definitions()? } else { Vec::new() };
     if chosen.contains(&Component::StorageMigrator) {
         all.extend(storage_migration::definitions());
+    }
+    if chosen.contains(&Component::MachineConfig) {
+        let kinds = mainstay_api::machine_config_manifests().map_err(|error| Failure::failed("manifests", &error))?;
+        all.extend(kinds.into_iter().map(|manifest| manifest.definition));
     }
     Ok(all)
 }

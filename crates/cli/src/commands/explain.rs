@@ -10,7 +10,7 @@ use mainstay_diagnostics::FailureKind;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
 use mainstay_operations::explain::{Subject, explain};
-use mainstay_operations::{cluster_update, credentials};
+use mainstay_operations::{cluster_update, credentials, pools};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
@@ -31,6 +31,8 @@ Examples:
                                                    operatorcondition
   mainstay explain credentialsrequest cache-operator   also verifies the token as a cloud does
   mainstay explain clusterversion                the cluster's own release: what it waits for, what is held back and why
+  mainstay explain machineconfigpool worker      which nodes are on their way, and which pod, budget or limit keeps them
+  mainstay explain node worker-1                 what its configuration waits for
   mainstay explain clusteroperator etcd          also one that is not there: what it is, what is played, what would be real
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
@@ -43,7 +45,7 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator|machineconfigpool|node] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
     /// The namespace of an object of OLM classic [default: the only one that has it]
@@ -75,6 +77,27 @@ fn credentials_subject(words: &[String]) -> Option<&str> {
     };
     let kind = kind.to_lowercase();
     matches!(kind.split('.').next().unwrap_or_default(), "credentialsrequest" | "credentialsrequests").then_some(name)
+}
+
+/// A subject of nodes' configuration.
+#[derive(Debug, PartialEq, Eq)]
+enum Machines<'a> {
+    Pool(&'a str),
+    Node(&'a str),
+}
+
+/// The subject, if it is a pool or a node.
+fn machines_subject(words: &[String]) -> Option<Machines<'_>> {
+    let (kind, name) = match words {
+        [one] => one.split_once('/')?,
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return None,
+    };
+    match kind.to_lowercase().split('.').next().unwrap_or_default() {
+        "machineconfigpool" | "machineconfigpools" | "mcp" => Some(Machines::Pool(name)),
+        "node" | "nodes" => Some(Machines::Node(name)),
+        _ => None,
+    }
 }
 
 /// A part of the cluster's own release.
@@ -123,7 +146,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
         .hint(
-            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion or clusteroperator",
+            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion, clusteroperator, machineconfigpool or node",
         )),
     }
 }
@@ -133,7 +156,8 @@ fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
         "clusterversion" | "clusterversions" => Some("a cluster has one ClusterVersion that counts, version"),
         "clusteroperator" | "clusteroperators" | "co" => Some("the name of the clusteroperator is missing"),
-        "machine" | "machines" | "machineset" | "machineconfigpool" => Some("this version of mainstay does not manage machines"),
+        "machineconfigpool" | "machineconfigpools" | "mcp" | "node" | "nodes" => Some("its name is missing"),
+        "machine" | "machines" | "machineset" => Some("this version of mainstay does not manage machines"),
         _ => None,
     }
 }
@@ -159,6 +183,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let answer = match platform {
                 Platform::Version => cluster_update::explain_version(&session).await?,
                 Platform::Operator(name) => cluster_update::explain_operator(&session, name).await?,
+            };
+            classic::explain::show(&arguments.output, &answer)
+        });
+    }
+    if let Some(subject) = machines_subject(&arguments.what) {
+        return runtime::block_on(async {
+            let session = arguments.cluster.open().await?;
+            let answer = match subject {
+                Machines::Pool(name) => pools::explain_pool(&session, name, Timestamp::now()).await?,
+                Machines::Node(name) => pools::explain_node(&session, name, Timestamp::now()).await?,
             };
             classic::explain::show(&arguments.output, &answer)
         });
@@ -215,6 +249,9 @@ mod tests {
         assert_eq!(platform_subject(&["clusterversion/version".to_owned()]), Some(Platform::Version));
         assert_eq!(platform_subject(&["co", "etcd"].map(str::to_owned)), Some(Platform::Operator("etcd")));
         assert_eq!(platform_subject(&["co".to_owned()]), None);
+        assert_eq!(machines_subject(&["mcp/worker".to_owned()]), Some(Machines::Pool("worker")));
+        assert_eq!(machines_subject(&["node", "worker-1"].map(str::to_owned)), Some(Machines::Node("worker-1")));
+        assert_eq!(machines_subject(&["node".to_owned()]), None);
         let classic = ["csv/x".to_owned()];
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
         assert_eq!(classic_subject(&["subscription".to_owned()]), None);
@@ -222,6 +259,7 @@ mod tests {
             ("clusterversion other", "one ClusterVersion"),
             ("clusteroperator", "missing"),
             ("machine x", "machines"),
+            ("node", "missing"),
             ("pod x", "no kind"),
         ] {
             let failure = read(text).unwrap_err();

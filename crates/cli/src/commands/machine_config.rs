@@ -3,6 +3,7 @@
 mod butane;
 mod diff;
 mod files;
+mod plan;
 mod render;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ pub enum Commands {
     Render(render::Render),
     /// The differences of two MachineConfigs, the action that each needs, and whether a node can take them in place
     Diff(diff::Diff),
+    /// What a MachineConfig would do to the pools and nodes of a cluster, before it is applied
+    Plan(plan::PlanArguments),
     /// A Butane config as the Ignition config or MachineConfig that it stands for
     Butane(butane::Butane),
     /// Answer recorded questions about renders
@@ -120,6 +123,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Render(arguments) => render::run(&arguments),
         Commands::Diff(arguments) => diff::run(&arguments),
+        Commands::Plan(arguments) => plan::run(&arguments),
         Commands::Butane(arguments) => butane::run(&arguments),
         Commands::Merge(Merge { questions }) => answer(&questions.cases, recorded::merge),
         Commands::Reconcilable(Reconcilable { questions }) => answer(&questions.cases, recorded::reconcilable),

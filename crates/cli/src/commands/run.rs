@@ -54,6 +54,7 @@ Components:
   cloud-credential     Secrets for CredentialsRequests: by tokens, or passed on; nothing is minted
   network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
   storage-migrator     writes objects again whose kind is stored in another version now; its kinds come with mainstay deploy
+  machine-config       MachineConfigs, pools and their roll-out, drains; nodes that are simulated have their daemons here
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
   cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
 
@@ -107,7 +108,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
     /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
-    /// service-ca alone (likewise for cloud-credential, network-extras and storage-migrator), or openshift-operator-lifecycle-manager for components of OLM classic alone]
+    /// service-ca alone (likewise for cloud-credential, network-extras, storage-migrator and machine-config), or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched

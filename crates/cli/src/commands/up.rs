@@ -28,6 +28,7 @@ Examples:
   mainstay up --platform aws-sts                      operators get credentials of AWS by their tokens, which open no cloud
   mainstay up --release payload/4.18.54 --release payload/4.19.44 --accelerate 10
                                                       a cluster at the first release, which can be updated to the second
+  mainstay up --components all --reboot-delay 30s     nodes with configurations (MachineConfigs, pools), which take half a minute to reboot
   mainstay up --fault '*/app:2=crash-loop' --fault 'db:*=slow-start=30s,never-ready'
                                                       what goes wrong with pods of these images
   mainstay up --config up.yaml                        options from a file, such as `listen: 127.0.0.1:0` and `nodes: 5`
@@ -42,8 +43,8 @@ Examples:
                                                       that holds Lease kube-system/mainstay-components runs the components
 
 Components: controllers, scheduler, nodes, olm-v1, olm-classic, service-ca (part of olm-v1, too), cloud-credential, network-extras,
-cluster-version, storage-migrator. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
-storage-migrator with --release alone.
+cluster-version, storage-migrator, machine-config. All of them run unless a list is given; cloud-credential runs by itself only with --platform,
+cluster-version and storage-migrator with --release alone, machine-config only when it is named (or with --components all).
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,

@@ -60,9 +60,11 @@ pub enum Component {
     StorageMigrator,
     /// Machines, their sets and health checks, and the simulated provider.
     MachineApi,
+    /// The Machine Config Operator.
+    MachineConfig,
 }
 
-const ALL: [(&str, Component); 11] = [
+const ALL: [(&str, Component); 12] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -74,8 +76,9 @@ const ALL: [(&str, Component); 11] = [
     ("cluster-version", Component::ClusterVersion),
     ("storage-migrator", Component::StorageMigrator),
     ("machine-api", Component::MachineApi),
+    ("machine-config", Component::MachineConfig),
 ];
-const LATER: [&str; 3] = ["machine-config", "autoscaler", "console"];
+const LATER: [&str; 2] = ["autoscaler", "console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,12 +91,12 @@ impl Components {
     }
 
     /// The components that run unless the user says otherwise. Credentials are for a platform that has a cloud, the Cluster Version Operator and
-    /// the storage migrator for a cluster that has a release; machines are for who asks for them.
+    /// the storage migrator for a cluster that has a release; machines and the configuration of nodes are asked for by their names.
     pub fn usual(has_cloud: bool, has_release: bool) -> Self {
         let is_usual = |component: &Component| match component {
             Component::CloudCredential => has_cloud,
             Component::ClusterVersion | Component::StorageMigrator => has_release,
-            Component::MachineApi => false,
+            Component::MachineApi | Component::MachineConfig => false,
             _ => true,
         };
         Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
@@ -309,8 +312,12 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::CloudCredential) || chosen.has(Component::NetworkExtras) {
         super::platform::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
+    let mut release = None;
     if chosen.has(Component::ClusterVersion) && options.release.any() {
-        super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+        release = super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
+    }
+    if chosen.has(Component::MachineConfig) {
+        super::machine_config::start(apis, options, &env, &writer, release, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
@@ -421,5 +428,7 @@ mod tests {
         for component in [Component::ClusterVersion, Component::StorageMigrator] {
             assert!(!usual.has(component) && Components::usual(false, true).has(component));
         }
+        assert!(!Components::usual(true, true).has(Component::MachineConfig), "it is asked for");
+        assert_eq!("machine-config".parse::<Components>().unwrap().names(), ["machine-config"]);
     }
 }

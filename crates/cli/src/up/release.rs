@@ -1,6 +1,6 @@
 //! Releases of the embedded cluster (CVO-SIM-01): `mainstay up --release`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images;
 use mainstay_update_client::{Metrics, MetricsConfig};
 use mainstay_update_graph::{GraphData, Release, ReleaseMetadata};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -179,12 +179,12 @@ pub async fn start(
     stop: &CancellationToken,
     tasks: &mut JoinSet<()>,
     tell: &mut impl FnMut(&str, &str, Duration),
-) -> Result<(), Failure> {
+) -> Result<Option<watch::Receiver<Arc<[Value]>>>, Failure> {
     let begun = Instant::now();
     let arguments = &options.release;
     let script = arguments.script()?;
     let given = given(arguments).await?;
-    let Some(first) = given.first() else { return Ok(()) };
+    let Some(first) = given.first() else { return Ok(None) };
     let manifests = mainstay_api::release_manifests().map_err(|error| Failure::failed("manifests of releases", &error))?;
     definitions(writer, &manifests).await?;
     apply(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
@@ -227,17 +227,20 @@ pub async fn start(
     for object in accounts.iter().flatten() {
         apply(writer, object).await?;
     }
-    let reported = [cluster_config::OPERATOR, samples::OPERATOR].map(str::to_owned).into();
+    let mut reported: BTreeSet<String> = [cluster_config::OPERATOR, samples::OPERATOR].map(str::to_owned).into();
+    if options.components.has(Component::MachineConfig) {
+        reported.insert(super::machine_config::NAME.to_owned());
+    }
     let play =
         player::run(apis.in_process(status_player), env.clone(), player::Config { script, reported }, followed.clone(), stop.clone());
     let config = cluster_config::run(apis.in_process(config_operator), env.clone(), followed.clone(), stop.clone());
-    let samples = samples::run(apis.in_process(samples_operator), env.clone(), followed, stop.clone());
+    let samples = samples::run(apis.in_process(samples_operator), env.clone(), followed.clone(), stop.clone());
     tasks.spawn(watched("status player", play));
     tasks.spawn(watched("config operator", config));
     tasks.spawn(watched("samples operator", samples));
     let doing = if is_new { format!("installs {}", first.metadata.version) } else { "goes on".to_owned() };
     tell("cluster-version", &format!("{doing}; its operators are played"), begun.elapsed());
-    Ok(())
+    Ok(Some(followed))
 }
 
 /// Runs a loop, and tells if it ends by an error.

@@ -20,6 +20,9 @@ pub struct Arguments {
     /// How long pods take to start: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = durations::parse)]
     start_delay: Duration,
+    /// How long a node takes to reboot for a new configuration
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = durations::parse)]
+    reboot_delay: Duration,
     /// What goes wrong with the containers of an image, * standing for anything; may be repeated
     ///
     /// Faults are image-pull, config-error, crash-loop[=CODE], oom, never-ready, slow-start=TIME, slow-stop=TIME, exit-code=CODE and
@@ -39,6 +42,11 @@ impl Arguments {
     /// The behaviour of pods.
     pub fn script(&self) -> Script {
         Script { start_delay: self.start_delay, faults: self.faults.clone() }
+    }
+
+    /// The time that a node takes to reboot.
+    pub fn reboot_delay(&self) -> Duration {
+        self.reboot_delay
     }
 
     /// The registries that are asked for images.

@@ -20,10 +20,24 @@ pub mod annotation {
     pub const STATE: &str = "machineconfiguration.openshift.io/state";
     /// The reason why the daemon is degraded.
     pub const REASON: &str = "machineconfiguration.openshift.io/reason";
+    /// The drain or the uncordoning that the daemon asks for: `drain-` or `uncordon-` and the configuration.
+    pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
+    /// The one that the controller did last.
+    pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
+    /// The topology of the control plane; nodes of one that is a single node are not drained.
+    pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
+    /// What is done after the files were written.
+    pub const POST_ACTION: &str = "machineconfiguration.openshift.io/post-config-action";
+    /// The version of the ControllerConfig whose authority the node has.
+    pub const CONTROLLER_CONFIG: &str = "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
 }
 
 /// States of the daemon, as values of [`annotation::STATE`].
 pub mod state {
+    /// The node goes to its configuration.
+    pub const WORKING: &str = "Working";
+    /// The node reboots.
+    pub const REBOOTING: &str = "Rebooting";
     /// The node has its configuration.
     pub const DONE: &str = "Done";
     /// An update failed.
@@ -137,6 +151,11 @@ impl Node {
             && self.filled(annotation::CURRENT_IMAGE).is_none()
     }
 
+    /// Returns whether the daemon says that it is in this state.
+    pub fn is_in(&self, state: &str) -> bool {
+        self.annotation(annotation::STATE) == Some(state)
+    }
+
     /// Returns whether the daemon has nothing to do. A node that returns from an image to its configuration has.
     fn is_settled(&self) -> bool {
         let returns = self.annotation(annotation::CURRENT_IMAGE).is_some() && self.annotation(annotation::DESIRED_IMAGE).is_none();
@@ -159,12 +178,8 @@ impl Node {
         self.is_in(state::DEGRADED) || self.is_in(state::UNRECONCILABLE)
     }
 
-    fn is_in(&self, state: &str) -> bool {
-        self.annotation(annotation::STATE) == Some(state)
-    }
-
     /// Returns an annotation that is not empty.
-    fn filled(&self, key: &str) -> Option<&str> {
+    pub fn filled(&self, key: &str) -> Option<&str> {
         self.annotation(key).filter(|value| !value.is_empty())
     }
 }

@@ -22,7 +22,7 @@ use self::addresses::Addresses;
 use self::behaviour::{Behaviour, FAULT, SILENT, Script};
 use self::fleet::Fleet;
 use self::images::Images;
-use self::object::{INSTANCE, SIMULATED, Simulated};
+use self::object::{BOOT_ID, INSTANCE, REBOOTING, SIMULATED, Scripted, Simulated};
 use self::plan::{Kubelet, Place, Step, plan, told};
 use self::process::fields;
 use self::process::{Links, Machine, PROCESS};
@@ -301,8 +301,10 @@ async fn beat(world: World, api: Api, fleet: Fleet) {
     let changed = Arc::new(tokio::sync::Notify::new());
     let wake = changed.clone();
     world.nodes.on_change(move |change| {
-        let fault = |node: Option<&Object>| node.and_then(|node| node.annotation(FAULT)).map(str::to_owned);
-        if fault(change.before.as_ref()) != fault(change.now.as_ref()) || (change.before.is_some() && change.now.is_none()) {
+        let script = |node: Option<&Object>| {
+            node.map(|node| [FAULT, REBOOTING, BOOT_ID].map(|key| node.annotation(key).map(str::to_owned))).unwrap_or_default()
+        };
+        if script(change.before.as_ref()) != script(change.now.as_ref()) || (change.before.is_some() && change.now.is_none()) {
             wake.notify_one();
         }
     });
@@ -379,7 +381,7 @@ async fn report(world: &World, api: &Api, nodes: &Live, fleet: &Fleet, node: &Si
     if silent(&present) {
         return Ok(());
     }
-    let status = node.status(present.at("/status"), present.annotation(FAULT), now);
+    let status = node.status(present.at("/status"), Scripted::of(&present), now);
     if conditions || node.differs(&present) {
         nodes.write_status(&present, &status).await?;
     }

@@ -13,6 +13,10 @@ use crate::object::{Read as _, condition, time};
 pub const SIMULATED: &str = "mainstay.dev/simulated";
 /// The annotation of nodes that are an instance of the simulated provider: its name.
 pub const INSTANCE: &str = "sim.mainstay.dev/instance";
+/// The annotation of a simulated node that reboots: it is not ready.
+pub const REBOOTING: &str = "mainstay.dev/rebooting";
+/// The annotation with the identifier of a simulated node's running system.
+pub const BOOT_ID: &str = "mainstay.dev/boot-id";
 /// The version that the simulated kubelets report.
 const VERSION: &str = concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION"), "-simulated");
 
@@ -118,20 +122,23 @@ impl Simulated {
     /// Returns true if the conditions of the Node are out of date.
     pub fn differs(&self, node: &DynamicObject) -> bool {
         let shown = node.at("/status/conditions");
-        let fault = node.annotation(super::behaviour::FAULT);
-        states(fault).iter().any(|(kind, state, ..)| condition(shown, kind).is_none_or(|present| present["status"] != *state))
+        let script = Scripted::of(node);
+        if script.boot_id.is_some_and(|boot_id| node.text("/status/nodeInfo/bootID") != boot_id) {
+            return true;
+        }
+        states(script).iter().any(|(kind, state, ..)| condition(shown, kind).is_none_or(|present| present["status"] != *state))
     }
 
     /// Returns the status of the Node; unchanged conditions keep their time.
-    /// `fault` is the script in its annotation.
-    pub fn status(&self, before: &Value, fault: Option<&str>, now: Timestamp) -> Value {
+    /// `script` is what its annotations say.
+    pub fn status(&self, before: &Value, script: Scripted<'_>, now: Timestamp) -> Value {
         let size = |own: fn(&Instance) -> &Option<String>, usual: &str| {
             self.instance.as_ref().and_then(|instance| own(instance).clone()).unwrap_or_else(|| usual.to_owned())
         };
         let resources = json!({
             "cpu": size(|instance| &instance.cpu, "8"), "memory": size(|instance| &instance.memory, "32Gi"), "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
         });
-        let all = states(fault);
+        let all = states(script);
         let conditions: Vec<Value> = all
             .into_iter()
             .map(|(kind, state, reason, message)| {
@@ -151,7 +158,7 @@ impl Simulated {
             "addresses": [{"type": "InternalIP", "address": self.address()}, {"type": "Hostname", "address": self.name}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": {
-                "machineID": uuid.replace('-', ""), "systemUUID": uuid, "bootID": uuid,
+                "machineID": uuid.replace('-', ""), "systemUUID": uuid, "bootID": script.boot_id.unwrap_or(&uuid),
                 "kernelVersion": "simulated", "osImage": "Mainstay simulated node", "containerRuntimeVersion": "simulated://1",
                 "kubeletVersion": VERSION, "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": architecture(),
             },
@@ -162,15 +169,37 @@ impl Simulated {
 /// A condition: type, status, reason, message.
 type State = (&'static str, &'static str, &'static str, &'static str);
 
+/// What the annotations of a node say of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scripted<'a> {
+    /// Its fault.
+    pub fault: Option<&'a str>,
+    /// True while it reboots.
+    pub rebooting: bool,
+    /// The identifier of its running system, once it rebooted.
+    pub boot_id: Option<&'a str>,
+}
+
+impl<'a> Scripted<'a> {
+    /// Reads the annotations.
+    pub fn of(node: &'a DynamicObject) -> Self {
+        Self {
+            fault: node.annotation(super::behaviour::FAULT),
+            rebooting: node.annotation(REBOOTING) == Some("true"),
+            boot_id: node.annotation(BOOT_ID).filter(|boot_id| !boot_id.is_empty()),
+        }
+    }
+}
+
 /// Returns the conditions of a node, as its script sets them.
-fn states(fault: Option<&str>) -> [State; 4] {
+fn states(script: Scripted<'_>) -> [State; 4] {
     let mut all = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         ("Ready", "True", "KubeletReady", "simulated kubelet is posting ready status"),
     ];
-    match fault {
+    match script.fault {
         Some("memory-pressure") => {
             all[0] = ("MemoryPressure", "True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available");
         }
@@ -178,6 +207,9 @@ fn states(fault: Option<&str>) -> [State; 4] {
         Some("pid-pressure") => all[2] = ("PIDPressure", "True", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
         Some("not-ready") => all[3] = ("Ready", "False", "KubeletNotReady", "simulated: container runtime is down"),
         _ => {}
+    }
+    if script.rebooting {
+        all[3] = ("Ready", "False", "KubeletNotReady", "simulated: node is shutting down for a reboot");
     }
     all
 }

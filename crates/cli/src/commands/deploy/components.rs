@@ -14,6 +14,7 @@ use super::cluster_version;
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
 const CLOUD_CREDENTIAL_METRICS: &str = "cloud-credential-metrics";
 const STORAGE_MIGRATOR_METRICS: &str = "storage-migrator-metrics";
+const MACHINE_CONFIG_METRICS: &str = "machine-config-metrics";
 
 /// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +31,8 @@ pub enum Component {
     CloudCredential,
     /// Objects that are stored in an old version.
     StorageMigrator,
+    /// The configuration of nodes.
+    MachineConfig,
     /// The release of the platform.
     ClusterVersion,
 }
@@ -47,13 +50,14 @@ pub struct Shape {
 
 impl Component {
     /// All components.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ServiceCa,
         Self::OlmV1,
         Self::ClusterOlmOperator,
         Self::OlmClassic,
         Self::CloudCredential,
         Self::StorageMigrator,
+        Self::MachineConfig,
         Self::ClusterVersion,
     ];
     /// The components that `all` deploys: an operator that may do everything is asked for by its name.
@@ -68,6 +72,7 @@ impl Component {
             Self::OlmClassic => "olm-classic",
             Self::CloudCredential => "cloud-credential",
             Self::StorageMigrator => "storage-migrator",
+            Self::MachineConfig => "machine-config",
             Self::ClusterVersion => "cluster-version",
         }
     }
@@ -81,6 +86,7 @@ impl Component {
             Self::OlmClassic => classic::NAMESPACE,
             Self::CloudCredential => mainstay_cloud_credential::NAMESPACE,
             Self::StorageMigrator => storage_migration::NAMESPACE,
+            Self::MachineConfig => mainstay_machine_config::NAMESPACE,
             Self::ClusterVersion => mainstay_cluster_version::NAMESPACE,
         }
     }
@@ -94,6 +100,7 @@ impl Component {
             Self::OlmClassic => classic::AUTHORITIES,
             Self::CloudCredential => "cloud-credential-metrics-ca",
             Self::StorageMigrator => "storage-migrator-metrics-ca",
+            Self::MachineConfig => "machine-config-metrics-ca",
             Self::ClusterVersion => cluster_version::AUTHORITIES,
         }
     }
@@ -107,6 +114,7 @@ impl Component {
             Self::OlmClassic => OlmClassic::serving(),
             Self::CloudCredential => cloud_credential().serving,
             Self::StorageMigrator => storage_migrator().serving,
+            Self::MachineConfig => machine_config().serving,
             Self::ClusterVersion => cluster_version::serving(),
         }
     }
@@ -141,6 +149,13 @@ impl Component {
                 before.extend(lease_permissions(home, storage_migration::LEASE, (home, account)));
                 before.extend(metrics_access(self.name(), account, &frame.namespace));
                 labelled(frame.around(before, Vec::new(), &[storage_migrator()]))
+            }
+            Self::MachineConfig => {
+                let mut before = mainstay_machine_config::manifests();
+                let (home, account) = (mainstay_machine_config::NAMESPACE, mainstay_machine_config::ACCOUNT);
+                before.extend(lease_permissions(home, mainstay_machine_config::LEASE, (home, account)));
+                before.extend(metrics_access(self.name(), account, &frame.namespace));
+                labelled(frame.around(before, Vec::new(), &[machine_config()]))
             }
             Self::ClusterVersion => cluster_version::objects(frame),
         }
@@ -193,6 +208,11 @@ fn service_ca() -> Program {
 fn storage_migrator() -> Program {
     let (home, account) = (storage_migration::NAMESPACE, storage_migration::ACCOUNT);
     plain(Component::StorageMigrator, home, account, "storage-migrator-metrics-cert", STORAGE_MIGRATOR_METRICS)
+}
+
+fn machine_config() -> Program {
+    let (home, account) = (mainstay_machine_config::NAMESPACE, mainstay_machine_config::ACCOUNT);
+    plain(Component::MachineConfig, home, account, "machine-config-metrics-cert", MACHINE_CONFIG_METRICS)
 }
 
 /// A program that serves nothing but its metrics.
@@ -268,6 +288,7 @@ mod tests {
             (Component::ClusterOlmOperator, "cluster-olm-operator-lock"),
             (Component::CloudCredential, "cloud-credential-operator-leader"),
             (Component::StorageMigrator, "storage-version-migrator-lock"),
+            (Component::MachineConfig, "machine-config-controller"),
         ] {
             let objects = deployed(component);
             let rules: Vec<&Value> = objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()).collect();

@@ -66,7 +66,7 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
                 (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))
             }
             Component::ClusterVersion => cluster_version::holds(writer).await?,
-            Component::OlmV1 | Component::ClusterOlmOperator | Component::StorageMigrator => None,
+            Component::OlmV1 | Component::ClusterOlmOperator | Component::StorageMigrator | Component::MachineConfig => None,
         };
         remove_namespace(writer, &namespace, holds).await?;
         if *component == Component::OlmClassic && delete_crds {

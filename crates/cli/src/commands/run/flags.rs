@@ -52,6 +52,8 @@ pub enum Component {
     NetworkExtras,
     /// Objects that are stored in an old version.
     StorageMigrator,
+    /// The configuration of nodes.
+    MachineConfig,
 }
 
 /// The webhook of catalogs.
@@ -67,7 +69,7 @@ impl Component {
     /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
     /// Components of the platform; what they are for is not on every cluster.
-    const PLATFORM: [Self; 3] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator];
+    const PLATFORM: [Self; 4] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator, Self::MachineConfig];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
@@ -90,6 +92,7 @@ impl Component {
             Self::CloudCredential => "cloud-credential",
             Self::NetworkExtras => "network-extras",
             Self::StorageMigrator => "storage-migrator",
+            Self::MachineConfig => "machine-config",
         }
     }
 
@@ -107,6 +110,7 @@ impl Component {
             Self::CloudCredential => mainstay_cloud_credential::LEASE,
             Self::NetworkExtras => mainstay_network_extras::LEASE,
             Self::StorageMigrator => storage_migration::LEASE,
+            Self::MachineConfig => mainstay_machine_config::LEASE,
         }
     }
 }
@@ -297,7 +301,7 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
                         .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
-                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator"));
+                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator; machine-config"));
                 }
             },
         }
@@ -320,6 +324,7 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
                 (is_alone(Component::CloudCredential), mainstay_cloud_credential::NAMESPACE),
                 (is_alone(Component::NetworkExtras), mainstay_network_extras::NAMESPACE),
                 (is_alone(Component::StorageMigrator), storage_migration::NAMESPACE),
+                (is_alone(Component::MachineConfig), mainstay_machine_config::NAMESPACE),
             ];
             Ok(homes.into_iter().find(|(fits, _)| *fits).map_or(SYSTEM_NAMESPACE, |(_, home)| home).to_owned())
         }

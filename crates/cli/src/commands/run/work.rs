@@ -110,6 +110,13 @@ impl Work {
                 ended.map(|()| "storage-migrator").map_err(|error| Failure::failed("storage-migrator", &error))
             });
         }
+        if plan.components.contains(&Component::MachineConfig) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_machine_config::run(cluster, env, mainstay_machine_config::Config::default(), until).await;
+                ended.map(|()| "machine-config").map_err(|error| Failure::failed("machine-config", &error))
+            });
+        }
         if plan.components.contains(&Component::ClusterOlmOperator) {
             let config = cluster_operator::Config { system_namespace: plan.system_namespace.clone(), catalogs: catalogs::openshift() };
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
