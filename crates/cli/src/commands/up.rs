@@ -42,8 +42,8 @@ Examples:
                                                       that holds Lease kube-system/mainstay-components runs the components
 
 Components: controllers, scheduler, nodes, olm-v1, olm-classic, service-ca (part of olm-v1, too), cloud-credential, network-extras,
-cluster-version, storage-migrator. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
-storage-migrator with --release alone.
+cluster-version, storage-migrator, machine-api. All of them run unless a list is given; cloud-credential runs by itself only with --platform, cluster-version and
+storage-migrator with --release alone, machine-api (simulated machines) only if it is named.
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,
