@@ -135,7 +135,7 @@ impl Controller {
                 let patch = json!({"metadata": {"uid": machine.uid, "annotations": {EXTERNAL_ANNOTATION: ""}}});
                 let done = self.shared.writer.patch(&place, "", &Patch::Merge(patch)).await.map(drop);
                 let named = target.named(check);
-                self.told(live, done, HealthEvent::ExternalAnnotationAdded(named.clone()), |cause| {
+                self.told(live, done, &HealthEvent::ExternalAnnotationAdded(named.clone()), |cause| {
                     HealthEvent::ExternalAnnotationFailed(named, cause)
                 })
             }
@@ -152,7 +152,7 @@ impl Controller {
                     self.measures.remediated(&Key::new(&check.namespace, &check.name));
                 }
                 let named = target.named(check);
-                self.told(live, done, HealthEvent::MachineDeleted(named.clone()), |cause| HealthEvent::MachineDeletionFailed(named, cause))
+                self.told(live, done, &HealthEvent::MachineDeleted(named.clone()), |cause| HealthEvent::MachineDeletionFailed(named, cause))
             }
         }
     }
@@ -162,12 +162,12 @@ impl Controller {
         &self,
         live: &Value,
         done: Result<(), WriteError>,
-        succeeded: HealthEvent,
+        succeeded: &HealthEvent,
         failed: impl FnOnce(String) -> HealthEvent,
     ) -> Result<(), Error> {
         match done {
             Ok(()) => {
-                self.tell(live, &succeeded);
+                self.tell(live, succeeded);
                 Ok(())
             }
             Err(error) => {

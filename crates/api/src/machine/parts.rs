@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 /// Names of hooks: a word, behind a DNS name and a slash if any (MACH-HOOK-02).
 const HOOK_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
+#[allow(clippy::needless_pass_by_value, reason = "callers write the properties in place")]
 pub(super) fn object(description: &str, properties: Value) -> Value {
     json!({"type": "object", "description": description, "properties": properties})
 }

@@ -134,7 +134,7 @@ fn plan(instance: &Value, now: Timestamp) -> Step {
     let left = |since: Option<Timestamp>, delay: Duration| {
         let end =
             since.unwrap_or(now).checked_add(SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX)).unwrap_or(Timestamp::MAX);
-        Some(end.duration_since(now)).filter(|left| left.is_positive()).map(SignedDuration::unsigned_abs)
+        Some(end.duration_since(now)).filter(SignedDuration::is_positive).map(SignedDuration::unsigned_abs)
     };
     let state = text("/status/state");
     if let Some(deleted) = time("/metadata/deletionTimestamp") {
