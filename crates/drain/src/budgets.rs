@@ -59,7 +59,9 @@ pub(crate) async fn covering(client: &Client, namespace: &str, labels: &Labels) 
 
 /// An absent selector covers nothing, an empty one everything.
 fn covers(budget: &DynamicObject, labels: &Labels) -> bool {
-    budget.data.pointer("/spec/selector").filter(|selector| selector.is_object()).is_some_and(|selector| {
-        Requirements::of_selector(selector).matches(labels)
-    })
+    budget
+        .data
+        .pointer("/spec/selector")
+        .filter(|selector| selector.is_object())
+        .is_some_and(|selector| Requirements::of_selector(selector).matches(labels))
 }

@@ -93,8 +93,10 @@ mod tests {
     fn refusals() {
         let status = |code: u16, cause: &str| -> Status {
             let causes = json!([{"reason": cause, "message": "because", "field": ""}]);
-            serde_json::from_value(json!({"status": "Failure", "code": code, "message": "no", "reason": "R", "details": {"causes": causes}}))
-                .unwrap()
+            serde_json::from_value(
+                json!({"status": "Failure", "code": code, "message": "no", "reason": "R", "details": {"causes": causes}}),
+            )
+            .unwrap()
         };
         assert_eq!(met(&status(404, ""), false), Attempt::Gone);
         assert_eq!(met(&status(429, "DisruptionBudget"), false), Attempt::Forbidden("no because".to_owned()));

@@ -64,7 +64,9 @@ pub fn sentence(pod: &PodRef, why: &Why, timeout: Duration) -> String {
             let reached = duration_text(timeout);
             format!("error when waiting for pod {name} in namespace {namespace} to terminate: global timeout reached: {reached}")
         }
-        Why::TerminatingNamespace { message } => format!("error when evicting pod {name} from terminating namespace {namespace}: {message}"),
+        Why::TerminatingNamespace { message } => {
+            format!("error when evicting pod {name} from terminating namespace {namespace}: {message}")
+        }
         why => format!("error when evicting pods/{name} -n {namespace}: {why}"),
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mainstay_operations::nodes::{self, Chosen, DrainRequest, DryRun, Method, NodeInfo, Options, Said, Settings};
 use mainstay_operations::Session;
+use mainstay_operations::nodes::{self, Chosen, DrainRequest, DryRun, Method, NodeInfo, Options, Said, Settings};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::{output, runtime};
