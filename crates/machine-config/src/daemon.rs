@@ -17,6 +17,8 @@ use crate::disk::{disk_name, object, read_disk};
 use crate::places::{CONTROLLER_CONFIG, config_map, node as node_place, of_group, value};
 use crate::{Error, progress};
 
+/// The time between two looks at what is not known yet.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// The mark of simulated objects.
 const SIMULATED: &str = "mainstay.dev/simulated";
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -26,7 +28,7 @@ impl Operator {
     /// Does the next step of a simulated node.
     pub(crate) async fn daemon(&self, node: &str) -> Result<Outcome, Error> {
         if !self.is_known() || !self.settings.is_known() || !self.controller_configs.is_known() {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::After(AGAIN));
         }
         let is_simulated = |node: &Value| node["metadata"]["labels"].get(SIMULATED).is_some_and(|mark| mark == "true");
         let seen = self.nodes.get(&Key::new("", node)).map(|node| value(&node, "v1", "Node")).transpose()?;
@@ -52,6 +54,8 @@ impl Operator {
         let found = self.step(&facts, pool.as_deref(), disk.as_ref()).await?;
         self.carry_out_step(&live, pool.as_deref().unwrap_or_default(), map.as_ref(), &found).await?;
         Ok(match found.next {
+            // The pool of a new node has no configuration yet.
+            Next::OnChange if disk.is_none() => Outcome::After(AGAIN),
             Next::OnChange => Outcome::Done,
             Next::AtOnce => Outcome::After(std::time::Duration::ZERO),
             Next::After(wait) => Outcome::After(wait.unsigned_abs()),
