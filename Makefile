@@ -12,7 +12,7 @@ PROPTEST_RNG_SEED ?= 1
 PROPERTIES = $(addprefix -p mainstay-,fuzz $(sort $(shell grep -rlF 'proptest!' crates --include='*.rs' | cut -d/ -f2)))
 DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
 
-.PHONY: help demo test soak setup lint fmt deny bench beside peers fuzz requirements clean
+.PHONY: help demo test soak setup lint fmt deny bench beside differential peers fuzz requirements clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ bench: ## Measure speed and size, write BENCHMARKS.md
 beside: ## Measure upstream's kube-apiserver with etcd here; `make bench` shows it beside
 	cargo build --profile measured -p mainstay-e2e --bin bench
 	@scripts/kube-apiserver beside $(TARGET)/measured/bench
+
+differential: ## Compare random requests on upstream's kube-apiserver and on `mainstay up` (SEED, SEQUENCES, ONLY)
+	cargo build --workspace --bins
+	@scripts/kube-apiserver differential $(TARGET)/debug/differential --mainstay $(TARGET)/debug/mainstay $(if $(SEED),--seed $(SEED)) $(if $(SEQUENCES),--sequences $(SEQUENCES)) $(if $(ONLY),--only $(ONLY)) --out $(TARGET)/differential
 
 peers: ## Compare OLM classic with upstream's programs on live clusters; SCENARIOS names fewer
 	@scripts/peers $(SCENARIOS)

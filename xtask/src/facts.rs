@@ -3,9 +3,9 @@
 //! ```text
 //! kubernetes-openapi/discovery/*.json.gz ──> facts/resources.json    groups in order, one resource a line
 //! kubernetes-openapi/v3/*.json.gz ─────────> facts/definitions.json  one definition a line, references by bare name
-//! kube-transcripts/table/*.json ───────────> facts/descriptions.json  descriptions of table columns
 //! ```
-//! What is newer than the emulated version is left out ([`newer`]).
+//! What is newer than the emulated version is left out ([`newer`]). Columns of tables (`facts/columns.json`) are in no document:
+//! `scripts/table-columns` asks a real server for them.
 //! Paths, operations and the aggregated discovery documents follow from the resources, so they are not kept;
 //! that the aggregated form does follow is checked here.
 
@@ -24,12 +24,10 @@ pub mod newer;
 
 /// Groups that are recorded but not served (KAPI-REST-07).
 const LEFT_OUT_GROUPS: &[&str] = &["resource.k8s.io"];
-/// Resources that are recorded but not served (KAPI-REST-07).
-const LEFT_OUT_RESOURCES: &[&str] = &["componentstatuses"];
 /// The prefix of references between definitions of OpenAPI v3; bare names are kept instead.
 const REFERENCE: &str = "#/components/schemas/";
 
-/// Reads `kubernetes-openapi` and `kube-transcripts` in `shared_data_dir` and writes the facts' files into `out`.
+/// Reads `kubernetes-openapi` in `shared_data_dir` and writes the facts' files into `out`.
 pub fn run(shared_data_dir: &Path, out: &Path) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
     for (name, text) in generate(shared_data_dir)? {
@@ -42,63 +40,7 @@ pub fn run(shared_data_dir: &Path, out: &Path) -> Result<()> {
 /// The facts' files: name and content.
 pub fn generate(shared_data_dir: &Path) -> Result<Vec<(&'static str, String)>> {
     let root = shared_data_dir.join("kubernetes-openapi");
-    let descriptions = descriptions(&shared_data_dir.join("kube-transcripts/table"))?;
-    Ok(vec![("resources.json", resources(&root)?), ("definitions.json", definitions(&root)?), ("descriptions.json", descriptions)])
-}
-
-/// Descriptions of table columns, as recorded answers show them: they are part of what clients compare. By kind (`Deployment.apps`, as
-/// `table/columns.txt` names it) and column; those that all kinds share stand under the empty kind.
-fn descriptions(folder: &Path) -> Result<String> {
-    const SHARED: &[&str] = &["Age", "Created At", "Name"];
-    let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    let mut files: Vec<_> =
-        fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))?.collect::<Result<_, _>>()?;
-    files.sort_by_key(fs::DirEntry::path);
-    for file in files {
-        let scenario: Value =
-            serde_json::from_str(&fs::read_to_string(file.path())?).with_context(|| format!("{}: not JSON", file.path().display()))?;
-        for step in list(&scenario, "steps") {
-            let Some(body) = step.pointer("/answer/body") else { continue };
-            let Some(columns) = body.get("columnDefinitions").or_else(|| body.get("/columnDefinitions")).and_then(Value::as_array) else {
-                continue;
-            };
-            let Some(kind) = kind_of_path(text(step, "path")) else { continue };
-            for column in columns {
-                let name = text(column, "name");
-                let place = if SHARED.contains(&name) && kind != "Event" { "" } else { &kind };
-                all.entry(place.to_owned()).or_default().insert(name.to_owned(), text(column, "description").to_owned());
-            }
-        }
-    }
-    Ok(format!("{:#}\n", json!(all)))
-}
-
-/// The kind whose table a recorded request asked for.
-fn kind_of_path(path: &str) -> Option<String> {
-    const PLURALS: &[(&str, &str)] = &[
-        ("apiservices", "APIService.apiregistration.k8s.io"),
-        ("configmaps", "ConfigMap"),
-        ("cronjobs", "CronJob.batch"),
-        ("daemonsets", "DaemonSet.apps"),
-        ("deployments", "Deployment.apps"),
-        ("events", "Event"),
-        ("clusterroles", "ClusterRole.rbac.authorization.k8s.io"),
-        ("ingressclasses", "IngressClass.networking.k8s.io"),
-        ("jobs", "Job.batch"),
-        ("leases", "Lease.coordination.k8s.io"),
-        ("networkpolicies", "NetworkPolicy.networking.k8s.io"),
-        ("persistentvolumes", "PersistentVolume"),
-        ("poddisruptionbudgets", "PodDisruptionBudget.policy"),
-        ("pods", "Pod"),
-        ("priorityclasses", "PriorityClass.scheduling.k8s.io"),
-        ("replicasets", "ReplicaSet.apps"),
-        ("secrets", "Secret"),
-        ("serviceaccounts", "ServiceAccount"),
-        ("services", "Service"),
-        ("statefulsets", "StatefulSet.apps"),
-        ("storageclasses", "StorageClass.storage.k8s.io"),
-    ];
-    path.split('/').find_map(|part| PLURALS.iter().find(|(plural, _)| *plural == part)).map(|(_, kind)| (*kind).to_owned())
+    Ok(vec![("resources.json", resources(&root)?), ("definitions.json", definitions(&root)?)])
 }
 
 fn read(path: &Path) -> Result<Value> {
@@ -149,9 +91,6 @@ fn of_group_version(group: &str, version: &str, listed: &Value) -> Result<Vec<Va
     for entry in list(listed, "resources") {
         let full = text(entry, "name");
         let (plural, sub) = full.split_once('/').map_or((full, None), |(plural, sub)| (plural, Some(sub)));
-        if LEFT_OUT_RESOURCES.contains(&plural) {
-            continue;
-        }
         let mut out = Map::new();
         let mut keep = |from: &str, to: &str| {
             if let Some(value) = entry.get(from).filter(|value| !matches!(value, Value::String(text) if text.is_empty())) {
@@ -196,8 +135,7 @@ fn check_aggregated(folder: &Path, group: &str, version: &str, found: &[Value]) 
         .iter()
         .find(|entry| text(entry, "version") == version)
         .with_context(|| format!("{group}/{version} is not in the aggregated document"))?;
-    let recorded: Vec<&Value> =
-        list(of_version, "resources").iter().filter(|entry| !LEFT_OUT_RESOURCES.contains(&text(entry, "resource"))).collect();
+    let recorded = list(of_version, "resources");
     ensure!(recorded.len() == found.len(), "{group}/{version}: {} aggregated resources, {} listed", recorded.len(), found.len());
     for (theirs, ours) in recorded.iter().zip(found) {
         ensure!(theirs["resource"] == ours["plural"] && theirs["verbs"] == ours["verbs"], "{group}/{version}: {theirs} is not {ours}");

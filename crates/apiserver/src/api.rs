@@ -8,11 +8,13 @@ use crate::access::Gate;
 use crate::admission::{Chain, Lookup};
 use crate::aggregation::Aggregation;
 use crate::containers::Containers;
+use crate::flow::Flows;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
 use crate::object_store::ObjectStore;
 use crate::remote::Remotes;
 use crate::reported::ReportedVersion;
+use crate::rest::ControlPlane;
 use crate::server_lookup::ServerLookup;
 use crate::services::Allocators;
 use crate::{backup, cache_lag, discovery, health};
@@ -46,6 +48,10 @@ pub struct Api {
     pub(crate) services: Arc<Allocators>,
     pub(crate) cache_lag: cache_lag::CacheLag,
     pub(crate) backup: backup::Source,
+    /// What runs in this process beside the API.
+    pub(crate) control_plane: ControlPlane,
+    /// What requests are classified by.
+    pub(crate) flows: Arc<Flows>,
     /// The version of Kubernetes that is reported.
     pub(crate) reported: ReportedVersion,
     /// Pages of the rest of this process.
@@ -70,6 +76,8 @@ impl Api {
             services: Arc::default(),
             cache_lag: cache_lag::CacheLag::default(),
             backup: backup::Source::default(),
+            control_plane: ControlPlane::default(),
+            flows: Arc::default(),
             reported: ReportedVersion::default(),
             pages: axum::Router::new(),
         }

@@ -64,6 +64,12 @@ pub fn refused(gvk: &Gvk, why: &str) -> ApiError {
     ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
 }
 
+/// Why a value does not fit a definition of Kubernetes', in Go's words; `name` is the last part of the definition's.
+pub fn misfit(definition: &str, name: &str, value: &Value) -> Option<String> {
+    let schema = registry().definition(definition)?;
+    fits(&schema, value, &mut Vec::new(), name).err().map(|misfit| misfit.to_string())
+}
+
 fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> Result<(), Mismatch> {
     if schema.int_or_string || value.is_null() || schema.preserve_unknown_fields && schema.properties.is_empty() {
         return Ok(());
@@ -100,7 +106,9 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         Value::Null => return Ok(()),
     };
     let mismatch = |found: &str| {
-        Err(Mismatch(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema))))
+        let place = path.join(".");
+        let wanted = named_type(owner, path.last().map_or("", String::as_str)).map_or_else(|| go_type(schema), str::to_owned);
+        Err(Mismatch(format!("json: cannot unmarshal {found} into Go struct field {owner}.{place} of type {wanted}")))
     };
     match (schema.kind, value) {
         (Some(Type::Object), Value::Object(map)) => {
@@ -163,6 +171,15 @@ fn base64_problem(text: &str) -> Option<usize> {
 }
 
 const NOT_A_QUANTITY: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+/// Types of fields that have a name of their own in Go, where schemas know a string.
+fn named_type(owner: &str, field: &str) -> Option<&'static str> {
+    Some(match (owner, field) {
+        ("ObjectMeta" | "OwnerReference" | "Preconditions" | "ObjectReference", "uid") => "types.UID",
+        ("DeleteOptions", "propagationPolicy") => "v1.DeletionPropagation",
+        _ => return None,
+    })
+}
 
 fn go_type(schema: &Schema) -> String {
     match schema.kind {

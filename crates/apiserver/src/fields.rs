@@ -73,6 +73,7 @@ impl<'a> Owners<'a> {
 
     fn apply(&self, live: Option<&Value>, wanted: &Value, force: bool) -> Result<Result<Applied, ApplyError>> {
         let served = self.served;
+        check_type(served, wanted)?;
         let schema = strategy::schema(served).ok_or_else(|| ApiError::internal(format!("no schema of {}", served.facts.kind)))?;
         let live = live.unwrap_or(&Value::Null);
         Ok(self.with_write(&schema, |write| managed::apply_across(live, wanted, write, force, &self.forms)))
@@ -89,6 +90,23 @@ impl<'a> Owners<'a> {
             now: &now,
         })
     }
+}
+
+/// Refuses to apply what says that it is something else: unlike other patches, an apply states its type.
+fn check_type(served: &Served, wanted: &Value) -> Result<()> {
+    let text = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let gvk = served.gvk();
+    if api_version == gvk.api_version() && kind == gvk.kind {
+        return Ok(());
+    }
+    let (group, version, kind) = match api_version.matches('/').count() {
+        0 => ("", api_version, kind),
+        1 => api_version.split_once('/').map_or(("", "", ""), |(group, version)| (group, version, kind)),
+        // What is no version makes the whole type unknown.
+        _ => ("", "", ""),
+    };
+    Err(ApiError::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")))
 }
 
 /// Records a create, update or patch by a manager in the new object.

@@ -1,6 +1,8 @@
 //! /livez, /readyz, /healthz with their checks (KAPI-SRV-03).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
@@ -21,6 +23,8 @@ struct Unhealthy(String);
 pub struct Readiness {
     /// The built-in objects exist.
     pub bootstrapped: AtomicBool,
+    /// The checks that were made, by name, page and outcome.
+    pub outcomes: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
 }
 
 /// The parts of the server whose health is told.
@@ -36,29 +40,106 @@ pub struct Parts<'a> {
 /// The time that the store may take to answer a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The checks of `/livez` and `/healthz`, by their names in Kubernetes.
-const LIVE: [&str; 4] = ["ping", "log", "etcd", "poststarthook/bootstrap-objects"];
-/// The checks of `/readyz`.
-const READY: [&str; 7] = ["ping", "log", "etcd", "etcd-readiness", "informer-sync", "poststarthook/bootstrap-objects", "shutdown"];
+/// The steps of a start, by their names in Kubernetes: those who watch a cluster ask for them. Here they are one step each of
+/// [`Readiness::bootstrapped`], but for those that follow the store.
+const STEPS: [&str; 28] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// The checks of a page, in Kubernetes' order.
+fn checks(page: &str) -> Vec<&'static str> {
+    let ready = page == "readyz";
+    let first = ["ping", "log", "etcd"].into_iter().chain(["etcd-readiness", "informer-sync"].into_iter().filter(|_| ready));
+    first.chain(STEPS).chain(["shutdown"].into_iter().filter(|_| ready)).collect()
+}
 
 /// Answers a health path: `/readyz`, or `/readyz/CHECK`.
 pub async fn answer(request: &ApiRequest, checked: &Parts<'_>, parts: &[&str]) -> Result<Answer> {
     let page = parts[0];
-    let checks: &[&'static str] = if page == "readyz" { &READY } else { &LIVE };
+    let checks = checks(page);
     if parts.len() > 1 {
         let name = parts[1..].join("/");
-        let Some(name) = checks.iter().find(|check| **check == name) else { return Err(ApiError::page_not_found()) };
-        return Ok(match check(checked, name).await {
-            Ok(()) => text(StatusCode::OK, "ok".to_owned()),
+        let Some(name) = checks.into_iter().find(|check| *check == name) else { return Err(ApiError::page_not_found()) };
+        return Ok(match check(checked, page, name).await {
+            Ok(()) => Answer::text(StatusCode::OK, "ok".to_owned()),
             Err(problem) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {problem}\n")),
         });
     }
     let mut outcomes = Vec::with_capacity(checks.len());
     let excluded: Vec<&str> = request.query.all("exclude").collect();
     for name in checks {
-        outcomes.push((*name, if excluded.contains(name) { None } else { Some(check(checked, name).await) }));
+        outcomes.push((name, if excluded.contains(&name) { None } else { Some(check(checked, page, name).await) }));
     }
     Ok(page_of(page, &outcomes, &excluded, request.query.first("verbose").is_some()))
+}
+
+/// The page `/metrics/slis`: the outcome of every check, and how often each outcome there was.
+pub async fn indicators(checked: &Parts<'_>) -> String {
+    let mut lines = Vec::new();
+    for page in ["healthz", "livez", "readyz"] {
+        for name in checks(page) {
+            let healthy = u8::from(check(checked, page, name).await.is_ok());
+            lines.push(format!("kubernetes_healthcheck{{name=\"{name}\",type=\"{page}\"}} {healthy}\n"));
+        }
+    }
+    lines.sort();
+    let counts = checked.readiness.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    let counted = counts.iter().map(|((name, page, status), count)| {
+        format!("kubernetes_healthchecks_total{{name=\"{name}\",status=\"{status}\",type=\"{page}\"}} {count}\n")
+    });
+    [
+        "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n".to_owned(),
+        "# TYPE kubernetes_healthcheck gauge\n".to_owned(),
+    ]
+    .into_iter()
+    .chain(lines)
+    .chain([
+        "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.\n".to_owned(),
+        "# TYPE kubernetes_healthchecks_total counter\n".to_owned(),
+    ])
+    .chain(counted)
+    .collect()
+}
+
+/// Makes a check, and counts its outcome.
+async fn check(parts: &Parts<'_>, page: &str, name: &'static str) -> std::result::Result<(), Unhealthy> {
+    let outcome = outcome_of(parts, name).await;
+    let page = match page {
+        "readyz" => "readyz",
+        "livez" => "livez",
+        _ => "healthz",
+    };
+    let status = if outcome.is_ok() { "success" } else { "error" };
+    let mut counts = parts.readiness.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    *counts.entry((name, page, status)).or_default() += 1;
+    outcome
 }
 
 /// The outcome of a check; `None` where it was excluded.
@@ -97,7 +178,7 @@ fn text(status: StatusCode, text: String) -> Answer {
     answer
 }
 
-async fn check(parts: &Parts<'_>, name: &str) -> std::result::Result<(), Unhealthy> {
+async fn outcome_of(parts: &Parts<'_>, name: &'static str) -> std::result::Result<(), Unhealthy> {
     let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(Unhealthy(problem.to_owned())) };
     match name {
         "etcd" if parts.objects.cache.ended() => Err(Unhealthy("the watch cache no longer follows the store".to_owned())),
@@ -115,7 +196,7 @@ async fn check(parts: &Parts<'_>, name: &str) -> std::result::Result<(), Unhealt
             let shown = tokio::time::timeout(PATIENCE, parts.objects.cache.catch_up()).await;
             holds(matches!(shown, Ok(Some(_))), "the watch cache does not follow the store")
         }
-        "poststarthook/bootstrap-objects" => holds(parts.readiness.bootstrapped.load(Ordering::Acquire), "not finished"),
+        step if STEPS.contains(&step) => holds(parts.readiness.bootstrapped.load(Ordering::Acquire), "not finished"),
         "shutdown" => holds(!parts.closing.is_cancelled(), "process is shutting down"),
         // The server answers, and its log does not block.
         _ => Ok(()),

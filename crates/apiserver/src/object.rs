@@ -12,6 +12,8 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::request::negotiate::MetaVersion;
+
 const METADATA: &[u8] = b"\"metadata\":{";
 /// The characters of generated names: no names that read as a word.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -207,8 +209,8 @@ pub fn is_untracked(object: &Value) -> bool {
 }
 
 /// The `PartialObjectMetadata` of an object.
-pub fn partial(value: &mut Value) -> Value {
-    let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
+pub fn partial(value: &mut Value, version: MetaVersion) -> Value {
+    let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version()});
     partial["metadata"] = value["metadata"].take();
     partial
 }

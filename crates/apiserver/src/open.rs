@@ -25,11 +25,13 @@ use crate::cache::Cache;
 use crate::containers::Containers;
 use crate::crd::Establisher;
 use crate::error::ApiError;
+use crate::flow;
 use crate::members;
 use crate::object_store::ObjectStore;
 use crate::policy_status::PolicyStatus;
 use crate::remote::{Identity, LocalService, Remotes};
 use crate::reported::ReportedVersion;
+use crate::rest::ControlPlane;
 use crate::server;
 
 /// The set-up of a server.
@@ -63,6 +65,8 @@ pub struct Config {
     pub skip_simulated_webhooks: bool,
     /// Containers that are processes of this machine (KAPI-WL-07).
     pub containers: Option<Arc<dyn Containers>>,
+    /// What runs in this process beside the API.
+    pub control_plane: ControlPlane,
     /// The version of Kubernetes that is reported (CVO-SIM-05).
     pub reported: ReportedVersion,
     /// Further pages of this process below `/mainstay/`: guarded by RBAC, and asked with the [`crate::TrustedIdentity`] of the user who
@@ -88,6 +92,7 @@ impl Config {
             local_services: Vec::new(),
             skip_simulated_webhooks: false,
             containers: None,
+            control_plane: ControlPlane::default(),
             reported: ReportedVersion::default(),
             pages: axum::Router::new(),
         }
@@ -212,6 +217,7 @@ impl Server {
         api.pages = config.pages;
         api.containers = config.containers;
         api.reported = config.reported;
+        api.control_plane = config.control_plane;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
         let mut server = Self {
@@ -244,10 +250,15 @@ impl Server {
         }));
         let parts = bootstrap::Parts { objects: objects.clone(), services: self.api.services.clone() };
         let authorities = Authorities { clients: &self.ca.certificate, front_proxy: &self.front_proxy_ca };
+        let keeper = flow::Keeper::new(objects.clone(), self.api.flows.clone());
+        keeper.begin().await?;
         bootstrap::run(&parts, endpoint, &authorities).await?;
         if cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
+        // Their status can wait until the server is there.
+        keeper.refresh()?;
+        self.tasks.push(tokio::spawn(keeper.run(closing.clone())));
         let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));

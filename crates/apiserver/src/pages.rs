@@ -42,6 +42,11 @@ pub async fn route(context: &Context) -> Result<Answer> {
             health::answer(request, &checked, &parts).await
         }
         ["mainstay", "backup"] => crate::backup::answer(request, api.objects.store.clone(), &api.backup).await,
+        ["metrics", "slis"] => {
+            let checked = health::Parts { objects: &api.objects, readiness: &api.readiness, closing: &api.closing };
+            let text = health::indicators(&checked).await;
+            Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+        }
         ["metrics"] => {
             let text = crate::metrics::page(&api.metrics, &api.inflight, &api.objects).await;
             Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
@@ -57,7 +62,8 @@ pub async fn route(context: &Context) -> Result<Answer> {
                 paths.push(format!("/apis/{group}"));
                 paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
             }
-            paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+            let further = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+            paths.extend(further.map(str::to_owned));
             Ok(respond::json(request, &json!({"paths": paths})))
         }
         _ => api.access.page(&parts).ok_or_else(ApiError::page_not_found),

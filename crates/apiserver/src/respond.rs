@@ -199,7 +199,7 @@ pub fn object(request: &ApiRequest, served: &Served, status: StatusCode, mut val
     if value.get("kind").and_then(Value::as_str) != Some("Status") {
         let value = match request.agreed.shape {
             Shape::Object | Shape::Discovery => value,
-            Shape::Metadata => object::partial(&mut value),
+            Shape::Metadata => object::partial(&mut value, request.agreed.meta),
             Shape::MetadataList => return Err(not_acceptable_shape("PartialObjectMetadataList", &value)),
             Shape::Table => {
                 let version = object::meta(&value, "resourceVersion").to_owned();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use mainstay_rbac::UserInfo;
 use mainstay_serve::Place;
@@ -18,16 +18,19 @@ use crate::body::BODY_LIMIT;
 use crate::caller::Caller;
 use crate::context::{Context, Upgrade};
 use crate::error::{ApiError, Result};
+use crate::flow::Flow;
 use crate::inflight::{self, Allocation, Hold};
 use crate::metrics::Series;
 use crate::processor::aside;
-use crate::request::negotiate::{self, Format};
+use crate::request::negotiate::{self, Format, Offers};
 use crate::request::options::timeout;
 use crate::request::{ApiRequest, Query, RequestInfo, TrustedIdentity, decode_path};
 use crate::respond::Answer;
 
 /// The prefix of the pages that Kubernetes does not have.
 const PAGES: &str = "/mainstay/";
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The most of an unwanted body that is read before the answer is sent, and the time that this may take.
 const UNREAD_LIMIT: usize = 64 * 1024 * 1024;
@@ -71,15 +74,18 @@ async fn respond(api: &Arc<Api>, parts: Parts, body: &mut Body) -> Response<Body
     let series = Series::of(&api.objects.served(), &info, &parts);
     let gzip = negotiate::accepts_gzip(&parts.headers);
     let head = parts.method == Method::HEAD;
-    let error_format = negotiate::agree(&parts.headers, None, info.has_protobuf()).map_or(Format::Json, |agreed| agreed.format);
+    let error_format = negotiate::agree(&parts.headers, None, info.offers()).map_or(Format::Json, |agreed| agreed.format);
     let mut hold = Hold::default();
+    let mut flow = None;
+    // Callers inside the process read no such header.
+    let audit = parts.extensions.get::<TrustedIdentity>().is_none().then(|| audit_id(&parts.headers));
     let answered = if info.is_long_running() {
-        run(api, parts, body, query, info, &mut hold).await
+        run(api, parts, body, query, info, (&mut hold, &mut flow)).await
     } else {
         match timeout(&query) {
             Err(error) => Err(error),
             Ok(patience) => {
-                let running = run(api, parts, body, query, info, &mut hold);
+                let running = run(api, parts, body, query, info, (&mut hold, &mut flow));
                 tokio::time::timeout(patience, running).await.unwrap_or_else(|_| {
                     api.metrics.terminated(&series);
                     Err(inflight::out_of_time())
@@ -91,13 +97,33 @@ async fn respond(api: &Arc<Api>, parts: Parts, body: &mut Body) -> Response<Body
     api.metrics.answered(series, answer.status, begun.elapsed());
     let mut response =
         if gzip && answer.is_large() { aside(|| answer.into_response(gzip, hold)) } else { answer.into_response(gzip, hold) };
+    if let Some(audit) = audit {
+        response.headers_mut().insert(AUDIT_ID, audit);
+    }
+    if let Some(flow) = flow {
+        flow.tell(response.headers_mut());
+    }
     if head {
         *response.body_mut() = Body::empty();
     }
     response
 }
 
-async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: RequestInfo, hold: &mut Hold) -> Result<Answer> {
+/// The id of a request, which its answer repeats: as the client gave it, else a new one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    let given = headers.get(AUDIT_ID).filter(|given| !given.is_empty()).cloned();
+    // A uuid is text that a header can hold.
+    given.unwrap_or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).unwrap_or(HeaderValue::from_static("")))
+}
+
+async fn run(
+    api: &Arc<Api>,
+    parts: Parts,
+    body: &mut Body,
+    query: Query,
+    info: RequestInfo,
+    (hold, flow): (&mut Hold, &mut Option<Flow>),
+) -> Result<Answer> {
     if parts.headers.len() > inflight::HEADERS {
         let code = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return Ok(Answer::text(code, format!("{code}: at most {} headers are read\n", inflight::HEADERS)));
@@ -116,6 +142,9 @@ async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: 
             return Err(refusal);
         }
     };
+    if parts.extensions.get::<TrustedIdentity>().is_none() {
+        *flow = api.flows.classify(&user, &info);
+    }
     let caller = Caller::of(&parts, &user, &info);
     *hold = match api.inflight.admit(&info, &caller) {
         Ok(hold) => hold,
@@ -160,9 +189,9 @@ async fn answer(
     }
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
     let agreed = if info.is_resource {
-        negotiate::agree(&parts.headers, pretty, info.has_protobuf())?
+        negotiate::agree(&parts.headers, pretty, info.offers())?
     } else {
-        negotiate::agree(&parts.headers, pretty, false).unwrap_or_default()
+        negotiate::agree(&parts.headers, pretty, Offers { protobuf: false, tables: false }).unwrap_or_default()
     };
     let place = parts.extensions.remove();
     let upgrade = parts.extensions.remove().map(|connection| Upgrade { connection, place });

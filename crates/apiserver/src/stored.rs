@@ -61,7 +61,7 @@ impl Served {
     /// Makes a stored object one of this version: defaults of a CRD's schema, then the version's name.
     pub fn convert(&self, value: &mut Value) -> Result<()> {
         if let Some(custom) = &self.custom {
-            custom.after_read(value);
+            custom.after_read(value, &self.facts.version);
         } else if !self.stores_as_shown() {
             convert(value, &Gvk::new(&self.facts.group, &self.facts.version, &self.facts.kind))?;
         }

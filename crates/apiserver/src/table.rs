@@ -11,7 +11,7 @@ use crate::error::{ApiError, Result};
 use crate::jsonpath;
 use crate::object::{self, meta};
 use crate::request::ApiRequest;
-use crate::request::negotiate::Format;
+use crate::request::negotiate::{Format, MetaVersion};
 use crate::request::options::Include;
 use crate::served::Served;
 
@@ -21,6 +21,7 @@ pub struct Columns {
     problem: Option<String>,
     custom: Option<Arc<crate::crd::CustomVersion>>,
     gvk: Gvk,
+    meta: MetaVersion,
 }
 
 impl Columns {
@@ -42,7 +43,7 @@ impl Columns {
             "scale" => Gvk::new("autoscaling", "v1", "Scale"),
             _ => served.gvk(),
         };
-        Self { include, problem, custom: served.custom.clone(), gvk }
+        Self { include, problem, custom: served.custom.clone(), gvk, meta: request.agreed.meta }
     }
 
     /// The parts that rows hold beside their cells; `None` if tables cannot be made as asked.
@@ -68,7 +69,7 @@ impl Columns {
             }
             let shown = match self.include {
                 Include::None => Value::Null,
-                Include::Metadata => object::partial(object),
+                Include::Metadata => object::partial(object, self.meta),
                 Include::Object => object.take(),
             };
             row.insert("object".to_owned(), shown);
@@ -83,7 +84,7 @@ impl Columns {
             Vec::new()
         };
         let columns = if definitions { Value::from(columns) } else { Value::Null };
-        let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns});
+        let mut table = json!({"kind": "Table", "apiVersion": self.meta.api_version(), "metadata": metadata, "columnDefinitions": columns});
         table["rows"] = rows.into();
         Ok(table)
     }
@@ -94,11 +95,12 @@ impl Columns {
     /// making trees of it costs several times what the cells cost.
     fn write(&self, entries: &[Arc<Entry>], metadata: &Value) -> Result<Bytes> {
         let mut out = BytesMut::with_capacity(8_192 + entries.iter().map(|entry| entry.stored.len() / 2 + 256).sum::<usize>());
-        let head = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": built_in_columns(&self.gvk)});
+        let columns = built_in_columns(&self.gvk);
+        let head = json!({"kind": "Table", "apiVersion": self.meta.api_version(), "metadata": metadata, "columnDefinitions": columns});
         let head = head.to_string();
         out.put_slice(head.strip_suffix('}').unwrap_or(&head).as_bytes());
         out.put_slice(b",\"rows\":[");
-        let partial = object::head("meta.k8s.io/v1", "PartialObjectMetadata");
+        let partial = object::head(self.meta.api_version(), "PartialObjectMetadata");
         for (index, entry) in entries.iter().enumerate() {
             let refused = |error: serde_json::Error| ApiError::internal(format!("a stored object is not JSON: {error}"));
             let (object, metadata) = object::glance(&entry.stored).map_err(refused)?;
@@ -236,7 +238,8 @@ mod tests {
             Arc::new(Entry::of(format!("a/{index}"), object::encode("v1", "Pod", pod), 7 + index as u64).unwrap())
         };
         let entries: Vec<_> = pods.iter().enumerate().map(entry).collect();
-        let columns = Columns { include: Include::Metadata, problem: None, custom: None, gvk: Gvk::new("", "v1", "Pod") };
+        let columns =
+            Columns { include: Include::Metadata, problem: None, custom: None, gvk: Gvk::new("", "v1", "Pod"), meta: MetaVersion::V1 };
         let list = json!({"resourceVersion": "9"});
         let mut values: Vec<Value> = entries.iter().map(|entry| entry.value()).collect();
         let expected = columns.table(&mut values, &list, true).unwrap();

@@ -27,7 +27,7 @@ use crate::error::{ApiError, Result, store_error, too_large_version};
 use crate::inflight::{InFlight, Room};
 use crate::object;
 use crate::object_store::ObjectStore;
-use crate::request::negotiate::{Format, Shape};
+use crate::request::negotiate::{Format, MetaVersion, Shape};
 use crate::request::options::Include;
 use crate::request::options::ListOptions;
 use crate::respond::{Answer, AnswerBody};
@@ -54,14 +54,11 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     let latest = objects.store.latest().await.map_err(store_error)?;
     let initial = options.send_initial_events == Some(true);
     let after = options.resource_version.filter(|revision| *revision > 0);
-    if let Some(after) = after
-        && after > latest
-    {
-        return Err(too_large_version(after, latest));
-    }
     let wanted = if options.resource_version == Some(0) { 0 } else { after.filter(|_| initial).unwrap_or(latest) };
     if objects.cache.reach(wanted.max(after.unwrap_or_default())).await.is_none() {
-        return Err(too_large_version(wanted, objects.cache.revision()));
+        // The stream has begun when that is known: who wants to see what there is learns it, who waits for changes has none yet.
+        let why = initial.then(|| too_large_version(wanted, objects.cache.revision()));
+        return future(context, &options, why);
     }
     let cache = objects.cache.resource(&served.storage);
     let begin = match after {
@@ -79,13 +76,13 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
             (Source::Past(Box::new(History::new(objects, cache, &served.storage, scope, &too_old))), Vec::new(), seen)
         }
     };
-    let timeout =
-        options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
+    let timeout = lasting(&options);
     let table = crate::table::Columns::of(&context.request, served);
     let view = View {
         served: served.clone(),
         format: context.request.agreed.format,
         shape: context.request.agreed.shape,
+        meta: context.request.agreed.meta,
         include: table.include(),
         table,
         first: true,
@@ -112,6 +109,28 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         piece: if websocket::asked(&context.request.headers) { 1 } else { PIECE },
     };
     answer(context, stream::unfold(pump, |mut pump| async move { pump.next().await.map(|frame| (frame, pump)) }).boxed())
+}
+
+/// A watch from a revision that there is not: an error, or nothing until its time is over.
+fn future(context: &Context, options: &ListOptions, why: Option<ApiError>) -> Result<Answer> {
+    if let Some(why) = why {
+        let event = write_event(context.request.agreed.format, &json!({"type": "ERROR", "object": why.status()}));
+        return answer(context, stream::iter([event]).boxed());
+    }
+    let (closing, lasts) = (context.api.closing.clone(), Duration::from_secs(lasting(options)));
+    let quiet = async move {
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = tokio::time::sleep(lasts) => {}
+        }
+    };
+    answer(context, stream::once(quiet).filter_map(|()| async { None }).boxed())
+}
+
+/// The seconds that a watch lasts.
+fn lasting(options: &ListOptions) -> u64 {
+    let asked = options.timeout_seconds.filter(|seconds| *seconds > 0);
+    asked.unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT))
 }
 
 /// Sends frames as the client takes them: as the messages of a websocket, or one after the other.
@@ -154,6 +173,7 @@ struct View {
     options: ListOptions,
     format: Format,
     shape: Shape,
+    meta: MetaVersion,
     include: Option<Include>,
     table: crate::table::Columns,
     first: bool,
@@ -173,7 +193,7 @@ impl View {
         // The first event of a table holds the columns, too.
         let shared = self.include.filter(|_| self.shape != Shape::Table || !self.first);
         let Some(include) = shared else { return self.frame(kind, entry, change.revision).map(Some) };
-        let form = Form { served: self.served.id, kind, format: self.format, shape: self.shape, include };
+        let form = Form { served: self.served.id, kind, format: self.format, shape: self.shape, meta: self.meta, include };
         change.frames.get_or_make(&form, || self.frame(kind, entry, change.revision)).map(Some)
     }
 
@@ -195,8 +215,9 @@ impl View {
         }
         let mut value = self.served.read(&entry.stored, revision)?.value;
         let object = match self.shape {
-            Shape::Object | Shape::Discovery => value,
-            Shape::Metadata | Shape::MetadataList => object::partial(&mut value),
+            // One object is no list: Kubernetes logs that, and sends it as it is.
+            Shape::Object | Shape::Discovery | Shape::MetadataList => value,
+            Shape::Metadata => object::partial(&mut value, self.meta),
             Shape::Table => {
                 let table =
                     self.table.table(std::slice::from_mut(&mut value), &json!({"resourceVersion": revision.to_string()}), self.first)?;
@@ -207,16 +228,27 @@ impl View {
         Ok(self.write(&json!({"type": kind, "object": object})))
     }
 
-    fn bookmark(&self, revision: Revision, initial: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string()});
+    /// A bookmark is an empty object of the kind with nothing but its position, and is transformed as every other.
+    fn bookmark(&mut self, revision: Revision, initial: bool) -> Bytes {
+        let version = json!({"resourceVersion": revision.to_string()});
+        let mut mark = crate::strategy::empty(&self.served);
+        mark["metadata"] = version.clone();
         if initial {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            mark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let (kind, api_version) = match self.shape {
-            Shape::Metadata | Shape::MetadataList => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
-            _ => (self.served.facts.kind.clone(), self.served.api_version()),
+        let object = match self.shape {
+            Shape::Object | Shape::Discovery | Shape::MetadataList => mark,
+            Shape::Metadata => object::partial(&mut mark, self.meta),
+            Shape::Table => match self.table.table(std::slice::from_mut(&mut mark), &version, self.first) {
+                Ok(table) => {
+                    self.first = false;
+                    table
+                }
+                // What an unknown `includeObject` asks for is said by the first object that is shown.
+                Err(_) => mark,
+            },
         };
-        self.write(&json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": api_version, "metadata": metadata}}))
+        self.write(&json!({"type": "BOOKMARK", "object": object}))
     }
 
     fn write(&self, event: &Value) -> Bytes {

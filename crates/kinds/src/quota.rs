@@ -104,7 +104,8 @@ impl Quota {
         }
     }
 
-    fn concerns(&self, evaluator: &Evaluator, object: &Value) -> bool {
+    /// Returns true if the quota measures such objects, and an object is in its scopes.
+    pub fn concerns(&self, evaluator: &Evaluator, object: &Value) -> bool {
         self.hard.names().any(|name| evaluator.measures(name)) && self.holds(evaluator, object)
     }
 

@@ -18,7 +18,7 @@ use http::{Method, Request, Response, StatusCode};
 use mainstay_apiserver::ApiError;
 use mainstay_apiserver::access::{attributes, unauthorized};
 use mainstay_apiserver::error::Details;
-use mainstay_apiserver::request::negotiate::{Agreed, Format, agree};
+use mainstay_apiserver::request::negotiate::{Agreed, Format, Offers, agree};
 use mainstay_apiserver::request::options::ListOptions;
 use mainstay_apiserver::request::{Query, RequestInfo, decode_path};
 use mainstay_kinds::Gvk;
@@ -69,7 +69,7 @@ pub fn router(api: Arc<PackageApi>) -> Router {
 
 async fn answer(State(api): State<Arc<PackageApi>>, request: Request<Body>) -> Response<Body> {
     let (parts, _body) = request.into_parts();
-    let agreed = agree(&parts.headers, None, false);
+    let agreed = agree(&parts.headers, None, Offers { protobuf: false, tables: true });
     let format = agreed.as_ref().map(|agreed| agreed.format).unwrap_or_default();
     match api.handle(parts, agreed).await {
         Ok(response) => response,

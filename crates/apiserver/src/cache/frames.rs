@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::request::negotiate::{Format, Shape};
+use crate::request::negotiate::{Format, MetaVersion, Shape};
 use crate::request::options::Include;
 
 /// The parts that tell two encodings of a change apart.
@@ -20,6 +20,8 @@ pub struct Form {
     pub format: Format,
     /// The transformation.
     pub shape: Shape,
+    /// The version of what it is transformed into.
+    pub meta: MetaVersion,
     /// The parts of objects that the rows of a table hold beside their cells.
     pub include: Include,
 }

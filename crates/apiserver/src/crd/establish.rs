@@ -299,13 +299,6 @@ fn stub(crd: &Value) -> Value {
     })
 }
 
-/// The schema of a version as the CRD has it.
-fn schema_json<'a>(crd: &'a Value, version: &str) -> &'a Value {
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-    let found = versions.into_iter().flatten().find(|one| one["name"] == version);
-    found.and_then(|one| one.pointer("/schema/openAPIV3Schema")).unwrap_or(&Value::Null)
-}
-
 fn storage_of(crd: &Value) -> String {
     format!("{}/{}", text(crd, "/spec/group"), text(crd, "/spec/names/plural"))
 }
@@ -367,7 +360,7 @@ fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Se
                 subresources,
                 storage_version_hash: Some(storage_version_hash(&definition.group, &storage_version, &definition.names.kind)),
             };
-            let custom = CustomVersion::new(definition, version, schema_json(crd, &version.name), schemas.clone(), converter.clone());
+            let custom = CustomVersion::new(definition, version, crd, schemas.clone(), converter.clone());
             Served::new(facts, storage.clone(), storage_version.clone(), Some(Arc::new(custom)))
         })
         .collect()

@@ -13,6 +13,14 @@ use crate::served::Served;
 const V3: &str = "#/components/schemas/";
 const V2: &str = "#/definitions/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+/// What `kubectl explain` says of the members that every object and list has, in Kubernetes' words.
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str =
+    "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const LIST_METADATA: &str =
+    "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The versions of OpenAPI documents.
@@ -86,9 +94,11 @@ fn reference(name: &str, form: Form) -> Value {
     json!({"$ref": format!("{}{name}", if form == Form::Two { V2 } else { V3 })})
 }
 
-/// A reference where something may stand beside it.
-fn described_reference(name: &str, form: Form) -> Value {
-    if form == Form::Two { reference(name, form) } else { json!({"allOf": [reference(name, form)]}) }
+/// A reference with a description beside it.
+fn described_reference(name: &str, description: &str, form: Form) -> Value {
+    let mut described = if form == Form::Two { reference(name, form) } else { json!({"allOf": [reference(name, form)]}) };
+    described["description"] = description.into();
+    described
 }
 
 /// The definitions of the kind and of its lists.
@@ -102,10 +112,10 @@ fn definitions(served: &Served, form: Form) -> [(String, Value); 2] {
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": described_reference(&format!("{META}ListMeta"), form),
-            "items": {"type": "array", "items": reference(&name, form)},
+            "apiVersion": {"type": "string", "description": API_VERSION},
+            "kind": {"type": "string", "description": KIND},
+            "metadata": described_reference(&format!("{META}ListMeta"), LIST_METADATA, form),
+            "items": {"type": "array", "description": format!("List of {}. More info: {CONVENTIONS}.md", facts.plural), "items": reference(&name, form)},
         },
         "x-kubernetes-group-version-kind": kind_of(&served.list_kind()),
     });
@@ -125,9 +135,9 @@ fn kind(served: &Served, form: Form) -> Value {
     }
     publish(&mut schema, form);
     schema["type"] = "object".into();
-    schema["properties"]["apiVersion"] = json!({"type": "string"});
-    schema["properties"]["kind"] = json!({"type": "string"});
-    schema["properties"]["metadata"] = described_reference(&format!("{META}ObjectMeta"), form);
+    schema["properties"]["apiVersion"] = json!({"type": "string", "description": API_VERSION});
+    schema["properties"]["kind"] = json!({"type": "string", "description": KIND});
+    schema["properties"]["metadata"] = described_reference(&format!("{META}ObjectMeta"), METADATA, form);
     schema
 }
 
@@ -145,7 +155,7 @@ fn publish(node: &mut Value, form: Form) {
         let properties = map.entry("properties").or_insert_with(|| json!({}));
         properties["apiVersion"] = json!({"type": "string"});
         properties["kind"] = json!({"type": "string"});
-        properties["metadata"] = described_reference(&format!("{META}ObjectMeta"), form);
+        properties["metadata"] = described_reference(&format!("{META}ObjectMeta"), METADATA, form);
         let mut required = map.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
         for field in ["kind", "apiVersion"] {
             if !required.iter().any(|known| known == field) {

@@ -27,7 +27,7 @@ pub struct CustomVersion {
     pub schema: Option<SchemaRef>,
     /// The same of all versions of the CRD, also of those that are not served, by their names.
     pub schemas: Arc<HashMap<String, SchemaRef>>,
-    /// Set if stored objects may differ from what is sent: there are defaults.
+    /// Set if stored objects may differ from what is sent: there are defaults, or fields that a schema does not have.
     pub changes_on_read: bool,
     /// The places of the numbers that Scale shows.
     pub scale: Option<ScalePaths>,
@@ -42,6 +42,8 @@ pub struct CustomVersion {
     /// Converts between the versions; `None` where they differ in nothing but their names.
     pub converter: Option<Arc<Converter>>,
     structural: SchemaRef,
+    /// The structural schemas of all versions, by their names: stored objects are read by the one that they were stored in.
+    structurals: Arc<HashMap<String, SchemaRef>>,
     prunes: bool,
     namespaced: bool,
     rules: crate::rules::Rules,
@@ -62,10 +64,17 @@ impl CustomVersion {
     pub fn new(
         definition: &Definition,
         version: &Version,
-        schema_json: &Value,
+        crd: &Value,
         schemas: Arc<HashMap<String, SchemaRef>>,
         converter: Option<Arc<Converter>>,
     ) -> Self {
+        let schema = schema_json(crd, &version.name);
+        let stored = definition.storage_version();
+        let prunes = !definition.preserve_unknown_fields;
+        // What was stored by the one schema that there ever was has only fields that this one has.
+        let unchanged = crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(1) <= 1;
+        let alike = stored.is_some_and(|stored| schema_json(crd, &stored.name) == schema);
+
         let pointer = |path: &str| path.replace('.', "/");
         Self {
             crd: definition.name.clone(),
@@ -73,19 +82,20 @@ impl CustomVersion {
             deprecation_warning: version.warning.clone(),
             schema: schemas.get(&version.name).cloned(),
             schemas,
-            changes_on_read: has_defaults(&version.schema),
+            changes_on_read: has_defaults(&version.schema) || prunes && !(alike && unchanged),
             scale: version.scale.as_ref().map(|scale| ScalePaths {
                 spec: pointer(&scale.spec_replicas_path),
                 status: pointer(&scale.status_replicas_path),
                 selector: scale.label_selector_path.as_deref().map(pointer),
             }),
             selectable: version.selectable_fields.iter().map(|path| path.trim_start_matches('.').to_owned()).collect(),
-            openapi: schema_json.clone(),
+            openapi: schema.clone(),
             columns: version.columns.clone(),
             status: version.status,
             converter,
             structural: version.schema.clone(),
-            prunes: !definition.preserve_unknown_fields,
+            structurals: Arc::new(definition.versions.iter().map(|version| (version.name.clone(), version.schema.clone())).collect()),
+            prunes,
             namespaced: definition.namespaced,
             rules: crate::rules::Rules::compile(&version.schema),
         }
@@ -131,10 +141,21 @@ impl CustomVersion {
         default::default(&self.structural, value);
     }
 
-    /// Brings a stored object into what the schema says today: its defaults.
-    pub fn after_read(&self, value: &mut Value) {
-        if self.changes_on_read {
-            default::default(&self.structural, value);
+    /// Brings a stored object into what the schemas say today: that of the version it is in drops fields and gives defaults, that of this
+    /// version drops what it does not have.
+    pub fn after_read(&self, value: &mut Value, version: &str) {
+        if !self.changes_on_read {
+            return;
+        }
+        let stored = value.get("apiVersion").and_then(Value::as_str).and_then(|stored| stored.rsplit('/').next()).unwrap_or_default();
+        let other = (stored != version).then(|| self.structurals.get(stored)).flatten();
+        for (index, schema) in other.into_iter().chain([&self.structural]).enumerate() {
+            if self.prunes {
+                prune::prune(schema, value);
+            }
+            if index == 0 {
+                default::default(schema, value);
+            }
         }
     }
 
@@ -216,6 +237,13 @@ fn put(object: &mut Value, name: &str, value: Option<Value>) {
             None => map.remove(name),
         };
     }
+}
+
+/// The schema of a version as the CRD has it.
+fn schema_json<'a>(crd: &'a Value, version: &str) -> &'a Value {
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let found = versions.into_iter().flatten().find(|one| one["name"] == version);
+    found.and_then(|one| one.pointer("/schema/openAPIV3Schema")).unwrap_or(&Value::Null)
 }
 
 /// The schemas of all versions of a CRD, for merging.

@@ -2,6 +2,7 @@
 
 use http::Method;
 
+use super::negotiate::Offers;
 use super::options::ListOptions;
 use super::query::Query;
 
@@ -116,9 +117,17 @@ impl RequestInfo {
                 || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }
 
-    /// Returns whether its resource is one of Kubernetes' own, whose objects have a protobuf form.
-    pub fn has_protobuf(&self) -> bool {
-        self.is_resource && mainstay_kinds::registry().resource(&self.group, &self.version, &self.resource).is_some()
+    /// The forms that its resource can be given in.
+    pub fn offers(&self) -> Offers {
+        let resource = mainstay_kinds::registry().resource(&self.group, &self.version, &self.resource).filter(|_| self.is_resource);
+        // What is only ever posted has no table, and some subresources have none.
+        let tables = match (self.resource.as_str(), self.subresource.as_str()) {
+            (_, "") => resource.is_none_or(|resource| resource.verbs != ["create"]),
+            (_, "approval" | "binding" | "ephemeralcontainers" | "eviction" | "finalize" | "log" | "resize" | "token")
+            | ("apiservices" | "customresourcedefinitions" | "resourceclaims", "status") => resource.is_none(),
+            _ => true,
+        };
+        Offers { protobuf: resource.is_some(), tables }
     }
 }
 

@@ -38,6 +38,26 @@ pub enum Shape {
     Discovery,
 }
 
+/// The version of `meta.k8s.io` that transformed answers are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// `v1`.
+    #[default]
+    V1,
+    /// `v1beta1`: older clients ask for it.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The `apiVersion`.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 /// The form of an answer that was agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
@@ -45,6 +65,17 @@ pub struct Agreed {
     pub format: Format,
     /// The transformation.
     pub shape: Shape,
+    /// The version of what it is transformed into.
+    pub meta: MetaVersion,
+}
+
+/// The forms that a resource can be given in, beside JSON and YAML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// Its objects have a protobuf form.
+    pub protobuf: bool,
+    /// It can be shown as a table.
+    pub tables: bool,
 }
 
 impl Format {
@@ -88,14 +119,14 @@ pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
     mainstay_protobuf::encode(value).map_err(|error| ApiError::internal(format!("the answer cannot be encoded as protobuf: {error}")))
 }
 
-/// Chooses the first media type of `Accept` that can be given; `protobuf` says whether the resource's objects have that form.
-pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Result<Agreed> {
+/// Chooses the first media type of `Accept` that can be given.
+pub fn agree(headers: &HeaderMap, pretty: Option<bool>, offers: Offers) -> Result<Agreed> {
     let agent = text(headers, header::USER_AGENT);
     let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
     let json = if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json };
     let clauses = accepted(headers);
     if clauses.is_empty() {
-        return Ok(Agreed { format: json, shape: Shape::Object });
+        return Ok(Agreed { format: json, ..Agreed::default() });
     }
     for clause in clauses {
         let format = match media_type(clause) {
@@ -105,22 +136,23 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Resul
             _ => continue,
         };
         let find = |name: &str| parameters(clause).find(|(key, _)| *key == name).map_or("", |(_, value)| value);
+        let meta = if find("v") == "v1beta1" { MetaVersion::V1Beta1 } else { MetaVersion::V1 };
         let shape = match (find("as"), find("g"), find("v")) {
             ("", ..) => Shape::Object,
-            ("Table", "meta.k8s.io", "v1") => Shape::Table,
-            ("PartialObjectMetadata", "meta.k8s.io", "v1") => Shape::Metadata,
-            ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::MetadataList,
+            ("Table", "meta.k8s.io", "v1" | "v1beta1") if offers.tables => Shape::Table,
+            ("PartialObjectMetadata", "meta.k8s.io", "v1" | "v1beta1") => Shape::Metadata,
+            ("PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => Shape::MetadataList,
             ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery,
             _ => continue,
         };
         if format == Format::Protobuf {
             match shape {
-                Shape::Object if protobuf => {}
+                Shape::Object if offers.protobuf => {}
                 Shape::Metadata | Shape::MetadataList => {}
                 _ => continue,
             }
         }
-        return Ok(Agreed { format, shape });
+        return Ok(Agreed { format, shape, meta });
     }
     Err(ApiError::not_acceptable(&BODY_TYPES))
 }
@@ -225,21 +257,52 @@ fn decode_protobuf(body: &[u8], kind: &str) -> Result<Decoded> {
     }
 }
 
-/// Reads a JSON or YAML document with duplicates noted.
+/// A body that is no document, in the words of Kubernetes' decoder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is no YAML.
+    #[error("error converting YAML to JSON: {0}")]
+    Yaml(String),
+    /// It is no JSON object, or does not say what it is.
+    #[error("couldn't get version/kind; json parse error: {why}")]
+    Json {
+        /// The reason.
+        why: String,
+        /// The body as it is shown behind the reason.
+        shown: String,
+    },
+}
+
+/// Reads a JSON or YAML document with duplicates noted. `kind` is the kind that is expected there.
 pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
+    read(body, yaml).map_err(|unreadable| match &unreadable {
+        Unreadable::Yaml(_) => ApiError::bad_request(unreadable.to_string()),
+        Unreadable::Json { shown, .. } => {
+            ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {unreadable} ({shown})"))
+        }
+    })
+}
+
+/// Reads options: those of a body that a media type is known of.
+pub fn decode_options(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value> {
+    let yaml = match content_type(headers) {
+        mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind).map(|decoded| decoded.value),
+        "" | "application/json" | "*/*" => false,
+        "application/yaml" | "text/yaml" | "application/x-yaml" => true,
+        _ => return Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+    };
+    read(body, yaml).map(|decoded| decoded.value).map_err(|unreadable| ApiError::bad_request(unreadable.to_string()))
+}
+
+fn read(body: &[u8], yaml: bool) -> std::result::Result<Decoded, Unreadable> {
     let shown = || {
         let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
         if text.is_empty() { "<empty>".to_owned() } else { text.into_owned() }
     };
-    let unrecognized = |why: &str, shown: &str| {
-        ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
-        ))
-    };
+    let unrecognized = |why: &str, shown: &str| Unreadable::Json { why: why.to_owned(), shown: shown.to_owned() };
     if yaml {
-        let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error converting YAML to JSON: the body is not UTF-8"))?;
-        let value =
-            mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+        let text = std::str::from_utf8(body).map_err(|_| Unreadable::Yaml("the body is not UTF-8".to_owned()))?;
+        let value = mainstay_yaml::parse(text).map_err(|error| Unreadable::Yaml(format!("yaml: {error}")))?;
         return Ok(Decoded { value, ..Decoded::default() });
     }
     let (value, duplicates) = crate::strict::parse(body).map_err(|error| {

@@ -157,11 +157,6 @@ fn number(query: &Query, name: &str) -> Result<Option<i64>> {
     query.first(name).map(parsed).transpose()
 }
 
-/// A number that may be left out or empty.
-fn integer(query: &Query, name: &str) -> Result<Option<i64>> {
-    query.text(name).map(parsed).transpose()
-}
-
 fn parsed(text: &str) -> Result<i64> {
     text.parse().map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
 }
@@ -277,10 +272,7 @@ impl DeleteOptions {
         let mut options = Self::default();
         let (policy, orphan);
         if let Some(body) = body.filter(|body| !body.is_null()) {
-            if let Some(kind) = body.get("kind").and_then(Value::as_str).filter(|kind| !kind.is_empty() && *kind != "DeleteOptions") {
-                let version = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-                return Err(ApiError::bad_request(format!("decoded object cannot be converted to DeleteOptions: {version}, Kind={kind}")));
-            }
+            check_delete_options(body)?;
             let values: Vec<_> = body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
             options.dry_run = dry_run(&values, &mut causes);
             options.grace_period_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
@@ -291,8 +283,10 @@ impl DeleteOptions {
             orphan = body.get("orphanDependents").and_then(Value::as_bool);
         } else {
             options.dry_run = dry_run(&query.all("dryRun").collect::<Vec<_>>(), &mut causes);
-            options.grace_period_seconds = integer(query, "gracePeriodSeconds")?;
-            policy = query.text("propagationPolicy").map(str::to_owned);
+            options.grace_period_seconds = number(query, "gracePeriodSeconds")?;
+            options.resource_version = query.first("resourceVersion").map(str::to_owned);
+            options.uid = query.first("uid").map(str::to_owned);
+            policy = query.first("propagationPolicy").map(str::to_owned);
             orphan = query.first("orphanDependents").map(|_| query.flag("orphanDependents"));
         }
         options.propagation = match policy.as_deref() {
@@ -316,6 +310,28 @@ impl DeleteOptions {
             causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
         }
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
+    }
+}
+
+/// The definition of `DeleteOptions`.
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+
+/// Refuses a body that is another kind's, or does not fit. Every group version has `DeleteOptions`, whichever it says.
+fn check_delete_options(body: &Value) -> Result<()> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if !matches!(kind, "" | "DeleteOptions") {
+        let version = if version.is_empty() { "v1" } else { version };
+        let unversioned = matches!(kind, "Status" | "APIVersions" | "APIGroup" | "APIGroupList" | "APIResourceList");
+        return Err(ApiError::bad_request(if unversioned && version == "v1" {
+            format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+        } else {
+            format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
+        }));
+    }
+    match crate::decode::misfit(DELETE_OPTIONS, "DeleteOptions", body) {
+        Some(why) => Err(ApiError::bad_request(why)),
+        None => Ok(()),
     }
 }
 

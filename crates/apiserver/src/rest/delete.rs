@@ -49,7 +49,7 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
 }
 
 fn options(request: &ApiRequest, body: &[u8]) -> Result<DeleteOptions> {
-    let body = if body.is_empty() { None } else { Some(negotiate::decode(&request.headers, body, "DeleteOptions")?.value) };
+    let body = if body.is_empty() { None } else { Some(negotiate::decode_options(&request.headers, body, "DeleteOptions")?) };
     DeleteOptions::parse(&request.query, body.as_ref())
 }
 

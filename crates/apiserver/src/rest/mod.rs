@@ -3,6 +3,7 @@
 
 mod allocate;
 mod checks;
+mod components;
 mod create;
 mod delete;
 mod log;
@@ -24,6 +25,7 @@ use crate::request::{ApiRequest, RequestInfo};
 use crate::respond::Answer;
 use crate::served::{Served, is_built_in};
 
+pub use components::ControlPlane;
 pub use delete::delete_object;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
@@ -67,11 +69,11 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     }
     // What is authorized as one name may still be a list with a field selector.
     let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
+    if served.is("", "componentstatuses") && matches!(info.verb.as_str(), "get" | "list" | "watch") {
+        return components::answer(context, &served).await;
+    }
     if !allowed(&served, &info.verb, on_collection) {
         return Err(ApiError::method_not_allowed());
-    }
-    if let Some(answer) = special::resource(&context.request, &served) {
-        return Ok(answer);
     }
     match info.verb.as_str() {
         "list" => read::list(context, &served).await,

@@ -14,7 +14,7 @@ use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
 use crate::object::{meta, metadata_mut};
 use crate::request::negotiate::{self, Decoded};
-use crate::request::options::{self, WriteOptions};
+use crate::request::options::{self, FieldValidation, WriteOptions};
 use crate::request::{ApiRequest, RequestInfo};
 use crate::respond::{self, Answer};
 use crate::served::Served;
@@ -205,13 +205,11 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
 }
 
 async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
-    let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
-    let wanted = mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     let info = &context.request.info;
-    if !wanted.is_object() {
-        return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
-    }
-    let apply = Apply { context, served, sub, options, wanted: &wanted, owners: Owners::new(served, &options.field_manager, sub) };
+    let (wanted, repeated) = read_applied(body)?;
+    let repeated = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { repeated };
+    let owners = Owners::new(served, &options.field_manager, sub);
+    let apply = Apply { context, served, sub, options, wanted: &wanted, repeated: &repeated, owners };
     let is_there = || async { context.api.objects.load(served, &info.namespace, &info.name).await.map(|found| found.is_some()) };
     let mut there = is_there().await?;
     let mut attempt = 0;
@@ -236,6 +234,31 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
     }
 }
 
+/// The object of an apply, and the keys that stand twice in it, in the words of Go's YAML library.
+fn read_applied(body: &[u8]) -> Result<(Value, Vec<String>)> {
+    let refuse = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+    let text =
+        std::str::from_utf8(body).map_err(|_| refuse("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()))?;
+    let options = mainstay_yaml::Options::default();
+    let document = mainstay_yaml::parse_with(text, &options)
+        .map_err(|error| refuse(format!("error converting YAML to JSON: yaml: line {}: {}", error.line, error.problem)))?;
+    let found = match document.value {
+        Value::Object(_) => {
+            let repeated = document.duplicates.iter().map(|one| format!("line {}: key {:?} already set in map", one.line, one.key));
+            return Ok((document.value, repeated.collect()));
+        }
+        // Nothing at all is an object without members, of no type.
+        Value::Null => return Ok((Value::Object(serde_json::Map::new()), Vec::new())),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+    };
+    Err(refuse(format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    )))
+}
+
 /// An object as one manager wants it.
 struct Apply<'a> {
     context: &'a Context,
@@ -243,12 +266,31 @@ struct Apply<'a> {
     sub: Option<&'a str>,
     options: &'a WriteOptions,
     wanted: &'a Value,
+    /// The keys that the body has twice, where that is of interest.
+    repeated: &'a [String],
     owners: Owners<'a>,
 }
 
 impl Apply<'_> {
     fn force(&self) -> bool {
         self.options.force == Some(true)
+    }
+
+    /// The object as the apply makes it. Only then are keys that stand twice of interest.
+    async fn applied(&self, live: Option<&Value>) -> Result<Value> {
+        let new = self.owners.applied(live, self.wanted, self.force()).await?;
+        if self.repeated.is_empty() {
+            return Ok(new);
+        }
+        if self.options.field_validation == FieldValidation::Strict {
+            let lines: String = self.repeated.iter().map(|one| format!("\n  {one}")).collect();
+            let why = format!("error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}");
+            return Err(ApiError::bad_request(why));
+        }
+        for one in self.repeated {
+            self.context.request.warn(one.clone());
+        }
+        Ok(new)
     }
 
     async fn create(&self) -> Result<Value> {
@@ -263,7 +305,7 @@ impl Apply<'_> {
             let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
         }
-        let mut new = self.owners.applied(None, wanted, self.force()).await?;
+        let mut new = self.applied(None).await?;
         if meta(&new, "name").is_empty() {
             metadata_mut(&mut new).insert("name".into(), name.clone().into());
         }
@@ -276,7 +318,7 @@ impl Apply<'_> {
         let info = &context.request.info;
         let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
         update_object(context, served, &change, |live| async move {
-            let mut new = self.owners.applied(Some(&live.value), wanted, self.force()).await?;
+            let mut new = self.applied(Some(&live.value)).await?;
             placed(&context.request.info, served, &mut new)?;
             if meta(wanted, "resourceVersion").is_empty() {
                 metadata_mut(&mut new).remove("resourceVersion");

@@ -72,21 +72,28 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
     }
     let page = find(context, served, &options, &scope).await?;
     context.room(page.entries.iter().map(|entry| entry.stored.len() + 64).sum()).await?;
-    let metadata = list_metadata(&page);
+    let mut metadata = list_metadata(&page);
     match context.request.agreed.shape {
-        Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
+        Shape::Object | Shape::Discovery => {
+            if served.custom.is_some() && page.next.is_empty() {
+                // Lists of custom resources are maps, which say that they do not go on.
+                metadata["continue"] = "".into();
+            }
+            write_list(context, served, &page, &metadata)
+        }
         Shape::Table => Ok(match crate::table::page(&context.request, served, &page.entries, &metadata)? {
             crate::table::Page::Written(text) => Answer::bytes(StatusCode::OK, Format::Json.content_type(), text),
             crate::table::Page::Value(table) => Answer::value(StatusCode::OK, context.request.agreed.format, &table),
         }),
         Shape::Metadata | Shape::MetadataList => {
+            let meta = context.request.agreed.meta;
             let partial =
-                |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| object::partial(&mut loaded.value));
+                |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| object::partial(&mut loaded.value, meta));
             if context.request.agreed.format == Format::Protobuf {
-                return write_protobuf("meta.k8s.io/v1", "PartialObjectMetadataList", &metadata, page.entries.iter().map(partial));
+                return write_protobuf(meta.api_version(), "PartialObjectMetadataList", &metadata, page.entries.iter().map(partial));
             }
             let items = page.entries.iter().map(partial).collect::<Result<Vec<Value>>>()?;
-            let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+            let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": meta.api_version(), "metadata": metadata});
             list["items"] = items.into();
             Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &list))
         }

@@ -11,21 +11,11 @@ use crate::admission::{Operation, Request, posted};
 use crate::context::Context;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, meta_list, metadata_mut};
-use crate::request::ApiRequest;
 use crate::request::negotiate;
 use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::{fields, strategy};
-
-/// Resources that are not stored.
-pub fn resource(request: &ApiRequest, served: &Served) -> Option<Answer> {
-    if served.is("", "componentstatuses") {
-        let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
-        return Some(respond::plain(request, StatusCode::OK, &list));
-    }
-    None
-}
 
 /// Creations that store something else than the body, or nothing.
 pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Option<Answer>> {

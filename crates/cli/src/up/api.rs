@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{Extensions, Request};
 use mainstay_apiserver::access::AnonymousAccess;
 use mainstay_apiserver::access::pki::ServingNames;
-use mainstay_apiserver::{Config, Endpoint, Server};
+use mainstay_apiserver::{Config, ControlPlane, Endpoint, Server};
 use mainstay_runtime::Cluster;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Limits, Tls};
 use mainstay_terminal::errors::{Exit, Failure};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Options;
+use super::components::Component;
 use crate::admin::{self, ServedAlerts, ServedMetrics};
 
 /// Limit for a request for a catalog to arrive at a listener of catalogs (OLM1-CAT-18).
@@ -83,6 +84,10 @@ impl Apis {
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
             containers: super::processes::containers(machine.as_ref()),
+            control_plane: ControlPlane {
+                controllers: options.components.has(Component::Controllers),
+                scheduler: options.components.has(Component::Scheduler),
+            },
             reported: options.reported,
             pages: admin::of_up(metrics.clone(), alerts.clone()),
             // Clouds look the keys up there.

@@ -157,14 +157,24 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
         }
         ("networking.k8s.io", "NetworkPolicy") => vec![name, json!(selector(spec.get("podSelector"))), age],
         ("networking.k8s.io", "IPAddress") => {
-            let parent = spec.get("parentRef").unwrap_or(&null);
-            let parts: Vec<&str> = ["group", "resource", "namespace", "name"]
-                .iter()
-                .map(|field| text(parent, field))
-                .filter(|part| !part.is_empty())
-                .collect();
-            vec![name, json!(parts.join("/")), age]
+            let parent = spec.get("parentRef").map_or_else(
+                || NONE.to_owned(),
+                |parent| {
+                    let of = ["resource", "group"].map(|field| text(parent, field)).into_iter().filter(|part| !part.is_empty());
+                    let of = of.collect::<Vec<_>>().join(".").to_lowercase();
+                    let place = [of.as_str(), text(parent, "namespace")].into_iter().filter(|part| !part.is_empty());
+                    format!("{}/{}", place.collect::<Vec<_>>().join("/"), text(parent, "name"))
+                },
+            );
+            vec![name, json!(parent), age]
         }
+        ("", "ComponentStatus") => {
+            let condition = list(object, "conditions").iter().find(|condition| text(condition, "type") == "Healthy");
+            let health = condition.map_or("Unknown", |one| if text(one, "status") == "True" { "Healthy" } else { "Unhealthy" });
+            let condition = condition.unwrap_or(&null);
+            vec![name, json!(health), string(condition, "message"), string(condition, "error")]
+        }
+        ("storage.k8s.io", "VolumeAttributesClass") => vec![name, string(object, "driverName"), age],
         ("networking.k8s.io", "ServiceCIDR") => vec![name, json!(texts(spec, "cidrs").join(",")), age],
         ("discovery.k8s.io", "EndpointSlice") => {
             let ports: Vec<String> = list(object, "ports")
@@ -228,10 +238,6 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
                 json!(modes),
                 age,
             ]
-        }
-        ("storage.k8s.io", "CSIStorageCapacity") => {
-            let capacity = if has(object, "capacity") { text(object, "capacity") } else { UNSET };
-            vec![name, string(object, "storageClassName"), json!(capacity)]
         }
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
             vec![name, json!(list(object, "webhooks").len()), age]

@@ -133,6 +133,15 @@ impl Sources {
             let changed = change.now.as_ref().is_none_or(|now| now.uid() != before.uid() || usage(now) != usage(before));
             if changed {
                 wake(&concerned, &evaluator, &queue);
+            } else if let Some(now) = &change.now {
+                // What it uses is the same, but it may be another quota's now.
+                let (was, is) = (reader.value(before), reader.value(now));
+                for quota in &concerned {
+                    let wanted = Quota::wanted(&quotas.value(quota));
+                    if wanted.concerns(&evaluator, &was) != wanted.concerns(&evaluator, &is) {
+                        queue.add(Key::of(quota));
+                    }
+                }
             }
         });
         live
@@ -142,7 +151,7 @@ impl Sources {
         let tally = Tally { names: Arc::default(), ready: Arc::new(watch::Sender::new(false)) };
         let Some(served) = served else { return tally };
         let (quotas, queue, evaluator) = (self.quotas.clone(), self.queue.clone(), source.evaluator.clone());
-        let gone = move |namespace: &str| wake(&quotas.in_namespace(namespace), &evaluator, &queue);
+        let changed = move |namespace: &str| wake(&quotas.in_namespace(namespace), &evaluator, &queue);
         let api: kube::Api<PartialObjectMeta<DynamicObject>> = kube::Api::all_with(self.world.api.client().clone(), &served.resource);
         let (copy, stop) = (tally.clone(), self.world.stop.clone());
         tokio::spawn(async move {
@@ -155,7 +164,7 @@ impl Sources {
                     event = events.next() => event,
                 };
                 match event {
-                    Some(Ok(event)) => copy.take(event, &mut listed, &gone),
+                    Some(Ok(event)) => copy.take(event, &mut listed, &changed),
                     Some(Err(error)) => {
                         tracing::debug!(%error, resource = served.resource.plural, "the watch of a measured resource failed");
                     }
@@ -191,7 +200,7 @@ impl Tally {
     }
 
     /// Applies an event; `listed` holds the names that an unfinished list has shown so far.
-    fn take(&self, event: watcher::Event<PartialObjectMeta<DynamicObject>>, listed: &mut Names, gone: &impl Fn(&str)) {
+    fn take(&self, event: watcher::Event<PartialObjectMeta<DynamicObject>>, listed: &mut Names, changed: &impl Fn(&str)) {
         let place = |object: PartialObjectMeta<DynamicObject>| {
             (object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default())
         };
@@ -209,12 +218,19 @@ impl Tally {
                 self.ready.send_replace(true);
                 // A list in place of events: any earlier object may be gone.
                 for namespace in before.keys() {
-                    gone(namespace);
+                    changed(namespace);
                 }
             }
             watcher::Event::Apply(object) => {
                 let (namespace, name) = place(object);
-                self.names.lock().unwrap_or_else(PoisonError::into_inner).entry(namespace).or_default().insert(name);
+                let is_new = {
+                    let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                    names.entry(namespace.clone()).or_default().insert(name)
+                };
+                // Admission has charged it, unless it was there before the quota and is only seen now: a quota that counts quotas was.
+                if is_new {
+                    changed(&namespace);
+                }
             }
             watcher::Event::Delete(object) => {
                 let (namespace, name) = place(object);
@@ -227,7 +243,7 @@ impl Tally {
                         }
                     }
                 }
-                gone(&namespace);
+                changed(&namespace);
             }
         }
     }

@@ -36,6 +36,7 @@ pub async fn run(world: World, sets: Live, revisions: Live, claims: Live) {
     wake_self(&sets, &queue);
     wake_controller(&world.pods, "StatefulSet", &queue);
     wake_selecting(&sets, &world.pods, &queue, label_selector);
+    wake_claimants(&sets, &claims, &queue);
     let (env, stop) = (world.env.clone(), world.stop.clone());
     let controller = Controller { world, sets, revisions, claims };
     mainstay_runtime::run("statefulset", queue, 2, env, stop, move |key| {
@@ -43,6 +44,19 @@ pub async fn run(world: World, sets: Live, revisions: Live, claims: Live) {
         async move { settle(controller.reconcile(&key).await) }
     })
     .await;
+}
+
+/// Wakes the sets that a claim is of by its name, so that its owners are put right.
+fn wake_claimants(sets: &Live, claims: &Live, queue: &Queue<Key>) {
+    let (sets, queue) = (sets.clone(), queue.clone());
+    claims.on_change(move |change| {
+        let Some(claim) = change.now.as_ref().or(change.before.as_ref()) else { return };
+        for set in sets.in_namespace(claim.namespace()) {
+            if claim.name().contains(&format!("-{}-", set.name())) {
+                queue.add(Key::of(&set));
+            }
+        }
+    });
 }
 
 impl Controller {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -180,15 +181,24 @@ pub fn claims(set: &DynamicObject, number: i64) -> Vec<Value> {
 pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, number: i64) -> Option<Vec<Value>> {
     let deletes = |when: &str| set.at("/spec/persistentVolumeClaimRetentionPolicy")[when] == "Delete";
     let condemned = !wanted(set).contains(&number);
-    let with_pod = deletes("whenScaled") && condemned;
-    let with_set = deletes("whenDeleted") && !with_pod;
     let present = claim.metadata.owner_references.as_deref().unwrap_or_default();
-    let has = |uid: &str| present.iter().any(|owner| owner.uid == uid);
-    if has(set.uid()) == with_set && has(pod.uid()) == with_pod {
+    let is_set = |owner: &OwnerReference| owner.kind == "StatefulSet" && owner.name == set.name();
+    let is_pod = |owner: &OwnerReference| owner.kind == "Pod" && owner.name == pod.name();
+    // What belongs to an earlier set or pod of the name is left to the garbage collector.
+    if present.iter().any(|owner| is_set(owner) && owner.uid != set.uid() || is_pod(owner) && owner.uid != pod.uid()) {
         return None;
     }
-    // References to earlier pods of this name are dropped.
-    let others = present.iter().filter(|owner| owner.uid != set.uid() && !(owner.kind == "Pod" && owner.name == pod.name()));
+    // Beside the controller of somebody else nothing is added: an object has one.
+    let managed = deletes("whenScaled") || deletes("whenDeleted");
+    let foreign = managed && present.iter().any(|owner| !is_set(owner) && !is_pod(owner) && owner.controller == Some(true));
+    let with_pod = deletes("whenScaled") && condemned && !foreign;
+    let with_set = deletes("whenDeleted") && !(deletes("whenScaled") && condemned) && !foreign;
+    let has = |uid: &str| present.iter().any(|owner| owner.uid == uid);
+    let controls_not = present.iter().any(|owner| (is_set(owner) || is_pod(owner)) && owner.controller != Some(true));
+    if has(set.uid()) == with_set && has(pod.uid()) == with_pod && !controls_not {
+        return None;
+    }
+    let others = present.iter().filter(|owner| !is_set(owner) && !is_pod(owner));
     let mut owners: Vec<Value> = others.map(|owner| json!(owner)).collect();
     if with_set {
         owners.push(controller_reference("apps/v1", "StatefulSet", set));
@@ -322,7 +332,13 @@ mod tests {
             let owners = super::owners(&set, &claim, &pod, number)?;
             Some(owners.iter().map(|owner| owner["uid"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" "))
         };
-        let of_set = || json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "s"}]);
+        let owner = |uid: &str, controller: bool| json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": uid, "controller": controller}]);
+        let of_set = || owner("s", true);
+        let other = || json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "o", "controller": true}]);
+        assert_eq!(owners("Delete", "Retain", 0, owner("s", false)).as_deref(), Some("s"), "a reference that does not control is repaired");
+        assert_eq!(owners("Delete", "Delete", 0, other()), None, "somebody else's claim is left alone");
+        assert_eq!(owners("Retain", "Retain", 0, other()), None);
+        assert_eq!(owners("Delete", "Retain", 0, owner("earlier", true)), None, "so is that of an earlier set");
         assert_eq!(owners("Retain", "Retain", 0, json!([])), None);
         assert_eq!(owners("Retain", "Retain", 0, of_set()).as_deref(), Some(""));
         assert_eq!(owners("Delete", "Retain", 5, json!([])).as_deref(), Some("s"));

@@ -35,6 +35,7 @@ pub struct Target {
     host: ServerName<'static>,
     identified: Arc<ClientConfig>,
     anonymous: Arc<ClientConfig>,
+    token: Option<HeaderValue>,
     /// Factor on the time that an `until` waits.
     pub patience: f64,
     /// Whether a new namespace gets its ServiceAccount and ConfigMap; until one did not.
@@ -42,31 +43,42 @@ pub struct Target {
 }
 
 impl Target {
-    /// Server and client certificate of a kubeconfig with one cluster and one user.
+    /// Server and identity (a client certificate or a bearer token) of a kubeconfig with one cluster and one user.
     pub fn from_kubeconfig(path: &Path, patience: f64) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let config = mainstay_yaml::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let folder = path.parent().unwrap_or(Path::new("."));
         let pem = |from: &serde_json::Value, key: &str| {
-            let data = from[key].as_str().with_context(|| format!("{}: no {key}", path.display()))?;
-            STANDARD.decode(data).with_context(|| format!("{}: {key}", path.display()))
+            if let Some(data) = from[format!("{key}-data")].as_str() {
+                return STANDARD.decode(data).with_context(|| format!("{}: {key}-data", path.display()));
+            }
+            let file = from[key].as_str().with_context(|| format!("{}: no {key}", path.display()))?;
+            std::fs::read(folder.join(file)).with_context(|| format!("{}: {key} {file}", path.display()))
         };
         let server = cluster["server"].as_str().unwrap_or_default();
         let authority =
             server.strip_prefix("https://").with_context(|| format!("the server {server:?} is not https"))?.trim_end_matches('/');
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).to_owned();
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem(cluster, "certificate-authority-data")?) {
+        for certificate in CertificateDer::pem_slice_iter(&pem(cluster, "certificate-authority")?) {
             roots.add(certificate?)?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let begin = || anyhow::Ok(ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?);
-        let chain = CertificateDer::pem_slice_iter(&pem(user, "client-certificate-data")?).collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(&pem(user, "client-key-data")?)?;
+        let token = user["token"].as_str().map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
+        let identified = begin()?.with_root_certificates(roots.clone());
+        let identified = if token.is_some() {
+            identified.with_no_client_auth()
+        } else {
+            let chain = CertificateDer::pem_slice_iter(&pem(user, "client-certificate")?).collect::<Result<Vec<_>, _>>()?;
+            identified.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&pem(user, "client-key")?)?)?
+        };
         Ok(Self {
             authority: authority.to_owned(),
             host: ServerName::try_from(host)?,
-            identified: Arc::new(begin()?.with_root_certificates(roots.clone()).with_client_auth_cert(chain, key)?),
+            identified: Arc::new(identified),
+            token,
             anonymous: Arc::new(begin()?.with_root_certificates(roots).with_no_client_auth()),
             patience,
             fills_namespaces: AtomicBool::new(true),
@@ -98,6 +110,9 @@ impl Target {
         let method = step.get("method").and_then(Json::as_str).unwrap_or("GET");
         let mut request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from(body.clone())))?;
         *request.headers_mut() = headers(step)?;
+        if let Some(token) = self.token.as_ref().filter(|_| !step.has("auth")) {
+            request.headers_mut().insert("authorization", token.clone());
+        }
         request.headers_mut().insert("host", HeaderValue::from_str(&self.authority)?);
         request.headers_mut().insert("content-length", HeaderValue::from(body.len()));
         Ok(request)

@@ -23,10 +23,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use futures::stream::{self, StreamExt as _};
 
+use client::Session;
 pub use client::Target;
 pub use json::Json;
 use normalise::Normaliser;
-use player::{Player, steps};
+use player::Player;
+pub use player::steps;
 use pointer::first_difference;
 
 /// How one scenario went.
@@ -125,6 +127,40 @@ async fn one(target: &Target, scenario: &Json) -> Report {
         }],
     };
     Report { name: name(scenario).to_owned(), steps: wanted.len(), differences }
+}
+
+/// Plays a scenario and answers it with what this server said in every step: a transcript. Inner steps hold theirs, too.
+pub async fn record(target: &Target, scenario: &Json) -> Result<Json> {
+    let mut player = Player::new(target, scenario);
+    let answers = tokio::time::timeout(SCENARIO, player.play()).await.context("it does not end").flatten()?;
+    let none = Json::Null;
+    let mut normaliser = Normaliser::new(&player, scenario.get("steps").unwrap_or(&none), &answers);
+    let mut transcript = scenario.clone();
+    let mut normalised = Vec::new();
+    fill(&mut normaliser, steps(scenario), &answers, &mut normalised);
+    let recorded = with_answers(steps(scenario), &mut normalised.into_iter());
+    transcript.set("steps", recorded);
+    Ok(transcript)
+}
+
+/// Steps with their answers, in the order of [`flatten`].
+fn with_answers(of: &[Json], answers: &mut impl Iterator<Item = Json>) -> Json {
+    let answered = of.iter().map(|step| {
+        let mut step = step.clone();
+        step.set("answer", answers.next().unwrap_or_default());
+        if step.has("steps") {
+            let inner = with_answers(steps(&step), answers);
+            step.set("steps", inner);
+        }
+        step
+    });
+    Json::Array(answered.collect())
+}
+
+/// One request that is no scenario: status and body of its answer.
+pub async fn ask(target: &Target, step: &Json) -> Result<(u16, Json)> {
+    let answer = Session::new(target).send(step).await?;
+    Ok((answer.status, answer.body))
 }
 
 fn compare(player: &Player<'_>, scenario: &Json, answers: &[Json], wanted: &[(String, &Json)]) -> Vec<Difference> {
