@@ -1,5 +1,5 @@
 //! The daemon's plan, step by step, with a controller and a disk that the test plays.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::needless_pass_by_value)]
 
 use std::collections::BTreeMap;
 
@@ -240,15 +240,17 @@ fn configurations_that_cannot_be_reached() {
     assert_eq!((world.node.annotation(annotation::STATE), world.node.annotation(annotation::REASON)), (Some("Done"), Some("")));
 }
 
+type Edit = fn(&mut Disk);
+
 /// MACH-NODE-04, MACH-NODE-13: a disk that was changed by hand is found, and put right by hand or by force.
 #[test]
 fn drift() {
     let mut world = World::new(first());
     let good = world.disk.clone();
-    let edits: [(&str, fn(&mut Disk)); 3] = [
+    let edits: [(&str, Edit); 3] = [
         ("content mismatch for file \"/etc/a\"", |disk| disk.files.get_mut("/etc/a").unwrap().digest.push('0')),
         ("mode mismatch for file: \"/etc/a\"; expected: 0600; received: 0644", |disk| {
-            "0644".clone_into(&mut disk.files.get_mut("/etc/a").unwrap().mode)
+            "0644".clone_into(&mut disk.files.get_mut("/etc/a").unwrap().mode);
         }),
         ("could not stat file \"/etc/a\": lstat /etc/a: no such file or directory", |disk| disk.files.clear()),
     ];

@@ -153,8 +153,8 @@ fn publish(node: &mut Value, form: Form) {
     }
     if is(map, "x-kubernetes-embedded-resource") {
         let properties = map.entry("properties").or_insert_with(|| json!({}));
-        properties["apiVersion"] = json!({"type": "string"});
-        properties["kind"] = json!({"type": "string"});
+        properties["apiVersion"] = json!({"type": "string", "description": API_VERSION});
+        properties["kind"] = json!({"type": "string", "description": KIND});
         properties["metadata"] = described_reference(&format!("{META}ObjectMeta"), METADATA, form);
         let mut required = map.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
         for field in ["kind", "apiVersion"] {
@@ -491,11 +491,11 @@ mod tests {
         let (mut two, mut three) = (own.clone(), own);
         publish(&mut two, Form::Two);
         publish(&mut three, Form::Three);
-        let meta = |form| described_reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", form);
+        let meta = |form| described_reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", METADATA, form);
         let embedded = |form| {
             json!({"type": "array", "items": {
                 "type": "object", "x-kubernetes-embedded-resource": true, "required": ["kind", "apiVersion"],
-                "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta(form)},
+                "properties": {"apiVersion": {"type": "string", "description": API_VERSION}, "kind": {"type": "string", "description": KIND}, "metadata": meta(form)},
             }})
         };
         assert_eq!(

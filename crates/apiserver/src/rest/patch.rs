@@ -283,8 +283,8 @@ impl Apply<'_> {
             return Ok(new);
         }
         if self.options.field_validation == FieldValidation::Strict {
-            let lines: String = self.repeated.iter().map(|one| format!("\n  {one}")).collect();
-            let why = format!("error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}");
+            let lines = self.repeated.join("\n  ");
+            let why = format!("error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}");
             return Err(ApiError::bad_request(why));
         }
         for one in self.repeated {

@@ -117,12 +117,11 @@ fn no_way(operator: &CatalogOperator, image: &str, package: &Parts<'_>, followed
         return None;
     }
     let version = operator.version.as_ref().map_or_else(|| operator.bundle.clone(), ToString::to_string);
-    let others: BTreeMap<&str, ()> =
-        package.channels.iter().map(|channel| channel.name.as_str()).filter(leads_to_head).map(|name| (name, ())).collect();
+    let others: BTreeSet<&str> = package.channels.iter().map(|channel| channel.name.as_str()).filter(leads_to_head).collect();
     let action = if others.is_empty() {
         "update it before the cluster, as long as its catalog has the versions in between".to_owned()
     } else {
-        let others: Vec<&str> = others.into_keys().collect();
+        let others: Vec<&str> = others.into_iter().collect();
         format!("update it before the cluster, or take a channel that leads on from here: {}", few(&others, MOST))
     };
     let evidence = format!("in {image} no update leads from {version} to the head of channel {}", few(followed, MOST));

@@ -70,7 +70,9 @@ pub async fn drain(session: &Session, nodes: &[NodeInfo], request: &DrainRequest
     }
     if !failed.is_empty() {
         say(Said::Problem("There are pending nodes to be drained:".to_owned()));
-        failed.iter().for_each(|(node, _)| say(Said::Problem(format!(" {}", node.name))));
+        for (node, _) in &failed {
+            say(Said::Problem(format!(" {}", node.name)));
+        }
     }
     failed.into_iter().map(|(_, pending)| pending).collect()
 }

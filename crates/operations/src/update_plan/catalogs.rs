@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Sources {
     pub subscriptions: Read<Vec<Value>>,
     pub csvs: Read<Vec<Value>>,
-    pub catalog_sources: Read<Vec<Value>>,
+    pub classic_catalogs: Read<Vec<Value>>,
     pub extensions: Read<Vec<Value>>,
     pub cluster_catalogs: Read<Vec<Value>>,
 }
@@ -56,7 +56,7 @@ impl Sources {
             (Ok(from), Ok(to)) => next_image(image, from, to),
             _ => None,
         };
-        for source in known(&self.catalog_sources)? {
+        for source in known(&self.classic_catalogs)? {
             let image = text(source, "/spec/image");
             let next = match releases.kubernetes.map(kubernetes).and_then(|version| template::image(source, Some(&version))) {
                 Some(filled) => Some(filled.image).filter(|next| filled.problem.is_none() && next != image),
@@ -182,7 +182,7 @@ mod tests {
                 "metadata": {"namespace": "shop", "name": "till"}, "status": {"installedCSV": "till.v1"},
                 "spec": {"name": "till", "channel": "stable", "source": "vendor", "sourceNamespace": "market"}})]),
             csvs: Ok(vec![json!({"metadata": {"namespace": "shop", "name": "till.v1"}, "spec": {"version": "1.2.3"}})]),
-            catalog_sources: Ok(vec![
+            classic_catalogs: Ok(vec![
                 source("vendor", "r.test/vendor:v4.18", managed),
                 source("own", "r.test/own:v4.18", json!({})),
                 source(

@@ -31,7 +31,7 @@ pub(super) async fn of_secrets(session: &Session) -> Read<Vec<CertificateFacts>>
     for _ in 0..PAGES {
         let path = format!("/api/v1/secrets?fieldSelector=type%3Dkubernetes.io%2Ftls&limit={PAGE}{page}");
         let list: Value = serde_json::from_str(&get(session, &path).await?).map_err(SharedError::new)?;
-        found.extend(array(&list, "/items").iter().flat_map(of_secret));
+        found.extend(array(&list, "/items").iter().filter_map(of_secret));
         match text(&list, "/metadata/continue") {
             "" => return Ok(found),
             next => page = format!("&continue={next}"),

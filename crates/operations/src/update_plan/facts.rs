@@ -70,7 +70,7 @@ pub(super) async fn read(session: &Session) -> ClusterFacts {
         list(session, "discovery.k8s.io", "v1", "EndpointSlice"),
         failing_health(session),
     );
-    let (csvs, subscriptions, catalog_sources, extensions, cluster_catalogs) = tokio::join!(
+    let (csvs, subscriptions, classic_catalogs, extensions, cluster_catalogs) = tokio::join!(
         olm("v1alpha1", "ClusterServiceVersion"),
         olm("v1alpha1", "Subscription"),
         olm("v1alpha1", "CatalogSource"),
@@ -109,7 +109,7 @@ pub(super) async fn read(session: &Session) -> ClusterFacts {
             all.extend(bundles?);
             Ok(all)
         }),
-        sources: Sources { subscriptions, csvs, catalog_sources, extensions, cluster_catalogs },
+        sources: Sources { subscriptions, csvs, classic_catalogs, extensions, cluster_catalogs },
         mirrors: [digest_mirrors, tag_mirrors].into_iter().flatten().flatten().collect(),
     }
 }

@@ -33,6 +33,7 @@ Examples:
                                                             which pods would be evicted
 
 The words are kubectl's, and so is the exit code: 1 when a node was not drained. A drain that fails leaves its node cordoned.")]
+#[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 pub struct DrainArguments {
     #[command(flatten)]
     nodes: NodeArguments,
@@ -144,7 +145,9 @@ pub fn drain(arguments: &DrainArguments, cluster: &ClusterArgs) -> Result<(), Fa
             dry_run,
         };
         let pending = nodes::drain(&session, &found, &request, &tell).await;
-        pending.iter().for_each(|pending| note(pending.to_string()));
+        for one in &pending {
+            note(one.to_string());
+        }
         if pending.is_empty() { Ok(()) } else { Err(Failure::silent(Exit::Failed)) }
     })
 }

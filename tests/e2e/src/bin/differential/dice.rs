@@ -12,6 +12,11 @@ impl Dice {
         Self(StdRng::seed_from_u64(seed))
     }
 
+    /// One of several texts.
+    pub fn pick<'t>(&mut self, of: &[&'t str]) -> &'t str {
+        self.one(of)
+    }
+
     /// One of them; there must be one.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]

@@ -192,7 +192,7 @@ pub fn text(dice: &mut Dice, object: &Value) -> String {
         3 => "\"x\"".to_owned(),
         4 => good[..good.len() / 2].to_owned(),
         5 => format!("{good} x"),
-        6 => good.replacen('{', &format!("{{\"kind\":{:?},", kind), 1),
+        6 => good.replacen('{', &format!("{{\"kind\":{kind:?},"), 1),
         7 => good.replacen("\"metadata\":{", "\"metadata\":{\"name\":\"first\",\"labels\":{\"a\":\"1\",\"a\":\"2\"},", 1),
         8 => good.replacen('{', "{\"unknown\":1,\"unknown\":2,", 1),
         9 => format!("# yaml\n{good}"),
@@ -260,7 +260,7 @@ pub fn strategic(dice: &mut Dice, object: &Value) -> Value {
         2 => patch["spec"] = json!({"$retainKeys": ["replicas"], "replicas": 2}),
         3 => patch["spec"] = json!({"template": {"spec": {"containers": [{"name": "c", "$patch": "delete"}]}}}),
         4 => {
-            patch["spec"] = json!({"template": {"spec": {"$setElementOrder/containers": [{"name": "n"}, {"name": "c"}], "containers": [{"name": "n", "image": "j"}]}}})
+            patch["spec"] = json!({"template": {"spec": {"$setElementOrder/containers": [{"name": "n"}, {"name": "c"}], "containers": [{"name": "n", "image": "j"}]}}});
         }
         5 => patch["$patch"] = json!("delete"),
         6 => patch["metadata"]["labels"] = json!({"$patch": "nonsense"}),

@@ -8,6 +8,7 @@
 //!
 //! The sweep comes first: every kind with every verb, subresource and type of patch and answer, once. What is kept has the format of the
 //! recorded scenarios, and `tests/replay.rs` plays it once it is equal.
+#![allow(clippy::needless_pass_by_value, reason = "JSON is made in place and given away")]
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 mod compare;
@@ -165,7 +166,7 @@ impl Batch<'_> {
         for step in replay::steps(&small) {
             let mut shown = String::new();
             for (part, value) in step.members().iter().filter(|(part, _)| part != "answer") {
-                shown += &format!(" {part}={value}");
+                shown.extend([" ", part.as_str(), "=", &value.to_string()]);
             }
             println!("      {}", shown.trim_start().chars().take(900).collect::<String>());
         }

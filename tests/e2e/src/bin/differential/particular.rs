@@ -39,7 +39,7 @@ fn discovery(dice: &mut Dice, resources: &[Resource]) -> Vec<Value> {
         let path = dice
             .one(&[root.clone(), version.clone(), format!("{version}/"), format!("{root}/v9"), "/apis/none.example.com".to_owned()])
             .clone();
-        let mut step = requests::accepting(request(*dice.one(&["GET", "GET", "GET", "POST", "HEAD"]), &path), *dice.one(&accepts));
+        let mut step = requests::accepting(request(dice.pick(&["GET", "GET", "GET", "POST", "HEAD"]), &path), dice.pick(&accepts));
         if path == root && !root.is_empty() {
             // Addresses are the server's own.
             step["ignore"] = json!(["/serverAddressByClientCIDRs"]);
@@ -96,9 +96,9 @@ fn paths(dice: &mut Dice) -> Vec<Value> {
     let mut steps = Vec::new();
     for _ in 0..6 {
         let path = *dice.one(&paths);
-        let mut step = request(*dice.one(&["GET", "GET", "GET", "GET", "POST", "DELETE", "PUT", "OPTIONS"]), path);
+        let mut step = request(dice.pick(&["GET", "GET", "GET", "GET", "POST", "DELETE", "PUT", "OPTIONS"]), path);
         if dice.percent(20) {
-            step = requests::accepting(step, *dice.one(&ACCEPTS));
+            step = requests::accepting(step, dice.pick(&ACCEPTS));
         }
         if path.contains("openid") || path.contains("jwks") {
             step["only"] = json!(["/subject_types_supported"]);

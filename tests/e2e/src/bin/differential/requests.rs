@@ -145,9 +145,9 @@ pub fn patch(dice: &mut Dice, resource: &Resource, number: usize, sub: &str) -> 
         }
     }
     if patch.is_array() {
-        step["body"] = patch
+        step["body"] = patch;
     } else {
-        body(dice, &mut step, patch)
+        body(dice, &mut step, patch);
     }
     // What a patch says it is stays what it is.
     set(&mut step, "headers", "content-type", content_type.into());

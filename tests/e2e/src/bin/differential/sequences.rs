@@ -189,7 +189,7 @@ fn life(dice: &mut Dice, of: &[&Resource]) -> Vec<Value> {
 }
 
 fn any(dice: &mut Dice, resource: &Resource) -> Vec<Value> {
-    let number = if dice.percent(75) { 0 } else { 1 };
+    let number = usize::from(!dice.percent(75));
     let verbs = [
         "create", "create", "update", "update", "patch", "patch", "patch", "patch", "sub", "sub", "get", "list", "list", "chunks", "watch",
         "delete",
@@ -251,9 +251,9 @@ fn owners(dice: &mut Dice, resource: &Resource) -> Vec<Value> {
                 step["method"] = "PATCH".into();
                 step["headers"] = json!({"content-type": PATCHES[3]});
                 if dice.percent(6) {
-                    step["bodyText"] = hostile::text(dice, &object).into()
+                    step["bodyText"] = hostile::text(dice, &object).into();
                 } else {
-                    step["body"] = object
+                    step["body"] = object;
                 }
                 if dice.percent(35) {
                     step["query"]["force"] = "true".into();
