@@ -67,5 +67,7 @@ fn objects_are_kept_whole() {
     }
     let mut wrong: Value = json!({"spec": {"maxUnavailable": true, "paused": "yes"}});
     mainstay_schema::prune::prune(&schema("machineconfigpools"), &mut wrong);
-    assert_eq!(mainstay_schema::validate::validate(&schema("machineconfigpools"), &wrong, &mainstay_schema::field::Path::root()).len(), 2);
+    let findings = mainstay_schema::validate::validate(&schema("machineconfigpools"), &wrong, &mainstay_schema::field::Path::root());
+    let about = |path: &str| findings.iter().any(|finding| finding.to_string().starts_with(&format!("{path}: ")));
+    assert!(about("spec.maxUnavailable") && about("spec.paused"), "{findings:?}");
 }

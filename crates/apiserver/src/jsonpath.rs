@@ -129,9 +129,18 @@ fn bracket(text: &str) -> Option<Step> {
     text.parse().ok().map(Step::Index)
 }
 
+/// A text in quotes; as in fields, a backslash keeps the meaning of the letter behind it away.
 fn quoted(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
-    inner('\'').or_else(|| inner('"')).map(str::to_owned)
+    inner('\'').or_else(|| inner('"')).map(unescaped)
+}
+
+fn unescaped(text: &str) -> String {
+    let (mut out, mut letters) = (String::new(), text.chars());
+    while let Some(letter) = letters.next() {
+        out.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+    }
+    out
 }
 
 #[cfg(test)]
@@ -151,6 +160,7 @@ mod tests {
             (".spec.l[*]", "x y"),
             (".metadata.labels['a.b/c']", "d"),
             (".metadata.labels.a\\.b/c", "d"),
+            (".metadata.labels['a\\.b/c']", "d"),
             (".status.conditions[?(@.type==\"Ready\")].status", "True"),
             (".status.conditions[?(@.type=='None')].status", ""),
             (".spec.none", ""),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::controller::{Operator, Work};
+use crate::error::{FilesRefusal, SourceRefusal};
 use crate::places::{controlled_by, name, of_group};
 use crate::release::VERSION;
 
@@ -50,7 +51,8 @@ impl Operator {
             return Ok(true);
         }
         let outcome = self.make(source, &live, &pools, all).await?;
-        let outcome = outcome.as_ref().copied().map_err(String::as_str);
+        let said = outcome.map_err(|refusal| refusal.to_string());
+        let outcome = said.as_ref().copied().map_err(String::as_str);
         let Some(live) = self.writer.get(&place).await? else { return Ok(false) };
         if let Some(status) = reported(&live, outcome, &self.now()) {
             self.writer.update_status(&live, &status).await?;
@@ -60,29 +62,28 @@ impl Operator {
     }
 
     /// Makes the MachineConfigs of a source; or says why there are none, in upstream's words.
-    async fn make(&self, source: Source, live: &Value, pools: &[&Value], all: &[Value]) -> Result<Result<(), String>, Error> {
-        let error = |text: String| Ok(Err(format!("Error: {text}")));
-        if let Err(text) = validated(source, live) {
-            return error(text);
+    async fn make(&self, source: Source, live: &Value, pools: &[&Value], all: &[Value]) -> Result<Result<(), SourceRefusal>, Error> {
+        if let Err(refusal) = validated(source, live) {
+            return Ok(Err(refusal.into()));
         }
         if pools.is_empty() {
             let kind = match source {
                 Source::Kubelet => "KubeletConfig",
                 Source::Runtime => "containerRuntimeConfig",
             };
-            return error(format!("{kind} {} does not match any MachineConfigPools", name(live)));
+            return Ok(Err(SourceRefusal::NoPool { kind, name: name(live).to_owned() }));
         }
         for pool in pools {
             let labels = labels_of(pool);
             let in_pool: Vec<Known> = all.iter().filter(|object| takes(object, &labels)).map(Known::of).collect();
             let end = match suffix(source, name(live), &in_pool) {
                 Ok(end) => end,
-                Err(problem) if source == Source::Kubelet => return Ok(Err(format!("could not get kubelet config key: {problem}"))),
-                Err(problem) => return Ok(Err(format!("could not get ctrcfg key: {problem}"))),
+                Err(problem) if source == Source::Kubelet => return Ok(Err(SourceRefusal::KubeletName(problem))),
+                Err(problem) => return Ok(Err(SourceRefusal::RuntimeName(problem))),
             };
             let files = match files(source, live, &self.original(name(pool))?) {
                 Ok(files) => files,
-                Err(text) => return error(text),
+                Err(refusal) => return Ok(Err(refusal.into())),
             };
             let place = of_group(source.kind(), name(live));
             if live["metadata"]["annotations"].get(SUFFIX).is_none() {
@@ -140,16 +141,16 @@ fn kubelet_spec(live: &Value) -> KubeletSpec {
     }
 }
 
-fn runtime_spec(live: &Value) -> Result<RuntimeSpec, String> {
+fn runtime_spec(live: &Value) -> Result<RuntimeSpec, FilesRefusal> {
     let spec = &live["spec"]["containerRuntimeConfig"];
     let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
-    let size = |field: &str| {
+    let size = |field: &'static str| {
         let value = match &spec[field] {
             Value::Null => return Ok(None),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        Size::parse(&value).map(Some).map_err(|error| format!("{field}: {error}"))
+        Size::parse(&value).map(Some).map_err(|source| FilesRefusal::Size { field, source })
     };
     Ok(RuntimeSpec {
         pids_limit: spec["pidsLimit"].as_i64(),
@@ -160,23 +161,21 @@ fn runtime_spec(live: &Value) -> Result<RuntimeSpec, String> {
     })
 }
 
-fn validated(source: Source, live: &Value) -> Result<(), String> {
+fn validated(source: Source, live: &Value) -> Result<(), FilesRefusal> {
     match source {
-        Source::Kubelet if !live["spec"]["tlsSecurityProfile"].is_null() => {
-            Err("KubeletConfig's tlsSecurityProfile is not carried out by this version of mainstay".to_owned())
-        }
-        Source::Kubelet => kubelet::validate(&kubelet_spec(live)).map_err(|error| error.to_string()),
-        Source::Runtime => container_runtime::validate(&runtime_spec(live)?).map_err(|error| error.to_string()),
+        Source::Kubelet if !live["spec"]["tlsSecurityProfile"].is_null() => Err(FilesRefusal::TlsProfile),
+        Source::Kubelet => Ok(kubelet::validate(&kubelet_spec(live))?),
+        Source::Runtime => Ok(container_runtime::validate(&runtime_spec(live)?)?),
     }
 }
 
 /// The files of a source over those before.
-fn files(source: Source, live: &Value, before: &BTreeMap<String, String>) -> Result<Vec<File>, String> {
+fn files(source: Source, live: &Value, before: &BTreeMap<String, String>) -> Result<Vec<File>, FilesRefusal> {
     match source {
         Source::Kubelet => {
             let original = before.get(KUBELET_CONF).map(String::as_str).unwrap_or_default();
-            let original = parsed(original)?;
-            let made = kubelet::files(&kubelet_spec(live), &original).map_err(|error| error.to_string())?;
+            let original = mainstay_yaml::parse(original).map_err(FilesRefusal::Original)?;
+            let made = kubelet::files(&kubelet_spec(live), &original)?;
             let all = [made.sizing, made.log_level, Some(made.config)];
             Ok(all.into_iter().flatten().map(|file| File::new(file.path, file.text)).collect())
         }
@@ -185,15 +184,11 @@ fn files(source: Source, live: &Value, before: &BTreeMap<String, String>) -> Res
             let mut files = Vec::new();
             if spec.overlay_size.is_some() {
                 let base = before.get(STORAGE_CONF).map_or(storage(), String::as_str);
-                let text = container_runtime::storage_conf(base, &spec).map_err(|error| error.to_string())?;
+                let text = container_runtime::storage_conf(base, &spec)?;
                 files.push(File::new(STORAGE_CONF, text));
             }
             files.extend(container_runtime::drop_ins(&spec).into_iter().map(|(path, text)| File::new(path, text)));
             Ok(files)
         }
     }
-}
-
-fn parsed(text: &str) -> Result<Value, String> {
-    mainstay_yaml::parse(text).map_err(|error| format!("could not get original kubelet config: {error}"))
 }

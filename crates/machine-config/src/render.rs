@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::controller::{Operator, Work};
+use crate::error::RenderRefusal;
 use crate::places::{CONTROLLER_CONFIG, V1, controlled_by, name, of_group, value};
 use crate::release::VERSION;
 
@@ -170,25 +171,25 @@ fn fingerprint(pool: &Value, controller: &Value, configs: &[Value]) -> String {
 }
 
 /// The rendered MachineConfig of a pool, and the references to those that it is made from; or why there is none, in upstream's words.
-fn rendered(pool: &Value, inputs: &Inputs, current: Option<&MachineConfig>) -> Result<(Value, Value), String> {
+fn rendered(pool: &Value, inputs: &Inputs, current: Option<&MachineConfig>) -> Result<(Value, Value), RenderRefusal> {
     if inputs.configs.is_empty() {
         let selector = &pool["spec"]["machineConfigSelector"];
-        return Err(format!("no MachineConfigs found matching selector {selector}"));
+        return Err(RenderRefusal::NoneSelected(selector.clone()));
     }
-    let read = |config: &Value| MachineConfig::from_object(config).map_err(|error| format!("machineconfig {} {error}", name(config)));
+    let read = |config: &Value| {
+        MachineConfig::from_object(config).map_err(|source| RenderRefusal::Unreadable { name: name(config).to_owned(), source })
+    };
     let configs = inputs.configs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let controller: ControllerConfig =
-        serde_json::from_value(inputs.controller["spec"].clone()).map_err(|error| format!("ControllerConfig: {error}"))?;
-    let failed = |text: String| format!("could not generate rendered MachineConfig: {text}");
-    let made = render(name(pool), &configs, &controller).map_err(|error| failed(error.to_string()))?;
-    let made = made.ok_or_else(|| "no MachineConfigs found".to_owned())?;
-    let ignition = parse_and_convert(made.spec.ignition.as_deref().unwrap_or_default()).map_err(|error| failed(error.to_string()))?;
-    content::check(&ignition).map_err(|error| failed(error.to_string()))?;
+    let controller: ControllerConfig = serde_json::from_value(inputs.controller["spec"].clone()).map_err(RenderRefusal::Controller)?;
+    let made = render(name(pool), &configs, &controller)?;
+    let made = made.ok_or(RenderRefusal::None)?;
+    let ignition = parse_and_convert(made.spec.ignition.as_deref().unwrap_or_default())?;
+    content::check(&ignition)?;
     let new = MachineConfig { name: made.name.clone(), labels: None, spec: made.spec.clone() };
     if let Some(current) = current.filter(|current| current.name != new.name)
         && let Err(error) = reconcilable::check(current, &new)
     {
-        return Err(failed(blamed(current, &configs, &error)));
+        return Err(RenderRefusal::Unreconcilable(blamed(current, &configs, &error)));
     }
     let sources = inputs.configs.iter().map(|config| json!({"apiVersion": V1, "kind": "MachineConfig", "name": name(config)})).collect();
     Ok((object(pool, &made, &inputs.release), sources))

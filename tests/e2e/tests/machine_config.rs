@@ -205,7 +205,8 @@ fn what_holds_pools_up() {
         "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}});
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "ledger", "namespace": "default"},
         "spec": {"minAvailable": 2, "selector": {"matchLabels": labels}}});
-    cluster.apply(&format!("{deployment}\n---\n{budget}"));
+    cluster.apply(&deployment.to_string());
+    cluster.apply(&budget.to_string());
     cluster.until("the pods run", &["deployment", "ledger"], |object| object["status"]["readyReplicas"] == 2);
     let before = walk.config_of("worker");
     cluster.apply(&file("50-blocked", "worker", "/etc/blocked", "1").to_string());
@@ -316,7 +317,8 @@ fn what_holds_pools_up() {
     let infra = json!({"apiVersion": format!("{PREFIX}/v1"), "kind": "MachineConfigPool", "metadata": {"name": "infra"}, "spec": {
         "machineConfigSelector": {"matchExpressions": [{"key": format!("{PREFIX}/role"), "operator": "In", "values": ["worker", "infra"]}]},
         "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/infra": ""}}, "maxUnavailable": "50%"}});
-    cluster.apply(&format!("{infra}\n---\n{}", file("80-infra", "infra", "/etc/infra", "1")));
+    cluster.apply(&infra.to_string());
+    cluster.apply(&file("80-infra", "infra", "/etc/infra", "1").to_string());
     cluster.kubectl(&["label", "node", "worker-2", "node-role.kubernetes.io/infra="]).ok();
     let is_in = |pool: &'static str| {
         move |node: &Value| {

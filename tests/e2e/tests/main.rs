@@ -30,6 +30,7 @@ mod history;
 mod kube_rs;
 mod kubectl;
 mod machine_config;
+mod machines;
 mod migration;
 mod oc;
 mod operators;

@@ -14,7 +14,7 @@ impl Dice {
 
     /// One of several texts.
     pub fn pick<'t>(&mut self, of: &[&'t str]) -> &'t str {
-        self.one(of)
+        of[self.below(of.len())]
     }
 
     /// One of them; there must be one.

@@ -1,0 +1,172 @@
+//! Machines on the embedded cluster, as an administrator works with them: kubectl alone.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use mainstay_e2e::{Cluster, eventually, need_embedded, need_kubectl};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "openshift-machine-api";
+/// The script of a simulated node.
+const FAULT: &str = "mainstay.dev/fault";
+const SET: &str = "machine.openshift.io/cluster-api-machineset";
+
+struct Walk {
+    cluster: Cluster,
+}
+
+impl Walk {
+    fn start(replicas: u32) -> Self {
+        let components = "controllers,scheduler,nodes,machine-api";
+        let walk = Self { cluster: Cluster::up(&["--components", components, "--nodes", "1"]) };
+        walk.cluster.apply(&set(replicas).to_string());
+        walk.until_ready(replicas);
+        walk
+    }
+
+    fn kubectl(&self, words: &[&str]) -> mainstay_e2e::Output {
+        self.cluster.kubectl(&[words, &["-n", NAMESPACE]].concat())
+    }
+
+    fn until_ready(&self, replicas: u32) {
+        self.cluster.until("the machines are ready", &["machineset", "workers", "-n", NAMESPACE], |set| {
+            let status = &set["status"];
+            status["replicas"] == replicas && (replicas == 0 || status["readyReplicas"] == replicas)
+        });
+    }
+
+    /// The machines that are not being deleted.
+    fn machines(&self) -> Vec<Value> {
+        let list: Value = serde_json::from_str(&self.kubectl(&["get", "machines.machine.openshift.io", "-o", "json"]).ok()).unwrap();
+        let all = list["items"].as_array().unwrap().iter().filter(|machine| machine["metadata"]["deletionTimestamp"].is_null());
+        all.cloned().collect()
+    }
+
+    fn until(&self, what: &str, machine: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.cluster.until(what, &["machines.machine.openshift.io", machine, "-n", NAMESPACE], wanted)
+    }
+
+    fn until_gone(&self, kind: &str, name: &str) {
+        eventually(&format!("{kind} {name} is gone"), Duration::from_secs(60), || match self.cluster.get(&[kind, name, "-n", NAMESPACE]) {
+            None => Ok(()),
+            Some(object) => Err(format!("{object:#}")),
+        });
+    }
+
+    fn patch(&self, kind: &str, name: &str, patch: &Value) -> mainstay_e2e::Output {
+        self.kubectl(&["patch", kind, name, "--type", "merge", "-p", &patch.to_string()])
+    }
+
+    fn delete(&self, machine: &str) {
+        self.kubectl(&["delete", "machines.machine.openshift.io", machine, "--wait=false"]).ok();
+    }
+}
+
+fn set(replicas: u32) -> Value {
+    let labels = json!({SET: "workers", "machine.openshift.io/cluster-api-machine-role": "worker"});
+    let provider = json!({
+        "apiVersion": "sim.mainstay.dev/v1alpha1", "kind": "SimProviderConfig", "instanceType": "small", "region": "here", "zone": "a",
+        "cpu": "4", "memory": "8Gi", "bootDelay": "100ms", "joinDelay": "100ms", "deleteDelay": "100ms",
+    });
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": {"name": "workers", "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {SET: "workers"}},
+            "template": {"metadata": {"labels": labels}, "spec": {"metadata": {"labels": {"fleet": "workers"}}, "providerSpec": {"value": provider}}},
+        },
+    })
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn node_of(machine: &Value) -> String {
+    machine["status"]["nodeRef"]["name"].as_str().expect("it has a node").to_owned()
+}
+
+fn condition<'v>(object: &'v Value, kind: &str) -> &'v Value {
+    object["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == kind).unwrap_or(&Value::Null)
+}
+
+/// MACH-RUN-01, MACH-RUN-02, MACH-RUN-03, MACH-SET-01, MACH-SET-05, MACH-PROV-04, MACH-PROV-06, MACH-HOOK-02, MACH-DEL-02: a set of machines grows and
+/// shrinks; machines become nodes with their labels; a hook holds a deletion up, no hook is added to a machine that is being deleted.
+#[test]
+fn scaled_and_held_by_a_hook() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let walk = Walk::start(2);
+    let table = walk.kubectl(&["get", "machines.machine.openshift.io"]).ok();
+    let mut lines = table.lines();
+    assert_eq!(lines.next().unwrap().split_whitespace().collect::<Vec<_>>(), ["NAME", "PHASE", "TYPE", "REGION", "ZONE", "AGE"]);
+    assert!(lines.all(|line| line.contains("Running   small") && line.contains("here") && line.contains(" a ")), "{table}");
+    let node = walk.cluster.get(&["node", &node_of(&walk.machines()[0])]).unwrap();
+    assert_eq!((&node["metadata"]["labels"]["fleet"], &node["status"]["capacity"]["cpu"]), (&json!("workers"), &json!("4")));
+    walk.kubectl(&["scale", "machineset", "workers", "--replicas", "3"]).ok();
+    walk.until_ready(3);
+
+    let held = name(&walk.machines()[0]);
+    let hook = |owner: &str| json!({"spec": {"lifecycleHooks": {"preDrain": [{"name": "hold", "owner": owner}]}}});
+    walk.patch("machines.machine.openshift.io", &held, &hook("me")).ok();
+    walk.delete(&held);
+    let waits = walk.until("the hook holds it up", &held, |machine| {
+        machine["status"]["phase"] == "Deleting" && condition(machine, "Drainable")["status"] == "False"
+    });
+    assert_eq!(condition(&waits, "Drainable")["reason"], "HookPresent");
+    let more = json!({"spec": {"lifecycleHooks": {"preTerminate": [{"name": "late", "owner": "me"}]}}});
+    let refused = walk.patch("machines.machine.openshift.io", &held, &more).refused();
+    assert!(refused.contains("lifecycleHooks"), "{refused}");
+    let node = node_of(&waits);
+    walk.patch("machines.machine.openshift.io", &held, &json!({"spec": {"lifecycleHooks": null}})).ok();
+    walk.until_gone("machines.machine.openshift.io", &held);
+    walk.until_gone("node", &node);
+    walk.until_ready(3);
+    walk.kubectl(&["scale", "machineset", "workers", "--replicas", "0"]).ok();
+    walk.until_ready(0);
+    let left: Value = serde_json::from_str(&walk.cluster.kubectl(&["get", "nodes", "-o", "json"]).ok()).unwrap();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left:#}");
+}
+
+/// MACH-DRAIN-03, MACH-DRAIN-05, MACH-MHC-02, MACH-MHC-03, MACH-MHC-04: a disruption budget holds a drain up until it allows the eviction; an unhealthy
+/// machine is replaced, but not while too many are unhealthy.
+#[test]
+fn drained_and_replaced() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let walk = Walk::start(2);
+    let guarded = walk.machines()[0].clone();
+    let labels = json!({"app": "web"});
+    let selector = json!({"matchLabels": labels});
+    let template = json!({"metadata": {"labels": labels}, "spec": {
+        "nodeSelector": {"kubernetes.io/hostname": node_of(&guarded)}, "containers": [{"name": "web", "image": "registry.example/web"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": selector, "template": template}});
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": selector}});
+    walk.cluster.apply(&deployment.to_string());
+    walk.cluster.apply(&budget.to_string());
+    walk.cluster.until("it runs", &["deployment", "web"], |web| web["status"]["availableReplicas"] == 1);
+    let guarded_name = name(&guarded);
+    walk.delete(&guarded_name);
+    let waits = walk.until("the budget holds the drain up", &guarded_name, |machine| condition(machine, "Drained")["status"] == "False");
+    assert_eq!(walk.cluster.get(&["node", &node_of(&waits)]).unwrap()["spec"]["unschedulable"], true);
+    walk.cluster.kubectl(&["delete", "poddisruptionbudget", "web"]).ok();
+    walk.until_gone("machines.machine.openshift.io", &guarded_name);
+    walk.until_ready(2);
+
+    let check = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", "metadata": {"name": "workers", "namespace": NAMESPACE},
+        "spec": {"selector": {"matchLabels": {SET: "workers"}}, "maxUnhealthy": 0, "nodeStartupTimeout": "10m",
+                 "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "1s"}]},
+    });
+    walk.cluster.apply(&check.to_string());
+    let ill = walk.machines()[0].clone();
+    let fault = format!("{}=not-ready", FAULT);
+    walk.cluster.kubectl(&["annotate", "node", &node_of(&ill), &fault]).ok();
+    let stopped = walk.cluster.until("too many are unhealthy", &["machinehealthcheck", "workers", "-n", NAMESPACE], |check| {
+        condition(check, "RemediationAllowed")["status"] == "False"
+    });
+    assert_eq!(condition(&stopped, "RemediationAllowed")["reason"], "TooManyUnhealthy");
+    assert!(walk.machines().iter().any(|machine| name(machine) == name(&ill)));
+    walk.patch("machinehealthcheck", "workers", &json!({"spec": {"maxUnhealthy": "50%"}})).ok();
+    walk.until_gone("machines.machine.openshift.io", &name(&ill));
+    walk.until_ready(2);
+}
