@@ -2,7 +2,7 @@
 
 use mainstay_apply::WriteError;
 use mainstay_drain::DrainError;
-use mainstay_machine_config_core::container_runtime::{QuantityError, RuntimeError, StorageError};
+use mainstay_machine_config_core::container_runtime::{RuntimeError, StorageError};
 use mainstay_machine_config_core::content::ContentError;
 use mainstay_machine_config_core::generated::NameError;
 use mainstay_machine_config_core::ignition::ConvertError;
@@ -11,6 +11,7 @@ use mainstay_machine_config_core::machine_config::ObjectError as MachineConfigEr
 use mainstay_machine_config_core::merge::RenderError;
 use mainstay_objects::ObjectError;
 use mainstay_runtime::ConnectError;
+use mainstay_schema::quantity::QuantityError;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -159,7 +159,7 @@ fn drained_and_replaced() {
     });
     walk.cluster.apply(&check.to_string());
     let ill = walk.machines()[0].clone();
-    let fault = format!("{}=not-ready", FAULT);
+    let fault = format!("{FAULT}=not-ready");
     walk.cluster.kubectl(&["annotate", "node", &node_of(&ill), &fault]).ok();
     let stopped = walk.cluster.until("too many are unhealthy", &["machinehealthcheck", "workers", "-n", NAMESPACE], |check| {
         condition(check, "RemediationAllowed")["status"] == "False"
