@@ -37,6 +37,8 @@ pub struct Session {
     pub cluster: Cluster,
     /// A client of its API.
     pub client: Client,
+    /// A client that takes every answer as it comes: an eviction that a budget forbids is an answer, and no reason to ask again.
+    pub once: Client,
     /// The writer that acts as this identity.
     pub writer: Writer,
     /// The context's name.
@@ -73,8 +75,16 @@ impl Session {
     fn of(cluster: Cluster, context: String, registries: Arc<dyn Registries>) -> Result<Self, Failure> {
         let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
         let writer = Writer::new(client.clone(), Kinds::new(client.clone()), MANAGER);
+        let once = match &cluster {
+            Cluster::Remote(config) => {
+                let mut config = config.clone();
+                config.default_retry = false;
+                Cluster::Remote(config).client().map_err(|error| Failure::failed("cluster", &error))?
+            }
+            _ => client.clone(),
+        };
         let server = cluster.server().trim_end_matches('/').to_owned();
-        Ok(Self { cluster, client, writer, context, server, registries })
+        Ok(Self { cluster, client, once, writer, context, server, registries })
     }
 }
 

@@ -79,7 +79,7 @@ pub async fn drain(session: &Session, nodes: &[NodeInfo], request: &DrainRequest
 
 async fn one(session: &Session, node: &str, request: &DrainRequest, say: &dyn Fn(Said)) -> Result<(), Pending> {
     let options = Options { dry_run: request.dry_run == DryRun::Server, ..request.options.clone() };
-    let drain = Drain::new(session.client.clone(), node, options);
+    let drain = Drain::new(session.once.clone(), node, options);
     let look = drain.look(Timestamp::now()).await.map_err(|error| Pending(vec![error.to_string()]))?;
     if !look.refused.is_empty() {
         return Err(Pending(look.refused));

@@ -60,7 +60,7 @@ fn is_draining(node: &Node) -> bool {
 /// The pods that keep a drain from its end. The server is asked for each eviction, and keeps nothing.
 async fn blocking(session: &Session, node: &str, now: Timestamp) -> Result<Vec<Blocking>, Failure> {
     let failed = |error: mainstay_drain::DrainError| Failure::failed(format!("node {node}"), &error);
-    let drain = Drain::new(session.client.clone(), node, Options { dry_run: true, ..Options::default() });
+    let drain = Drain::new(session.once.clone(), node, Options { dry_run: true, ..Options::default() });
     let look = drain.look(now).await.map_err(failed)?;
     let mut all: Vec<Blocking> =
         look.refused.iter().map(|text| Blocking { pod: "several".to_owned(), why: text.clone(), owner: None, since: None }).collect();

@@ -127,7 +127,7 @@ async fn drains(session: &Session, rollout: &PoolRollout, now: Timestamp) -> Res
     let mut all = Vec::new();
     for node in rollout.rounds.iter().flatten().take(MOST_NODES) {
         let failed = |error: mainstay_drain::DrainError| Failure::failed(format!("node {node}"), &error);
-        let drain = Drain::new(session.client.clone(), node, Options { dry_run: true, ..Options::default() });
+        let drain = Drain::new(session.once.clone(), node, Options { dry_run: true, ..Options::default() });
         let look = drain.look(now).await.map_err(failed)?;
         let mut obstacles: Vec<Obstacle> =
             look.refused.iter().map(|text| Obstacle { pod: "several".to_owned(), why: text.clone() }).collect();
