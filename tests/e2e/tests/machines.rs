@@ -106,13 +106,13 @@ fn scaled_and_held_by_a_hook() {
 
     let held = name(&walk.machines()[0]);
     let hook = |owner: &str| json!({"spec": {"lifecycleHooks": {"preDrain": [{"name": "hold", "owner": owner}]}}});
-    walk.patch("machines.machine.openshift.io", &held, &hook("me")).ok();
+    walk.patch("machines.machine.openshift.io", &held, &hook("storage-operator")).ok();
     walk.delete(&held);
     let waits = walk.until("the hook holds it up", &held, |machine| {
         machine["status"]["phase"] == "Deleting" && condition(machine, "Drainable")["status"] == "False"
     });
     assert_eq!(condition(&waits, "Drainable")["reason"], "HookPresent");
-    let more = json!({"spec": {"lifecycleHooks": {"preTerminate": [{"name": "late", "owner": "me"}]}}});
+    let more = json!({"spec": {"lifecycleHooks": {"preTerminate": [{"name": "late", "owner": "storage-operator"}]}}});
     let refused = walk.patch("machines.machine.openshift.io", &held, &more).refused();
     assert!(refused.contains("lifecycleHooks"), "{refused}");
     let node = node_of(&waits);
