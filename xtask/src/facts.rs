@@ -4,7 +4,7 @@
 //! kubernetes-openapi/discovery/*.json.gz ──> facts/resources.json    groups in order, one resource a line
 //! kubernetes-openapi/v3/*.json.gz ─────────> facts/definitions.json  one definition a line, references by bare name
 //! ```
-//! What is newer than the emulated version is left out ([`newer`]). Columns of tables (`facts/columns.json`) are in no document:
+//! Kinds that are newer than the emulated version are left out ([`newer`]). Columns of tables (`facts/columns.json`) are in no document:
 //! `scripts/table-columns` asks a real server for them.
 //! Paths, operations and the aggregated discovery documents follow from the resources, so they are not kept;
 //! that the aggregated form does follow is checked here.

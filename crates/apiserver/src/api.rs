@@ -48,9 +48,9 @@ pub struct Api {
     pub(crate) services: Arc<Allocators>,
     pub(crate) cache_lag: cache_lag::CacheLag,
     pub(crate) backup: backup::Source,
-    /// What runs in this process beside the API.
+    /// The components that run in this process beside the API.
     pub(crate) control_plane: ControlPlane,
-    /// What requests are classified by.
+    /// The facts that requests are classified by.
     pub(crate) flows: Arc<Flows>,
     /// The version of Kubernetes that is reported.
     pub(crate) reported: ReportedVersion,

@@ -65,7 +65,7 @@ pub struct Config {
     pub skip_simulated_webhooks: bool,
     /// Containers that are processes of this machine (KAPI-WL-07).
     pub containers: Option<Arc<dyn Containers>>,
-    /// What runs in this process beside the API.
+    /// The components that run in this process beside the API.
     pub control_plane: ControlPlane,
     /// The version of Kubernetes that is reported (CVO-SIM-05).
     pub reported: ReportedVersion,

@@ -33,14 +33,14 @@ pub enum Progress {
     },
 }
 
-/// What a look at a node found.
+/// The findings of a look at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The pods that leave, by namespace and name.
     pub leaving: Vec<Found>,
     /// Warnings about pods that stay or are lost, as `kubectl drain` prints them; empty if there are none.
     pub warnings: String,
-    /// What forbids the drain, one text for each reason.
+    /// The reasons that forbid the drain, one text each.
     pub refused: Vec<String>,
 }
 

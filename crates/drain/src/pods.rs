@@ -37,7 +37,7 @@ impl fmt::Display for PodRef {
 pub struct Found {
     /// Which pod.
     pub pod: PodRef,
-    /// What the rules look at.
+    /// The facts that the rules look at.
     pub facts: Pod,
     /// Its labels, by which budgets choose.
     pub labels: Labels,

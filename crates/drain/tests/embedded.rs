@@ -45,7 +45,7 @@ async fn pod(cluster: &EmbeddedCluster, name: &str, owner: Option<(&str, &str)>,
     PodRef { namespace: "shop".to_owned(), name: name.to_owned(), uid }
 }
 
-/// What a kubelet does in the end.
+/// The last step of a kubelet.
 async fn gone(cluster: &EmbeddedCluster, name: &str) {
     let options = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
     let resource = kube::api::ApiResource::from_gvk_with_plural(&kube::api::GroupVersionKind::gvk("", "v1", "Pod"), "pods");

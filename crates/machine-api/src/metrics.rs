@@ -26,7 +26,7 @@ const FAILURES: usize = 1_000;
 
 type Labels = Vec<(String, String)>;
 
-/// What the controllers count.
+/// The counters of the controllers.
 #[derive(Default)]
 pub(crate) struct Measures(Mutex<Counts>);
 

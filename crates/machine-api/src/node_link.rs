@@ -51,7 +51,7 @@ fn wake_node_of(machine: &DynamicObject, nodes: &Cache, queue: &Queue<Key>) {
 struct Controller {
     shared: Shared,
     events: Teller,
-    /// Whether each linked node was ready when its machine was written last.
+    /// The readiness of each linked node when its machine was written last.
     ready: Mutex<HashMap<String, bool>>,
 }
 

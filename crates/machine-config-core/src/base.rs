@@ -16,7 +16,7 @@ const JOURNAL_CONF: &str = "/etc/systemd/journald.conf.d/00-mainstay.conf";
 /// Path of the proxy that units use.
 const PROXY_CONF: &str = "/etc/mco/proxy.env";
 
-/// What of a cluster the configuration of its nodes depends on.
+/// The facts of a cluster that the configuration of its nodes depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// Address of the cluster's DNS.

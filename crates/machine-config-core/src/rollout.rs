@@ -26,7 +26,7 @@ pub struct Target {
     pub nodes: Vec<Node>,
 }
 
-/// What a pool would do.
+/// The roll-out that a pool would make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolRollout {
     /// The pool.
@@ -66,7 +66,7 @@ pub enum RolloutError {
     Limit(#[from] LimitError),
 }
 
-/// What the pools have in common.
+/// The facts that the pools have in common.
 #[derive(Clone, Debug)]
 pub struct Cluster<'a> {
     /// The MachineConfigs that there are, rendered ones not among them.

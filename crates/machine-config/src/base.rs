@@ -93,7 +93,7 @@ impl Operator {
         Ok(if is_current { Some(merged(&user_policies(&live)?)) } else { None })
     }
 
-    /// What the configuration depends on, and the spec of the ControllerConfig.
+    /// The facts that the configuration depends on, and the spec of the ControllerConfig.
     fn surroundings(&self, release: &Release) -> Result<(Surroundings, Value), Error> {
         let ca = self.map(ROOT_CA)?.and_then(|map| map["data"]["ca.crt"].as_str().map(str::to_owned)).unwrap_or_default();
         let secret = self.secrets.get(&Key::new("openshift-config", "pull-secret"));

@@ -1,4 +1,4 @@
-//! What the operator watches, and what wakes what.
+//! The watches of the operator, and the work that each wakes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,9 +29,9 @@ const WORKERS: usize = 4;
 const GATHER: Duration = Duration::from_millis(500);
 /// The pause after a write of others that came between.
 const BEHIND: Duration = Duration::from_millis(200);
-/// What a change of registries' configuration wakes.
+/// The work that a change of registries' configuration wakes.
 const REGISTRIES: &[Work] = &[Work::Registries];
-/// What a change of a KubeletConfig or ContainerRuntimeConfig wakes.
+/// The work that a change of a KubeletConfig or ContainerRuntimeConfig wakes.
 const GENERATED: &[Work] = &[Work::Generated, Work::Render];
 /// The Deployment of a Machine Config Operator that is not this one.
 const OTHER: &str = "machine-config-controller";
@@ -41,7 +41,7 @@ const OTHER: &str = "machine-config-controller";
 pub struct Config {
     /// The time that a simulated node takes to reboot.
     pub reboot: Duration,
-    /// What the release that is being applied says of its operators, where a Cluster Version Operator applies one.
+    /// The operators as the release that is being applied names them, where a Cluster Version Operator applies one.
     pub release: Option<watch::Receiver<Arc<[Value]>>>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Operator {
     state: Mutex<State>,
 }
 
-/// What is remembered since the start.
+/// The memory since the start.
 #[derive(Default)]
 pub(crate) struct State {
     /// Inputs of the last rendering that had nothing to write, by pool.

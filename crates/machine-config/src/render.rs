@@ -159,7 +159,7 @@ impl Operator {
     }
 }
 
-/// What a rendering depends on, by versions.
+/// The inputs of a rendering, by versions.
 fn fingerprint(pool: &Value, controller: &Value, configs: &[Value]) -> String {
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     let mut text = format!("{} {} {}", pool["metadata"]["uid"], pool["metadata"]["generation"], controller["metadata"]["generation"]);

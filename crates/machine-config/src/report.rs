@@ -16,7 +16,7 @@ const OPERATOR: &str = "machine-config";
 /// The label of pools that an update waits for.
 const REQUIRED: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
 
-/// What the report depends on.
+/// The facts that the report depends on.
 struct Facts<'a> {
     pools: &'a [Value],
     release: &'a Release,
@@ -119,7 +119,7 @@ fn pool_status(pool: &Value) -> String {
     }
 }
 
-/// What keeps the pools from the release, in upstream's words.
+/// The obstacles between the pools and the release, in upstream's words.
 fn blocked(facts: &Facts<'_>) -> Option<Problem> {
     let text = facts.pools.iter().find_map(|pool| {
         let (total, ready) = (count(pool, "machineCount"), count(pool, "readyMachineCount"));

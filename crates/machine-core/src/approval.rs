@@ -31,7 +31,7 @@ const SPARE: usize = 100;
 pub struct Request {
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Who made it.
+    /// Its maker.
     pub username: String,
     /// The groups of who made it.
     pub groups: Vec<String>,
@@ -86,7 +86,7 @@ pub enum Unfit {
     Organizations,
 }
 
-/// What a request needs and does not find, in upstream's words.
+/// Objects that a request needs and does not find, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the sentences say it")]
 pub enum Missing {

@@ -30,5 +30,5 @@ pub const ZONE_LABEL: &str = "machine.openshift.io/zone";
 pub const INSTANCE_EXISTS: &str = "InstanceExists";
 /// Condition that says whether the provider could make the instance.
 pub const MACHINE_CREATION: &str = "MachineCreation";
-/// What is said of an instance that is lost.
+/// The message about an instance that is lost.
 pub const LOST: &str = "can't find created instance";

@@ -14,7 +14,7 @@ const INTERNAL_IP: &str = "InternalIP";
 pub struct Ambiguous {
     /// The node.
     pub node: String,
-    /// What was compared.
+    /// The compared parts.
     pub by: &'static str,
     /// The number of machines that fit.
     pub count: usize,

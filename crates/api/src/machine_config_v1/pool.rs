@@ -111,7 +111,7 @@ pub struct MachineConfigPoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub cert_expirys: Vec<CertExpiry>,
-    /// What other controllers do to the nodes.
+    /// The work of other controllers on the nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["poolSynchronizerType"]))]
     pub pool_synchronizers_status: Vec<PoolSynchronizerStatus>,

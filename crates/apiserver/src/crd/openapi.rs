@@ -13,7 +13,7 @@ use crate::served::Served;
 const V3: &str = "#/components/schemas/";
 const V2: &str = "#/definitions/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
-/// What `kubectl explain` says of the members that every object and list has, in Kubernetes' words.
+/// Texts that `kubectl explain` shows for the members that every object and list has, in Kubernetes' words.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 const METADATA: &str =

@@ -19,7 +19,7 @@ use crate::strategy;
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas";
 const LEVELS: &str = "prioritylevelconfigurations";
-/// Who writes the objects, and who their status.
+/// Writers of the objects and of their status.
 const PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
 const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// The annotation that has the content of a built-in object kept up to date.

@@ -3,7 +3,7 @@
 //! ```text
 //!   FlowSchemas, PriorityLevelConfigurations ─ keeper ─▶ classes, in the order of their precedence ─ classify ─▶ two headers
 //! ```
-//! Who waits for whom is decided by `inflight` alone (KAPI-SRV-06).
+//! The order of waiting requests is decided by `inflight` alone (KAPI-SRV-06).
 
 mod keeper;
 mod rules;
@@ -44,7 +44,7 @@ impl Flow {
     }
 }
 
-/// What requests are classified by.
+/// The facts that requests are classified by.
 #[derive(Default)]
 pub struct Flows(RwLock<Arc<Vec<Class>>>);
 

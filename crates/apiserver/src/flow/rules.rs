@@ -1,4 +1,4 @@
-//! Whether the rules of a FlowSchema fit a request.
+//! The match of a FlowSchema's rules with a request.
 
 use mainstay_rbac::UserInfo;
 use serde_json::Value;

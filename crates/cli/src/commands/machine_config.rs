@@ -33,7 +33,7 @@ pub enum Commands {
     Render(render::Render),
     /// The differences of two MachineConfigs, the action that each needs, and whether a node can take them in place
     Diff(diff::Diff),
-    /// What a MachineConfig would do to the pools and nodes of a cluster, before it is applied
+    /// The effect of a MachineConfig on the pools and nodes of a cluster, before it is applied
     Plan(plan::PlanArguments),
     /// A Butane config as the Ignition config or MachineConfig that it stands for
     Butane(butane::Butane),

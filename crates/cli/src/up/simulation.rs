@@ -20,7 +20,7 @@ pub struct Arguments {
     /// How long pods take to start: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = durations::parse)]
     start_delay: Duration,
-    /// How long a node takes to reboot for a new configuration
+    /// Time that a node takes to reboot for a new configuration
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = durations::parse)]
     reboot_delay: Duration,
     /// What goes wrong with the containers of an image, * standing for anything; may be repeated

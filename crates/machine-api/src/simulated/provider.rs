@@ -191,7 +191,7 @@ fn object(machine: &Value, settings: &Settings, number: i64) -> Value {
     })
 }
 
-/// What the provider tells of an instance.
+/// The provider's account of an instance.
 fn told(instance: &Value, settings: &Settings) -> Instance {
     let text = |pointer: &str| instance.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let number = instance.pointer("/spec/number").and_then(Value::as_i64).unwrap_or_default();

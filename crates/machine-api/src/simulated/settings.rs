@@ -32,7 +32,7 @@ pub enum Operation {
 pub struct ScriptedFailure {
     /// The call that fails.
     pub operation: Operation,
-    /// How often.
+    /// The number of times.
     pub times: u32,
     /// The reason; `InvalidConfiguration` is terminal.
     pub reason: String,

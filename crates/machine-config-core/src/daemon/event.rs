@@ -1,4 +1,4 @@
-//! What a daemon tells about its node, in upstream's words (MACH-NODE-05, MACH-DISR-08).
+//! Reports of a daemon about its node, in upstream's words (MACH-NODE-05, MACH-DISR-08).
 
 use std::fmt;
 

@@ -32,7 +32,7 @@ pub mod simulated {
     pub const RECORDED_ONLY: &str = "mainstay.dev/recorded-only";
 }
 
-/// What a step depends on.
+/// The facts that a step depends on.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The node.

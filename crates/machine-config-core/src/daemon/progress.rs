@@ -8,7 +8,7 @@ pub mod step {
     pub const PREPARED: &str = "UpdatePrepared";
     /// Drain, files, operating system.
     pub const EXECUTED: &str = "UpdateExecuted";
-    /// What is done after the files were written.
+    /// The actions after the files were written.
     pub const POST_ACTION: &str = "UpdatePostActionComplete";
     /// The node takes pods again.
     pub const COMPLETE: &str = "UpdateComplete";

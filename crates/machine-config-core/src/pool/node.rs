@@ -26,7 +26,7 @@ pub mod annotation {
     pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
     /// The topology of the control plane; nodes of one that is a single node are not drained.
     pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
-    /// What is done after the files were written.
+    /// The actions after the files were written.
     pub const POST_ACTION: &str = "machineconfiguration.openshift.io/post-config-action";
     /// The version of the ControllerConfig whose authority the node has.
     pub const CONTROLLER_CONFIG: &str = "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";

@@ -17,7 +17,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a provider tells of an instance.
+/// A provider's account of an instance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Instance {
     /// Its name at the provider.
@@ -32,7 +32,7 @@ pub struct Instance {
     pub region: Option<String>,
     /// Its zone.
     pub zone: Option<String>,
-    /// Whatever else the provider tells.
+    /// Further details from the provider.
     pub provider_status: Option<Value>,
     /// True if it is simulated.
     pub simulated: bool,
@@ -47,7 +47,7 @@ pub struct StatusChange<'a> {
     pub conditions: Vec<Condition>,
     /// The terminal error of a machine that fails; any other machine has none.
     pub failure: Option<&'a Failure>,
-    /// What the provider told.
+    /// The provider's account.
     pub instance: Option<&'a Instance>,
 }
 

@@ -94,7 +94,7 @@ pub fn after(machine: &Machine) -> (Option<&'static str>, Option<Duration>) {
     }
 }
 
-/// What every machine must have (MACH-API-08).
+/// The rules that every machine must keep (MACH-API-08).
 fn validate(machine: &Machine, object: &Value) -> Vec<Error> {
     let spec = Path::new("spec");
     let mut errors = Vec::new();

@@ -42,7 +42,7 @@ enum PodFailure {
     NotEnded { pod: PodRef, cause: String },
 }
 
-/// What keeps a node from being drained.
+/// The obstacles to the drain of a node.
 #[derive(Debug)]
 pub struct Pending(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! What a MachineConfig would do to pools and nodes before it is applied (MACH-DISR-09).
+//! The effect of a MachineConfig on pools and nodes before it is applied (MACH-DISR-09).
 
 use jiff::Timestamp;
 use mainstay_diagnostics::Failure;
@@ -47,7 +47,7 @@ pub struct Drained {
     pub obstacles: Vec<Obstacle>,
 }
 
-/// What a pool would do.
+/// The roll-out that a pool would make.
 #[derive(Debug)]
 pub enum Outcome {
     /// Nothing changes for its nodes.
@@ -63,7 +63,7 @@ pub enum Outcome {
     },
 }
 
-/// What each pool would do, by name.
+/// The roll-out of each pool, by name.
 #[derive(Debug)]
 pub struct Plan {
     /// The pools.

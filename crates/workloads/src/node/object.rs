@@ -38,7 +38,7 @@ pub struct Simulated {
     pub role: Role,
     /// Its number, from zero.
     pub number: u32,
-    /// What is known of it if it is an instance of the simulated provider.
+    /// Its facts if it is an instance of the simulated provider.
     pub instance: Option<Instance>,
 }
 
@@ -169,7 +169,7 @@ impl Simulated {
 /// A condition: type, status, reason, message.
 type State = (&'static str, &'static str, &'static str, &'static str);
 
-/// What the annotations of a node say of it.
+/// The annotations of a node that script it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scripted<'a> {
     /// Its fault.

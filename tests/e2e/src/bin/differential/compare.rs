@@ -16,7 +16,7 @@ pub struct Pair {
     pub known: Known,
 }
 
-/// How a sequence went.
+/// The outcome of a sequence.
 pub enum Outcome {
     /// Equal, but for these named differences.
     Equal(Vec<String>),

@@ -97,7 +97,7 @@ fn main() -> Result<()> {
     if differences > 0 { std::process::exit(1) } else { Ok(()) }
 }
 
-/// What is played.
+/// The sequences that are played.
 struct Batch<'a> {
     seed: u64,
     sequences: u64,

@@ -13,7 +13,7 @@ pub const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
-/// What answers are asked for in. Protobuf is left to the tests of its own.
+/// The media types of answers. Protobuf is left to the tests of its own.
 pub const ACCEPTS: [&str; 19] = [
     "application/json",
     "application/yaml",
@@ -161,7 +161,7 @@ fn path(resource: &Resource, number: usize, sub: &str) -> String {
     if sub.is_empty() { item } else { format!("{item}/{sub}") }
 }
 
-/// What is written to a subresource.
+/// A body for a subresource.
 fn of_subresource(dice: &mut Dice, resource: &Resource, number: usize, sub: &str) -> Value {
     let mut object = resource.object(number);
     match sub {

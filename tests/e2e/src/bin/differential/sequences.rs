@@ -22,7 +22,7 @@ pub fn scenario(name: &str, about: &str, steps: Vec<Value>) -> Value {
     json!({"name": name, "about": about, "requirements": ["KAPI-CLIENT-03"], "steps": steps})
 }
 
-/// What pods need when no controller makes it.
+/// The account that pods need when no controller makes it.
 pub fn account() -> Value {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     json!({"method": "POST", "path": "/api/v1/namespaces/${ns}/serviceaccounts", "body": account, "only": ["/kind"]})
@@ -173,7 +173,7 @@ pub fn by_chance(number: u64, resources: &[Resource]) -> Value {
     scenario(&format!("{topic}/{number}"), "a sequence by chance", steps)
 }
 
-/// Whatever may happen to one or two kinds.
+/// A mix of all requests to one or two kinds.
 fn life(dice: &mut Dice, of: &[&Resource]) -> Vec<Value> {
     let mut steps = Vec::new();
     for resource in of {

@@ -1,4 +1,4 @@
-//! What the reference serves, from its aggregated discovery, and a valid object of each kind to begin from.
+//! The kinds that the reference serves, from its aggregated discovery, and a valid object of each kind to begin from.
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use mainstay_e2e::replay::{self, Json, Target};
@@ -18,7 +18,7 @@ pub struct Resource {
     pub plural: String,
     /// Kind.
     pub kind: String,
-    /// Whether its objects lie in namespaces.
+    /// True if its objects lie in namespaces.
     pub namespaced: bool,
     /// Verbs.
     pub verbs: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Resource {
     sample: Value,
 }
 
-/// What stands for the name in a sample.
+/// The placeholder of the name in a sample.
 const NAME: &str = "NAME";
 
 impl Resource {
@@ -72,7 +72,7 @@ impl Resource {
         format!("{}/{name}", self.collection())
     }
 
-    /// Whether the verb is served.
+    /// Returns true if the verb is served.
     pub fn serves(&self, verb: &str) -> bool {
         self.verbs.iter().any(|one| one == verb)
     }
