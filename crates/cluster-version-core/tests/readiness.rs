@@ -420,7 +420,7 @@ fn support_dates() {
     assert!(unreadable[0].starts_with("vendor:v4.19: io.openshift.operators.lifecycles.v1alpha1 of package till: "), "{unreadable:?}");
 }
 
-/// MS-READY-03: certificates that end within 30 days, whoever renews them.
+/// MS-READY-03: certificates that end within 30 days, with and without a program that renews them.
 #[test]
 fn certificates() {
     let of = |not_after: &str, renewed_by| {

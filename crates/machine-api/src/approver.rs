@@ -121,7 +121,7 @@ impl Approver {
     }
 }
 
-/// Returns whether nobody has decided about a request of a node yet.
+/// Returns true if a request of a node is not decided yet.
 fn is_waiting(request: &Value) -> bool {
     let signer = request.pointer("/spec/signerName").and_then(Value::as_str).unwrap_or_default();
     let conditions = request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();

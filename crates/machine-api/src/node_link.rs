@@ -83,7 +83,7 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// Names the node in the machine's status; also tells there that the node's readiness changed, so that whoever watches machines sees it.
+    /// Names the node in the machine's status; also tells there that the node's readiness changed, so that watchers of machines see it.
     async fn refer(&self, live: &Value, node: &Value, key: &Key) -> Result<(), Error> {
         let is_ready = Node::of(node).ready().is_some();
         let reference = reference(node);

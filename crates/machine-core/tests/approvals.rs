@@ -47,7 +47,7 @@ fn asked(request: &Request, machines: &[Machine]) -> Verdict {
     verdict(request, machines, |_| false, true)
 }
 
-/// MACH-CSR-02, MACH-CSR-03, MACH-CSR-06: a first certificate is approved for a machine without a node, near its creation, and for nobody else.
+/// MACH-CSR-02, MACH-CSR-03, MACH-CSR-06: a first certificate is approved for a machine without a node, near its creation, and for no other requester.
 #[test]
 fn first_certificates() {
     let machines = [machine(None)];

@@ -155,7 +155,7 @@ pub struct MachineConfigurationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "std::collections::BTreeMap<String, Value>", extend("additionalProperties" = null, "x-kubernetes-preserve-unknown-fields" = true, "x-nullable" = true))]
     pub unsupported_config_overrides: Option<Value>,
-    /// A text whose change rolls out anew.
+    /// A text whose change starts another roll-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_redeployment_reason: Option<String>,
     /// Number of failed revisions that are kept.

@@ -8,7 +8,7 @@ use super::finding::{Check, Finding, Level};
 /// The time before its end from which a certificate is told of (MS-READY-03).
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// A certificate that somebody presents or trusts.
+/// A certificate that is presented or trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The object that holds it: `secret shop/web-tls`, `validatingwebhookconfiguration guard`.

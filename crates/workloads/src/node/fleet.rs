@@ -1,7 +1,7 @@
 //! The simulated nodes there are: those of the start, and one for each instance of the simulated provider that has joined.
 //!
 //! An instance (`SimInstance`, MACH-PROV-05) is made by the provider. Its kubelet works while the instance says `joined` and is not being
-//! deleted; with the instance the heartbeats end, so that its Node becomes NotReady. The Node itself is deleted by whoever made the machine.
+//! deleted; with the instance the heartbeats end, so that its Node becomes NotReady. The Node itself is deleted by the machine's owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -188,7 +188,7 @@ pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, n
     if present.iter().any(|owner| is_set(owner) && owner.uid != set.uid() || is_pod(owner) && owner.uid != pod.uid()) {
         return None;
     }
-    // Beside the controller of somebody else nothing is added: an object has one.
+    // Beside another controller nothing is added: an object has one.
     let managed = deletes("whenScaled") || deletes("whenDeleted");
     let foreign = managed && present.iter().any(|owner| !is_set(owner) && !is_pod(owner) && owner.controller == Some(true));
     let with_pod = deletes("whenScaled") && condemned && !foreign;
@@ -336,7 +336,7 @@ mod tests {
         let of_set = || owner("s", true);
         let other = || json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "o", "controller": true}]);
         assert_eq!(owners("Delete", "Retain", 0, owner("s", false)).as_deref(), Some("s"), "a reference that does not control is repaired");
-        assert_eq!(owners("Delete", "Delete", 0, other()), None, "somebody else's claim is left alone");
+        assert_eq!(owners("Delete", "Delete", 0, other()), None, "a claim of another owner is left alone");
         assert_eq!(owners("Retain", "Retain", 0, other()), None);
         assert_eq!(owners("Delete", "Retain", 0, owner("earlier", true)), None, "so is that of an earlier set");
         assert_eq!(owners("Retain", "Retain", 0, json!([])), None);
