@@ -11,10 +11,10 @@ use mainstay_objects::{Expect, ObjectRef};
 use mainstay_runtime::{Key, Outcome};
 use serde_json::{Value, json};
 
-use crate::Error;
 use crate::controller::Operator;
 use crate::places::{CONTROLLER_CONFIG, ROOT_CA, V1, of_group};
 use crate::release::{Release, VERSION};
+use crate::{Error, NAMESPACE};
 
 /// The annotation by which operator and controller of one version know each other.
 const GENERATED_BY: &str = "machineconfiguration.openshift.io/generated-by-version";
@@ -27,7 +27,7 @@ impl Operator {
         let followed = [&self.pools, &self.configs, &self.controller_configs, &self.settings, &self.infrastructures, &self.proxies];
         let (known, served) = (followed.iter().all(|kind| kind.is_known()), self.pools.objects().is_some());
         if !known || !served || !self.maps.is_ready() || !self.nodes.is_ready() || !self.secrets.is_ready() {
-            // The first lists wake this item.
+            // The kinds that are served late wake this item.
             return Ok(Outcome::Done);
         }
         for name in [MASTER, WORKER] {
@@ -35,7 +35,10 @@ impl Operator {
         }
         self.policies().await?;
         let release = self.release()?;
-        let (around, spec) = self.surroundings(&release)?;
+        let Some((around, spec)) = self.surroundings(&release)? else {
+            tracing::info!("waiting for ConfigMap {NAMESPACE}/{ROOT_CA}: nodes trust the API by it");
+            return Ok(Outcome::Done);
+        };
         let annotations = json!({GENERATED_BY: VERSION, RELEASE_VERSION: release.version});
         let wanted = json!({
             "apiVersion": V1, "kind": "ControllerConfig", "metadata": {"name": CONTROLLER_CONFIG, "annotations": annotations}, "spec": spec,
@@ -93,9 +96,10 @@ impl Operator {
         Ok(if is_current { Some(merged(&user_policies(&live)?)) } else { None })
     }
 
-    /// The facts that the configuration depends on, and the spec of the ControllerConfig.
-    fn surroundings(&self, release: &Release) -> Result<(Surroundings, Value), Error> {
-        let ca = self.map(ROOT_CA)?.and_then(|map| map["data"]["ca.crt"].as_str().map(str::to_owned)).unwrap_or_default();
+    /// The facts that the configuration depends on, and the spec of the ControllerConfig; none while the cluster's authority is not published.
+    fn surroundings(&self, release: &Release) -> Result<Option<(Surroundings, Value)>, Error> {
+        let ca = self.map(ROOT_CA)?.and_then(|map| map["data"]["ca.crt"].as_str().map(str::to_owned));
+        let Some(ca) = ca.filter(|ca| !ca.is_empty()) else { return Ok(None) };
         let secret = self.secrets.get(&Key::new("openshift-config", "pull-secret"));
         let docker = secret.as_ref().and_then(|secret| secret.data.pointer("/data/.dockerconfigjson")?.as_str());
         let docker = docker.and_then(|text| {
@@ -148,7 +152,7 @@ impl Operator {
         if let Some(proxy) = proxy.as_ref().and_then(|proxy| proxy.get("status")).filter(|_| !around.proxy.is_empty()) {
             spec["proxy"] = proxy.clone();
         }
-        Ok((around, spec))
+        Ok(Some((around, spec)))
     }
 }
 

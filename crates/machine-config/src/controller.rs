@@ -62,6 +62,11 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
     let queue: Queue<Work> = Queue::default();
     let release = config.release.clone();
     let operator = Arc::new(Operator::start(&client, writer, env.clone(), config, &queue, &stop));
+    // A first list without objects wakes nothing.
+    let lists = async { tokio::join!(operator.nodes.ready(), operator.maps.ready(), operator.secrets.ready()) };
+    if stop.run_until_cancelled(lists).await.is_none() {
+        return Ok(());
+    }
     for work in [Work::Base, Work::Generated, Work::Registries, Work::Render, Work::Pools, Work::Report] {
         queue.add(work);
     }
