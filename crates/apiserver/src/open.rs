@@ -256,7 +256,6 @@ impl Server {
         if cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
-        // Their status can wait until the server is there.
         keeper.refresh()?;
         self.tasks.push(tokio::spawn(keeper.run(closing.clone())));
         let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());

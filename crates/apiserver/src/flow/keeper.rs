@@ -14,6 +14,7 @@ use crate::error::{ApiError, Result};
 use crate::fields::Owners;
 use crate::object::{meta, metadata_mut};
 use crate::object_store::{ObjectStore, retry_on_conflict};
+use crate::served::Served;
 use crate::strategy;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -101,7 +102,7 @@ impl Keeper {
             if is_told(schema, level, found) {
                 continue;
             }
-            match retry_on_conflict(|| self.tell(meta(schema, "name"), level, found)).await {
+            match retry_on_conflict(|| self.tell(meta(schema, "name"), found)).await {
                 // Gone meanwhile: the next pass knows.
                 Err(error) if error.code == http::StatusCode::NOT_FOUND => {}
                 other => other?,
@@ -126,6 +127,10 @@ impl Keeper {
         metadata.insert("creationTimestamp".into(), crate::clock::now().into());
         strategy::default(&served, &mut object);
         crate::fields::written(&served, None, &mut object, PRODUCER, None).await;
+        if plural == SCHEMAS {
+            // Its level is one of the same configuration. Told at once, so that a new cluster is quiet when it answers.
+            object = told(&served, &object, true).await?;
+        }
         match self.objects.save(&served, &mut object, Expect::Absent).await {
             Err(error) if error.reason == "AlreadyExists" => Ok(()),
             other => other.map(|_| ()),
@@ -133,19 +138,25 @@ impl Keeper {
     }
 
     /// Says in the status of a FlowSchema whether its priority level exists.
-    async fn tell(&self, name: &str, level: &str, found: bool) -> Result<()> {
+    async fn tell(&self, name: &str, found: bool) -> Result<()> {
         let served = self.objects.built_in(GROUP, SCHEMAS)?;
         let live = self.objects.require(&served, "", name).await?;
-        let condition = dangling(level, found);
-        let wanted = json!({
-            "apiVersion": served.api_version(), "kind": served.facts.kind, "metadata": {"name": name}, "status": {"conditions": [condition]},
-        });
-        let mut new = Owners::new(&served, CONSUMER, Some("status")).applied(Some(&live.value), &wanted, true).await?;
+        let mut new = told(&served, &live.value, found).await?;
         match self.objects.save(&served, &mut new, Expect::Revision(live.revision)).await {
             Err(ApiError { code: http::StatusCode::NOT_FOUND, .. }) => Ok(()),
             other => other.map(|_| ()),
         }
     }
+}
+
+/// A FlowSchema whose status says whether its priority level exists.
+async fn told(served: &Served, schema: &Value, found: bool) -> Result<Value> {
+    let level = schema["spec"]["priorityLevelConfiguration"]["name"].as_str().unwrap_or_default();
+    let wanted = json!({
+        "apiVersion": served.api_version(), "kind": served.facts.kind, "metadata": {"name": meta(schema, "name")},
+        "status": {"conditions": [dangling(level, found)]},
+    });
+    Owners::new(served, CONSUMER, Some("status")).applied(Some(schema), &wanted, true).await
 }
 
 fn is_told(schema: &Value, level: &str, found: bool) -> bool {
