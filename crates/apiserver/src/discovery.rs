@@ -14,8 +14,8 @@ use crate::error::{ApiError, Result};
 use crate::object_store::ObjectStore;
 use crate::processor::Weight;
 use crate::request::ApiRequest;
-use crate::request::negotiate::{self, Shape};
-use crate::respond::{Answer, AnswerBody, Document, json as json_answer};
+use crate::request::negotiate::{self, Format, Shape};
+use crate::respond::{Answer, AnswerBody, Document, plain};
 use crate::served::{Served, Snapshot};
 
 /// Documents that are costly to make, kept until another snapshot is served: the small ones for good, the large ones while they are
@@ -105,10 +105,13 @@ pub fn api(request: &ApiRequest) -> Answer {
         let groups: Vec<Value> = registry().group("").map(discovery::aggregated_group).into_iter().collect();
         return aggregated(request, &groups);
     }
-    json_answer(
-        request,
-        &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}]}),
-    )
+    let mut versions = json!({"kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}]});
+    if request.agreed.format == Format::Protobuf {
+        // The one document that names no version of itself in JSON.
+        versions["apiVersion"] = "v1".into();
+    }
+    plain(request, StatusCode::OK, &versions)
 }
 
 /// `/apis`.
@@ -128,7 +131,7 @@ pub fn apis(request: &ApiRequest, discovery: &Discovery<'_>) -> Answer {
     let mut groups: Vec<Placed> = built_in.chain(custom).collect();
     merge_groups(&mut groups, &aggregation.index(), remote_version, group_of);
     let groups: Vec<Value> = groups.into_iter().map(|group| group.shown).collect();
-    json_answer(request, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+    plain(request, StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
 fn placed(name: &str, shown: Value) -> Placed {
@@ -187,7 +190,10 @@ fn aggregated(request: &ApiRequest, groups: &[Value]) -> Answer {
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
     let body = request.agreed.format.write(&list);
     let hash = hex(&Sha512::digest(&body));
-    let content_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let content_type = match request.agreed.format {
+        Format::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    };
     tagged(request, &hash, Answer::bytes(StatusCode::OK, content_type, body))
 }
 
@@ -216,13 +222,13 @@ pub fn group(request: &ApiRequest, discovery: &Discovery<'_>, name: &str) -> Res
     let mut group = found.ok_or_else(ApiError::page_not_found)?.shown;
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
-    Ok(json_answer(request, &group))
+    Ok(plain(request, StatusCode::OK, &group))
 }
 
 /// `/api/v1` and `/apis/GROUP/VERSION`.
 pub fn resources(request: &ApiRequest, discovery: &Discovery<'_>, group: &str, version: &str) -> Result<Answer> {
     if let Some(list) = discovery::api_resource_list(group, version) {
-        return Ok(json_answer(request, &list));
+        return Ok(plain(request, StatusCode::OK, &list));
     }
     let snapshot = discovery.objects.served();
     if !snapshot.custom_groups.get(group).is_some_and(|versions| versions.iter().any(|one| one == version)) {
@@ -231,7 +237,7 @@ pub fn resources(request: &ApiRequest, discovery: &Discovery<'_>, group: &str, v
     }
     let resources: Vec<Value> = custom_of(&snapshot, group, version).flat_map(|served| discovery::api_resources(&served.facts)).collect();
     let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"), "resources": resources});
-    Ok(json_answer(request, &list))
+    Ok(plain(request, StatusCode::OK, &list))
 }
 
 /// `/openapi/v3`: where the documents are.

@@ -100,6 +100,12 @@ impl ApiError {
         }
     }
 
+    /// 405 of a custom resource.
+    pub fn not_supported(group: &str, resource: &str, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind {:?}", qualified(resource, group));
+        Self::about(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message, group, resource, "")
+    }
+
     /// 409 `AlreadyExists`.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         Self::about(
@@ -181,6 +187,18 @@ impl ApiError {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UnsupportedMediaType",
                 format!("the body of the request was in an unknown format - accepted media types include: {}", accepted.join(", ")),
+            )
+        }
+    }
+
+    /// 406 of Kubernetes' router, which looks at the header before anything that knows the resource.
+    pub fn not_representable(produced: &[&str]) -> Self {
+        Self {
+            details: Some(Details::default()),
+            ..Self::new(
+                StatusCode::NOT_ACCEPTABLE,
+                "NotAcceptable",
+                format!("406: Not Acceptable\n\nAvailable representations: {}", produced.join(", ")),
             )
         }
     }

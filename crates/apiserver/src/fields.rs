@@ -3,6 +3,7 @@
 mod versions;
 
 use http::StatusCode;
+use mainstay_kinds as kinds;
 use mainstay_merge::fieldset::{FieldSet, Path};
 use mainstay_merge::managed::{self, Applied, ApplyError, Write};
 use mainstay_schema::Schema;
@@ -92,6 +93,16 @@ impl<'a> Owners<'a> {
     }
 }
 
+/// Records who posted an object of another kind than the resource's, as the request for a token is.
+pub fn posted(gvk: &kinds::Gvk, object: &mut Value, manager: &str, sub: &str) {
+    let Some(schema) = kinds::registry().schema(gvk) else { return };
+    let mut empty = serde_json::json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": {}});
+    kinds::go_form(gvk, &mut empty);
+    let (reset, now) = (FieldSet::new(), clock::now());
+    let write = Write { manager, api_version: &gvk.api_version(), subresource: sub, schema: &schema, reset: &reset, now: &now };
+    *object = managed::update(&empty, object, &write);
+}
+
 /// Refuses to apply what says that it is something else: unlike other patches, an apply states its type.
 fn check_type(served: &Served, wanted: &Value) -> Result<()> {
     let text = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -131,6 +142,8 @@ fn reset(served: &Served, sub: Option<&str>) -> FieldSet {
         }
         None if has_status => [Path::fields(["status"])].into_iter().collect(),
         Some("status") => strategy::reset_by_status(served).into_iter().collect(),
+        Some("approval") => [Path::fields(["spec"]), Path::fields(["status", "certificate"])].into_iter().collect(),
+        Some("finalize") => [Path::fields(["status"])].into_iter().collect(),
         _ => FieldSet::new(),
     }
 }

@@ -215,6 +215,26 @@ pub fn partial(value: &mut Value, version: MetaVersion) -> Value {
     partial
 }
 
+/// Metadata as Go writes it: entries of managed fields in the order of their struct, and the whole in `order`.
+pub fn go_metadata(metadata: &Map<String, Value>, order: &[&str]) -> String {
+    const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    let json = mainstay_schema::field::go_json;
+    let manager = |entry: &Value| entry.as_object().map_or_else(|| json(entry), |map| go_members(map, &MANAGER, &|_, value| json(value)));
+    go_members(metadata, order, &|key, value| match (key, value) {
+        ("managedFields", Value::Array(entries)) => format!("[{}]", entries.iter().map(manager).collect::<Vec<_>>().join(",")),
+        _ => json(value),
+    })
+}
+
+/// A JSON object whose members come in this order, others after them.
+pub fn go_members(map: &Map<String, Value>, order: &[&str], show: &dyn Fn(&str, &Value) -> String) -> String {
+    let known = order.iter().filter_map(|key| map.get_key_value(*key));
+    let others = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
+    let name = |key: &String| mainstay_schema::field::go_json(&Value::from(key.as_str()));
+    let members: Vec<String> = known.chain(others).map(|(key, value)| format!("{}:{}", name(key), show(key, value))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]

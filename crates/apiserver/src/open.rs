@@ -261,7 +261,10 @@ impl Server {
         let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));
-        self.tasks.push(tokio::spawn(PolicyStatus::new(objects.clone(), closing.clone()).run()));
+        if self.api.control_plane.controllers {
+            // In Kubernetes kube-controller-manager checks the types of policies.
+            self.tasks.push(tokio::spawn(PolicyStatus::new(objects.clone(), closing.clone()).run()));
+        }
         let (objects, aggregation, remotes) = (objects.clone(), aggregation.clone(), remotes.clone());
         let availability = Availability { objects, aggregation, remotes, closing: closing.clone() };
         self.tasks.push(tokio::spawn(availability.run()));

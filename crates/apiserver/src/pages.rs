@@ -7,17 +7,19 @@ use crate::context::Context;
 use crate::discovery::{self, Discovery};
 use crate::error::{ApiError, Result};
 use crate::health;
+use crate::request::negotiate;
 use crate::respond::{self, Answer};
 use crate::served::is_built_in;
 
-/// Answers one of these paths.
-pub async fn route(context: &Context) -> Result<Answer> {
+/// Answers one of these paths. `disagreement` is the refusal of an `Accept` that nothing fits; only documents of the API heed it.
+pub async fn route(context: &Context, disagreement: Option<ApiError>) -> Result<Answer> {
     let Context { request, api, allocation, .. } = context;
     let path = request.info.path.trim_matches('/').to_owned();
     let parts: Vec<&str> = path.split('/').collect();
     if !takes(&request.method, &parts) {
         return Err(ApiError::method_not_allowed());
     }
+    check_media(context, &parts, disagreement)?;
     let discovery =
         Discovery { objects: &api.objects, aggregation: &api.aggregation, documents: &api.documents, weight: &allocation.weight };
     match parts.as_slice() {
@@ -67,6 +69,20 @@ pub async fn route(context: &Context) -> Result<Answer> {
             Ok(respond::json(request, &json!({"paths": paths})))
         }
         _ => api.access.page(&parts).ok_or_else(ApiError::page_not_found),
+    }
+}
+
+/// Refuses an `Accept` that the page has no form for.
+fn check_media(context: &Context, parts: &[&str], disagreement: Option<ApiError>) -> Result<()> {
+    let headers = &context.request.headers;
+    match parts {
+        ["version"] => negotiate::check_produced(headers, &["application/json"]),
+        ["api", ..] => negotiate::check_produced(headers, &negotiate::BODY_TYPES).and(disagreement.map_or(Ok(()), Err)),
+        ["apis", group, version] if is_built_in(group, version) => {
+            negotiate::check_produced(headers, &negotiate::BODY_TYPES).and(disagreement.map_or(Ok(()), Err))
+        }
+        ["apis", ..] => disagreement.map_or(Ok(()), Err),
+        _ => Ok(()),
     }
 }
 

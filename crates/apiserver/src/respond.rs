@@ -200,10 +200,14 @@ pub fn object(request: &ApiRequest, served: &Served, status: StatusCode, mut val
         let value = match request.agreed.shape {
             Shape::Object | Shape::Discovery => value,
             Shape::Metadata => object::partial(&mut value, request.agreed.meta),
-            Shape::MetadataList => return Err(not_acceptable_shape("PartialObjectMetadataList", &value)),
+            Shape::MetadataList => return Err(no_list(served, &value)),
             Shape::Table => {
-                let version = object::meta(&value, "resourceVersion").to_owned();
-                crate::table::of(request, served, std::slice::from_mut(&mut value), &json!({"resourceVersion": version}))?
+                // What a dry run made was never stored.
+                let metadata = match object::meta(&value, "resourceVersion") {
+                    "" => json!({}),
+                    version => json!({"resourceVersion": version}),
+                };
+                crate::table::of(request, served, std::slice::from_mut(&mut value), &metadata)?
             }
         };
         return Ok(Answer::value(status, request.agreed.format, &value));
@@ -211,13 +215,35 @@ pub fn object(request: &ApiRequest, served: &Served, status: StatusCode, mut val
     Ok(Answer::value(status, request.agreed.format, &value))
 }
 
-fn not_acceptable_shape(shape: &str, value: &Value) -> ApiError {
-    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-    ApiError::new(
-        StatusCode::NOT_ACCEPTABLE,
-        "NotAcceptable",
-        format!("you requested {shape}, but the requested object is not a list ({kind})"),
-    )
+/// The refusal of one object that was asked for as a list: Kubernetes names its own type.
+fn no_list(served: &Served, value: &Value) -> ApiError {
+    if served.custom.is_some() {
+        return ApiError::untyped("content is not a list");
+    }
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let shown = go_type(group, text("kind"));
+    let message = format!("you requested PartialObjectMetadataList, but the requested object is not a list ({shown})");
+    ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+}
+
+/// The refusal of a list that was asked for as one object.
+pub fn no_object(served: &Served) -> ApiError {
+    let shown = match served.custom {
+        Some(_) => "*unstructured.UnstructuredList".to_owned(),
+        None => go_type(&served.facts.group, &served.list_kind()),
+    };
+    let message = format!("you requested PartialObjectMetadata, but the requested object is a list ({shown})");
+    ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+}
+
+/// Go's name of the internal type of a kind.
+fn go_type(group: &str, kind: &str) -> String {
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    format!("*{package}.{kind}")
 }
 
 /// A `Status` or another object that is sent as it is.

@@ -22,7 +22,7 @@ use crate::flow::Flow;
 use crate::inflight::{self, Allocation, Hold};
 use crate::metrics::Series;
 use crate::processor::aside;
-use crate::request::negotiate::{self, Format, Offers};
+use crate::request::negotiate::{self, Offers};
 use crate::request::options::timeout;
 use crate::request::{ApiRequest, Query, RequestInfo, TrustedIdentity, decode_path};
 use crate::respond::Answer;
@@ -74,7 +74,7 @@ async fn respond(api: &Arc<Api>, parts: Parts, body: &mut Body) -> Response<Body
     let series = Series::of(&api.objects.served(), &info, &parts);
     let gzip = negotiate::accepts_gzip(&parts.headers);
     let head = parts.method == Method::HEAD;
-    let error_format = negotiate::agree(&parts.headers, None, info.offers()).map_or(Format::Json, |agreed| agreed.format);
+    let error_format = negotiate::error_format(&parts.headers, None);
     let mut hold = Hold::default();
     let mut flow = None;
     // Callers inside the process read no such header.
@@ -188,20 +188,22 @@ async fn answer(
         return Ok(Answer::sent(api.pages.clone().oneshot(request).await.unwrap_or_else(|never| match never {})));
     }
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
-    let agreed = if info.is_resource {
-        negotiate::agree(&parts.headers, pretty, info.offers())?
-    } else {
-        negotiate::agree(&parts.headers, pretty, Offers { protobuf: false, tables: false }).unwrap_or_default()
-    };
+    // What cannot be agreed on is told once it is known that there is something to answer.
+    let offers = if info.is_resource { info.offers() } else { Offers { protobuf: true, tables: false } };
+    let agreed = negotiate::agree(&parts.headers, pretty, offers);
     let place = parts.extensions.remove();
     let upgrade = parts.extensions.remove().map(|connection| Upgrade { connection, place });
-    let request = ApiRequest::new(info, parts.method, query, parts.headers, user, agreed);
+    let disagreement = agreed.as_ref().err().cloned();
+    let request = ApiRequest::new(info, parts.method, query, parts.headers, user, agreed.unwrap_or_default());
     let context = Context::new(request, api.clone(), allocation, upgrade);
-    let answered =
-        if context.request.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context).await };
+    let answered = if context.request.info.is_resource {
+        crate::rest::route(&context, body, disagreement).await
+    } else {
+        crate::pages::route(&context, disagreement).await
+    };
     let mut answer = match answered {
         Ok(answer) => answer,
-        Err(error) => Answer::from_error(&error, context.request.agreed.format),
+        Err(error) => Answer::from_error(&error, negotiate::error_format(&context.request.headers, pretty)),
     };
     for text in context.request.take_warnings() {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");

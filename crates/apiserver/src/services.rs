@@ -90,16 +90,17 @@ impl Allocators {
 
     /// Gives a Service what is free, without what is `lost`.
     fn pick(&self, new: &mut Value, old: Option<&Value>, lost: &[Item], dry_run: bool) -> Result<(), Vec<FieldError>> {
+        if dry_run {
+            return allocate_service(new, old, &mut Rehearsed);
+        }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let mut attempt = taken.clone();
         let added: Vec<&Item> = lost.iter().filter(|item| attempt.add(item)).collect();
         allocate_service(new, old, &mut attempt)?;
-        if !dry_run {
-            for item in added {
-                attempt.remove(item);
-            }
-            *taken = attempt;
+        for item in added {
+            attempt.remove(item);
         }
+        *taken = attempt;
         Ok(())
     }
 
@@ -158,15 +159,36 @@ impl Taken {
     }
 }
 
+/// The allocator of dry runs. As Kubernetes' own it does not look for what is free: another request may have it before the Service is made.
+struct Rehearsed;
+
+impl Allocator for Rehearsed {
+    fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, AllocationError> {
+        wanted.map_or(Ok(Ipv4Addr::from(NETWORK)), in_network).map(|address| address.to_string())
+    }
+
+    fn node_port(&mut self, wanted: Option<u16>) -> Result<u16, AllocationError> {
+        wanted.map_or(Ok(*PORTS.start()), in_ports)
+    }
+}
+
+/// An address that Services may have.
+fn in_network(text: &str) -> Result<Ipv4Addr, AllocationError> {
+    let found = text.parse::<Ipv4Addr>().ok();
+    let inside = found.filter(|address| (NETWORK + 1..NETWORK + HOSTS - 1).contains(&u32::from(*address)));
+    inside.ok_or_else(|| AllocationError::OutOfRange("10.96.0.0/16".into()))
+}
+
+/// A port that Services may have on nodes.
+fn in_ports(port: u16) -> Result<u16, AllocationError> {
+    let inside = PORTS.contains(&port).then_some(port);
+    inside.ok_or_else(|| AllocationError::OutOfRange(format!("{}-{}", PORTS.start(), PORTS.end())))
+}
+
 impl Allocator for Taken {
     fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, AllocationError> {
         let address = if let Some(text) = wanted {
-            let outside = || AllocationError::OutOfRange("10.96.0.0/16".into());
-            let address = u32::from(text.parse::<Ipv4Addr>().map_err(|_| outside())?);
-            if address <= NETWORK || address >= NETWORK + HOSTS - 1 {
-                return Err(outside());
-            }
-            address
+            u32::from(in_network(text)?)
         } else {
             let start = rand::random_range(DYNAMIC..HOSTS - 1);
             (0..HOSTS - 1 - DYNAMIC)
@@ -178,19 +200,15 @@ impl Allocator for Taken {
     }
 
     fn node_port(&mut self, wanted: Option<u16>) -> Result<u16, AllocationError> {
-        let port = match wanted {
-            Some(port) if !PORTS.contains(&port) => {
-                return Err(AllocationError::OutOfRange(format!("{}-{}", PORTS.start(), PORTS.end())));
-            }
-            Some(port) => port,
-            None => {
-                let count = u32::from(PORTS.end() - PORTS.start()) + 1;
-                let start = rand::random_range(0..count);
-                (0..count)
-                    .map(|step| PORTS.start() + ((start + step) % count) as u16)
-                    .find(|port| !self.ports.contains(port))
-                    .ok_or(AllocationError::Full)?
-            }
+        let port = if let Some(port) = wanted {
+            in_ports(port)?
+        } else {
+            let count = u32::from(PORTS.end() - PORTS.start()) + 1;
+            let start = rand::random_range(0..count);
+            (0..count)
+                .map(|step| PORTS.start() + ((start + step) % count) as u16)
+                .find(|port| !self.ports.contains(port))
+                .ok_or(AllocationError::Full)?
         };
         if self.ports.insert(port) { Ok(port) } else { Err(AllocationError::Taken) }
     }

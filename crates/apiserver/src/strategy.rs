@@ -226,7 +226,7 @@ pub fn graceful(served: &Served) -> bool {
 
 /// Returns whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
 pub fn no_grace_field(served: &Served) -> bool {
-    served.is("", "namespaces")
+    served.is("", "namespaces") || is_crd(served)
 }
 
 /// Returns whether dependents survive unless the request says otherwise.
@@ -239,7 +239,7 @@ pub fn returns_deleted(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
         ("", "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas")
-            | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csinodes" | "csidrivers" | "csistoragecapacities")
+            | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csinodes" | "csidrivers" | "volumeattributesclasses")
     )
 }
 
@@ -248,15 +248,10 @@ pub fn unconditional_update(served: &Served) -> bool {
     served.custom.is_none()
         && !matches!(
             (served.facts.group.as_str(), served.facts.plural.as_str()),
-            (
-                "coordination.k8s.io"
-                    | "apiextensions.k8s.io"
-                    | "apiregistration.k8s.io"
-                    | "admissionregistration.k8s.io"
-                    | "flowcontrol.apiserver.k8s.io"
-                    | "policy",
-                _
-            )
+            ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io", _)
+                | ("node.k8s.io", "runtimeclasses")
+                | ("policy", "poddisruptionbudgets")
+                | ("storage.k8s.io", "csidrivers" | "csinodes" | "csistoragecapacities" | "volumeattachments")
         )
 }
 
@@ -351,8 +346,10 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
         ("", "Pod") => {
             vec![Path::fields(["spec"]), Path::fields(["metadata", "deletionTimestamp"]), Path::fields(["metadata", "ownerReferences"])]
         }
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _)
+        | ("storage.k8s.io", "VolumeAttachment") => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
         ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
+        ("certificates.k8s.io", _) => vec![Path::fields(["spec"]), Path::fields(["status", "conditions"])],
         _ => vec![Path::fields(["spec"])],
     }
 }

@@ -58,6 +58,10 @@ impl Columns {
         }
         let mut rows = Vec::with_capacity(objects.len());
         for object in objects.iter_mut() {
+            let is_counted = self.include == Include::Metadata && self.gvk.group == "apps" && self.gvk.kind == "DaemonSet";
+            if is_counted {
+                forget_count(object);
+            }
             let cells = match &self.custom {
                 Some(custom) => custom_cells(custom, object),
                 None => built_in_cells(&self.gvk, object),
@@ -120,6 +124,16 @@ impl Columns {
     }
 }
 
+/// Metadata of a DaemonSet in a table comes from Kubernetes' internal type, where the count of templates is no annotation.
+fn forget_count(object: &mut Value) {
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty() {
+            object::metadata_mut(object).remove("annotations");
+        }
+    }
+}
+
 /// The cells of one row.
 #[derive(Default)]
 pub struct Cells {
@@ -137,7 +151,10 @@ pub fn of(request: &ApiRequest, served: &Served, objects: &mut [Value], metadata
 /// The table of a list, in a format.
 pub fn page(request: &ApiRequest, served: &Served, entries: &[Arc<Entry>], metadata: &Value) -> Result<Page> {
     let columns = Columns::of(request, served);
-    let copied = columns.include() == Some(Include::Metadata) && columns.custom.is_none() && served.sends_stored_bytes();
+    let copied = columns.include() == Some(Include::Metadata)
+        && columns.custom.is_none()
+        && served.sends_stored_bytes()
+        && !served.is("apps", "daemonsets");
     if copied && request.agreed.format == Format::Json {
         return Ok(Page::Written(columns.write(entries, metadata)?));
     }
@@ -177,17 +194,12 @@ fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64
 
 /// The description of the name column in Kubernetes.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
 fn custom_definitions(custom: &crate::crd::CustomVersion) -> Vec<Value> {
     let mut all = vec![column("Name", "string", "name", NAME, 0)];
     all.extend(custom.columns.iter().map(|one| {
-        let shown = if !one.description.is_empty() {
-            one.description.clone()
-        } else if one.name == "Age" && one.json_path == ".metadata.creationTimestamp" {
-            CREATED.to_owned()
-        } else {
-            format!("Custom resource definition column (in JSONPath format): {}", one.json_path)
+        let shown = match one.description.as_str() {
+            "" => format!("Custom resource definition column (in JSONPath format): {}", one.json_path),
+            description => description.to_owned(),
         };
         column(&one.name, &one.kind, &one.format, &shown, one.priority)
     }));

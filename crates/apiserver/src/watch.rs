@@ -100,7 +100,7 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         source,
         seen,
         deadline: now + Duration::from_secs(timeout),
-        bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
+        bookmark: if initial { now + CONFIRMED } else { next_bookmark(now, now + Duration::from_secs(timeout)) },
         objects: objects.clone(),
         inflight: context.api.inflight.clone(),
         closing: context.api.closing.clone(),
@@ -255,6 +255,9 @@ impl View {
         write_event(self.format, event)
     }
 }
+
+/// A watch that began with all objects is told its position once more soon afterwards, as by Kubernetes' cache.
+const CONFIRMED: Duration = Duration::from_millis(600);
 
 /// A quiet watch is told its position once a minute, and every second towards its end, so that its successor begins there.
 fn next_bookmark(now: Instant, deadline: Instant) -> Instant {

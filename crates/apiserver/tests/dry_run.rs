@@ -122,7 +122,16 @@ async fn addresses_are_not_taken() {
     }
     cluster.post(services, service("a")).await.ok();
     cluster.delete(&format!("{services}/a?dryRun=All")).await.ok();
-    let taken = cluster.post(&format!("{services}?dryRun=All"), service("b")).await;
+    // As in Kubernetes, a dry run does not look for what is taken: it may be free when the Service is made, or the other way round.
+    cluster.post(&format!("{services}?dryRun=All"), service("b")).await.ok();
+    let any = json!({"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let any = cluster.post(&format!("{services}?dryRun=All"), any).await.ok();
+    assert_eq!((&any["spec"]["clusterIP"], &any["spec"]["ports"][0]["nodePort"]), (&json!("10.96.0.0"), &json!(30000)));
+    let mut outside = service("b");
+    outside["spec"]["clusterIP"] = json!("10.97.0.1");
+    let outside = cluster.post(&format!("{services}?dryRun=All"), outside).await;
+    assert!(outside.message().contains("the provided network does not match the current range"), "{}", outside.text);
+    let taken = cluster.post(services, service("b")).await;
     assert!(taken.message().contains("provided IP is already allocated"), "{}", taken.text);
     let plain = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80, "nodePort": null}]}});
     cluster.patch(&format!("{services}/a?dryRun=All"), "merge", plain).await.ok();

@@ -98,6 +98,10 @@ async fn lists_are_those_of_json() {
             let (_, headers, listed) = call(&cluster, "GET", &path, &format!("{MEDIA_TYPE}{shape}"), None).await;
             assert_eq!(headers["content-type"], MEDIA_TYPE);
             let (_, _, mut wanted) = call(&cluster, "GET", &path, &format!("application/json{shape}"), None).await;
+            // A list of metadata without items is null in JSON.
+            if wanted["items"].is_null() {
+                wanted["items"] = json!([]);
+            }
             // Items of typed lists state no kind of their own; those of metadata do in JSON alone.
             for item in wanted["items"].as_array_mut().unwrap() {
                 item.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");

@@ -16,6 +16,10 @@ const DEPTH: usize = 100;
 /// The tokens that an expression may begin with, in upstream's words.
 const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
+/// The same where the arguments of a call may end, too.
+const ARGUMENT: &str =
+    "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
 const RESERVED: [&str; 18] = [
     "as",
     "break",
@@ -121,15 +125,22 @@ impl Parser<'_> {
 
     /// Handles a missing expression. A token too many is left out.
     fn missing(&mut self) -> Result<Expr, Issue> {
+        let expected = if self.begins_arguments() { ARGUMENT } else { EXPRESSION };
         if self.ahead(1).is_some_and(begins) {
-            let problem = format!("Syntax error: extraneous input '{}' expecting {EXPRESSION}", self.found());
+            let problem = format!("Syntax error: extraneous input '{}' expecting {expected}", self.found());
             self.report(Issue::new(self.at(), problem));
             self.next += 1;
             return self.nested(Self::unary);
         }
-        let issue = self.unexpected(EXPRESSION);
+        let issue = self.unexpected(expected);
         self.report(issue);
         Ok(self.recover())
+    }
+
+    /// Returns true right behind the bracket that opens a call.
+    fn begins_arguments(&self) -> bool {
+        let before = |count: usize| self.next.checked_sub(count).and_then(|at| self.tokens.get(at)).map(|(token, _)| token);
+        matches!((before(2), before(1)), (Some(Token::Ident(_)), Some(Token::Sign("("))))
     }
 
     /// An issue for text that begins well and then cannot be what it began as: `count` tokens from here.

@@ -46,6 +46,8 @@ enum Counts {
     First,
     /// A change of these fields.
     Fields(&'static [&'static str]),
+    /// A change of `spec`; a new object has none.
+    LaterSpec,
     /// A change of `spec` or of the annotations.
     SpecAndAnnotations,
     /// A change of anything but metadata, or of the labels.
@@ -70,6 +72,8 @@ fn counts(gvk: &Gvk) -> Counts {
         }
         ("discovery.k8s.io", "EndpointSlice") => Counts::ContentAndLabels,
         ("scheduling.k8s.io", "PriorityClass") => Counts::First,
+        ("storage.k8s.io", "CSIDriver") => Counts::LaterSpec,
+        ("", "PodTemplate") => Counts::Fields(&["template"]),
         _ => Counts::Nothing,
     }
 }
@@ -87,7 +91,7 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
-    if counts(gvk) != Counts::Nothing {
+    if !matches!(counts(gvk), Counts::Nothing | Counts::LaterSpec) {
         metadata.insert("generation".into(), json!(1));
     }
     if has_status(gvk) && gvk.kind != "Node" {
@@ -190,13 +194,18 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
             let count = template_generation(old_map).to_string();
             entry(entry(new_map, "metadata"), "annotations").insert(TEMPLATE_GENERATION.into(), json!(count));
         }
-        (("certificates.k8s.io", _), Some("status")) => stamp_conditions(new_map, old_map, context),
+        (("certificates.k8s.io", _), Some("status")) => {
+            keep_decisions(new_map, old_map);
+            stamp_conditions(new_map, old_map, context);
+        }
+        (("", "Namespace"), _) => {
+            let name = new_map.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
+            put(entry(entry(new_map, "metadata"), "labels"), "kubernetes.io/metadata.name", name);
+        }
         _ => {}
     }
-    if subresource != Some("status")
-        && let Some(generation) = generation.as_ref().and_then(Value::as_i64)
-        && has_changed(counts(gvk), new_map, old_map)
-    {
+    if subresource != Some("status") && has_changed(counts(gvk), new_map, old_map) {
+        let generation = generation.as_ref().and_then(Value::as_i64).unwrap_or_default();
         entry(new_map, "metadata").insert("generation".into(), json!(generation + 1));
     }
     go_form(gvk, new);
@@ -256,7 +265,10 @@ fn keep_all_but_status(gvk: &Gvk, new: &mut Object, old: &Object) {
         ("", "Pod") => &["ownerReferences"],
         ("apps", "Deployment") => &["labels"],
         ("apiregistration.k8s.io", _) => &["labels", "annotations", "finalizers", "ownerReferences"],
-        ("apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io", _) | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+        ("apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+        | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("storage.k8s.io", "VolumeAttachment") => {
             &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"]
         }
         _ => &[],
@@ -274,6 +286,7 @@ fn has_changed(counts: Counts, new: &Object, old: &Object) -> bool {
     let metadata = |map: &Object, field: &str| map.get("metadata").and_then(|metadata| metadata.get(field)).cloned().unwrap_or(json!({}));
     match counts {
         Counts::Nothing | Counts::First => false,
+        Counts::LaterSpec => new.get("spec") != old.get("spec"),
         Counts::Fields(fields) => fields.iter().any(|field| new.get(*field) != old.get(*field)),
         Counts::SpecAndAnnotations => new.get("spec") != old.get("spec") || metadata(new, "annotations") != metadata(old, "annotations"),
         Counts::ContentAndLabels => {
@@ -283,6 +296,21 @@ fn has_changed(counts: Counts, new: &Object, old: &Object) -> bool {
                 map
             };
             content(new) != content(old) || metadata(new, "labels") != metadata(old, "labels")
+        }
+    }
+}
+
+/// A write of `status` neither gives nor changes a decision: conditions Approved and Denied stay as they were, unless their number changes,
+/// which validation refuses.
+fn keep_decisions(new: &mut Object, old: &Object) {
+    for decision in ["Approved", "Denied"] {
+        let is_decision = |condition: &&Value| condition.get("type").is_some_and(|kind| kind == decision);
+        let before = old.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array).into_iter().flatten();
+        let before: Vec<&Value> = before.filter(is_decision).collect();
+        let Some(Value::Array(conditions)) = entry(new, "status").get_mut("conditions") else { return };
+        if conditions.iter().filter(is_decision).count() == before.len() {
+            let places = conditions.iter_mut().filter(|condition| condition.get("type").is_some_and(|kind| kind == decision));
+            places.zip(before).for_each(|(place, before)| place.clone_from(before));
         }
     }
 }

@@ -72,6 +72,11 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
+    /// The group of its type in Kubernetes' code, which findings name: events of both groups are of one type.
+    pub fn go_group(&self) -> &str {
+        if self.group == "events.k8s.io" { "" } else { &self.group }
+    }
+
     /// Returns true if objects are stored: reviews and bindings only answer.
     pub fn is_stored(&self) -> bool {
         self.verbs.iter().any(|verb| verb == "get")

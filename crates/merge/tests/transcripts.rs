@@ -357,10 +357,10 @@ fn ownership_through_scale() {
     assert_eq!(
         Value::Array(after),
         json!([
+            {"manager": "ben", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+             "fieldsV1": {"f:spec": {"f:replicas": {}}}, "subresource": "scale"},
             {"manager": "ann", "operation": "Apply", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:01Z", "fieldsType": "FieldsV1",
-             "fieldsV1": {"f:spec": {"f:paused": {}}}},
-            {"manager": "ben", "operation": "Apply", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:02Z", "fieldsType": "FieldsV1",
-             "fieldsV1": {"f:spec": {"f:replicas": {}}}, "subresource": "scale"}
+             "fieldsV1": {"f:spec": {"f:paused": {}}}}
         ])
     );
 }

@@ -63,8 +63,8 @@ pub struct Version {
     pub served: bool,
     /// True if objects are stored in it.
     pub storage: bool,
-    /// The text of the Warning header, if the version is deprecated.
-    pub warning: Option<String>,
+    /// Set if the version is deprecated.
+    pub deprecation: Option<Deprecation>,
     /// The schema of its objects.
     pub schema: SchemaRef,
     /// True if `/status` exists.
@@ -75,6 +75,13 @@ pub struct Version {
     pub columns: Vec<Column>,
     /// The JSON paths that field selectors may use: `.spec.color`.
     pub selectable_fields: Vec<String>,
+}
+
+/// A deprecated version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deprecation {
+    /// The author's text of the Warning header; there is a usual one.
+    pub warning: Option<String>,
 }
 
 /// The paths of the scale subresource, in dot notation: `.spec.replicas`.
@@ -125,15 +132,12 @@ impl Definition {
                 })?,
             };
             let name = text(version, "name");
-            let warning = flag(version, "deprecated").then(|| {
-                let given = version["deprecationWarning"].as_str().map(str::to_owned);
-                given.unwrap_or_else(|| format!("{group}/{name} {} is deprecated", text(&spec["names"], "kind")))
-            });
             let scale = &version["subresources"]["scale"];
             versions.push(Version {
                 served: flag(version, "served"),
                 storage: flag(version, "storage"),
-                warning,
+                deprecation: flag(version, "deprecated")
+                    .then(|| Deprecation { warning: version["deprecationWarning"].as_str().map(str::to_owned) }),
                 schema: SchemaRef::new(schema),
                 status: version["subresources"]["status"].is_object(),
                 scale: scale.is_object().then(|| Scale {

@@ -239,7 +239,7 @@ fn a_definition_is_read() {
     );
     assert!(version.status && version.served);
     assert_eq!(version.scale.as_ref().unwrap().spec_replicas_path, ".spec.replicas");
-    assert_eq!(version.warning.as_deref(), Some("example.com/v1 Widget is deprecated"));
+    assert_eq!(version.deprecation.as_ref().map(|deprecation| deprecation.warning.as_deref()), Some(None));
     assert_eq!(version.columns[0].name, "Age");
     assert_eq!(definition.conversion, crd::Conversion::None);
 }

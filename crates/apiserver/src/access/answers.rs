@@ -58,10 +58,12 @@ impl Gate {
         let options = WriteOptions::parse(&request.query, "CreateOptions", request.user_agent())?;
         let gvk = Gvk::new("authentication.k8s.io", "v1", "TokenRequest");
         let decoded = negotiate::decode(&request.headers, body, &gvk.kind)?;
-        let asked = strategy::decode(request, served, &gvk, decoded, options.field_validation)?;
+        let mut asked = strategy::decode(request, served, &gvk, decoded, options.field_validation)?;
+        mainstay_kinds::default(&gvk, &mut asked);
+        fields::posted(&gvk, &mut asked, &options.field_manager, &info.subresource);
         let (tokens, objects) = (self.authenticator.tokens(), self.authenticator.objects());
         let answer = request_token(tokens, objects, &info.namespace, &info.name, &asked, Timestamp::now())?;
-        Ok(Some(respond::plain(request, StatusCode::CREATED, &answer)))
+        respond::object(request, served, StatusCode::CREATED, answer).map(Some)
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::authn::Authenticator;
 use crate::error::{ApiError, Cause, Result};
+use crate::selector::{FieldSelector, parse_labels};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
@@ -56,17 +57,22 @@ pub fn review_own_rules<V: RoleView + ?Sized>(view: &V, user: &UserInfo, review:
         let texts: Vec<String> = granted.errors.iter().map(ToString::to_string).collect();
         status["evaluationError"] = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) }.into();
     }
-    Ok(with_status(review, status))
+    // The answer is a new object, without the question.
+    let mut answer = json!({"metadata": {}, "spec": {}, "status": status});
+    for field in ["kind", "apiVersion"] {
+        answer[field] = review[field].clone();
+    }
+    Ok(answer)
 }
 
 /// SelfSubjectReview: who one is.
 pub fn review_own_identity(user: &UserInfo, review: &Value, now: Timestamp) -> Result<Value> {
-    let mut answer = with_status(review, json!({ "userInfo": user }));
     let seconds = Timestamp::from_second(now.as_second()).map_err(|e| ApiError::internal(e.to_string()))?;
-    if !answer["metadata"].is_object() {
-        answer["metadata"] = json!({});
+    // The answer is a new object: nothing of what was sent stays.
+    let mut answer = json!({"metadata": {"creationTimestamp": seconds.to_string()}, "status": {"userInfo": user}});
+    for field in ["kind", "apiVersion"] {
+        answer[field] = review[field].clone();
     }
-    answer["metadata"]["creationTimestamp"] = seconds.to_string().into();
     Ok(answer)
 }
 
@@ -102,6 +108,10 @@ fn access<V: RoleView + ?Sized>(view: &V, review: &Value, scope: ReviewScope<'_>
     let mut status = json!({ "allowed": decision.allowed });
     if !decision.reason.is_empty() {
         status["reason"] = decision.reason.into();
+    }
+    let ignored = ignored_selectors(&spec);
+    if !ignored.is_empty() {
+        status["evaluationError"] = ignored.into();
     }
     Ok(with_status(review, status))
 }
@@ -163,7 +173,11 @@ fn validate(review: &Value, scope: ReviewScope<'_>) -> Result<()> {
             ReviewScope::Namespace(_) => "must be empty except for namespace",
             _ => "must be empty",
         };
-        refuse("metadata", &Value::Object(own), why);
+        causes.push(Cause::new(
+            "FieldValueInvalid",
+            format!("Invalid value: {}: {why}", crate::object::go_metadata(&own, &mainstay_schema::metadata::GO_ORDER)),
+            "metadata",
+        ));
     }
     for (kind, name) in [("fieldSelector", "field"), ("labelSelector", "label")] {
         if let Some(selector) = resource.and_then(|resource| resource.get(kind)).filter(|selector| selector.is_object()) {
@@ -218,14 +232,60 @@ fn selector_causes(selector: &Value, path: &str, kind: &str) -> Vec<Cause> {
     causes
 }
 
-/// The metadata that a review must not have.
+/// Selectors that cannot be read do not narrow the question; the answer says so.
+fn ignored_selectors(spec: &Value) -> String {
+    let Some(resource) = spec.get("resourceAttributes") else { return String::new() };
+    let fields = resource.get("fieldSelector").map_or((0, 0), |selector| {
+        read(
+            selector,
+            |text| FieldSelector::parse(text).is_ok(),
+            |_, operator, values| matches!(operator, "In" | "NotIn") && values.len() == 1,
+        )
+    });
+    let labels = resource.get("labelSelector").map_or((0, 0), |selector| {
+        read(
+            selector,
+            |text| parse_labels(text).is_ok(),
+            |key, operator, values| {
+                let text = match operator {
+                    "In" => format!("{key} in ({})", values.join(",")),
+                    "NotIn" => format!("{key} notin ({})", values.join(",")),
+                    "Exists" => key.to_owned(),
+                    "DoesNotExist" => format!("!{key}"),
+                    _ => return false,
+                };
+                parse_labels(&text).is_ok()
+            },
+        )
+    });
+    let told = [("fieldSelector", fields), ("labelSelector", labels)].into_iter().filter_map(|(name, (good, bad))| {
+        let how = if good > 0 { "partially ignored" } else { "ignored" };
+        (bad > 0).then(|| format!("spec.resourceAttributes.{name} {how} due to parse error"))
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// The numbers of a selector's requirements that can be read, and that cannot.
+fn read(selector: &Value, is_text: impl Fn(&str) -> bool, is_requirement: impl Fn(&str, &str, &[&str]) -> bool) -> (usize, usize) {
+    let requirements = selector.get("requirements").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if requirements.is_empty() {
+        let raw = text(selector, "/rawSelector");
+        return if raw.is_empty() || is_text(raw) { (1, 0) } else { (0, 1) };
+    }
+    let good = requirements.iter().filter(|requirement| {
+        let values = requirement.get("values").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        is_requirement(text(requirement, "/key"), text(requirement, "/operator"), &values.collect::<Vec<_>>())
+    });
+    let good = good.count();
+    (good, requirements.len() - good)
+}
+
+/// The metadata that a review must not have, as Go's struct is shown: all of it.
 fn metadata(review: &Value, scope: ReviewScope<'_>) -> Map<String, Value> {
     let mut own = review.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    own.retain(|key, value| key != "managedFields" && !value.is_null() && value.as_str() != Some(""));
-    if matches!(scope, ReviewScope::Namespace(_)) {
-        own.remove("namespace");
-    }
-    own
+    own.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    let allowed = |key: &str| key == "managedFields" || key == "namespace" && matches!(scope, ReviewScope::Namespace(_));
+    if own.keys().all(|key| allowed(key)) { Map::new() } else { own }
 }
 
 /// Non-resource attributes as the error text shows them: by the names of upstream's own fields.

@@ -34,7 +34,7 @@ pub fn request_token(
     };
     let mut kubernetes = KubernetesClaims {
         namespace: namespace.to_owned(),
-        serviceaccount: BoundObject { name: account.to_owned(), uid: live.uid },
+        serviceaccount: BoundObject { name: account.to_owned(), uid: live.uid.clone() },
         ..KubernetesClaims::default()
     };
     if let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|r| !r.is_null()) {
@@ -58,9 +58,13 @@ pub fn request_token(
     answer["kind"] = KIND.into();
     set(&mut answer, "metadata", "name", account.into());
     set(&mut answer, "metadata", "namespace", namespace.into());
+    set(&mut answer, "metadata", "uid", live.uid.clone().into());
     set(&mut answer, "metadata", "creationTimestamp", issued.to_string().into());
     set(&mut answer, "spec", "audiences", json!(audiences));
     set(&mut answer, "spec", "expirationSeconds", seconds.into());
+    if answer["spec"].get("boundObjectRef").is_none() {
+        set(&mut answer, "spec", "boundObjectRef", Value::Null);
+    }
     answer["status"] = json!({ "token": token, "expirationTimestamp": expires.to_string() });
     Ok(answer)
 }

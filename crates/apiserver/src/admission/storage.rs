@@ -40,7 +40,7 @@ impl AdmissionStep for DefaultStorageClass {
     }
 }
 
-/// StorageObjectInUseProtection: volumes and claims stay until a controller has seen that nobody uses them.
+/// StorageObjectInUseProtection: volumes, claims and classes of attributes stay until a controller has seen that nobody uses them.
 pub struct StorageObjectInUseProtection;
 
 #[async_trait]
@@ -50,6 +50,8 @@ impl AdmissionStep for StorageObjectInUseProtection {
             "kubernetes.io/pv-protection"
         } else if request.creates("", CLAIMS) {
             "kubernetes.io/pvc-protection"
+        } else if request.creates("storage.k8s.io", "volumeattributesclasses") {
+            "kubernetes.io/vac-protection"
         } else {
             return Ok(());
         };

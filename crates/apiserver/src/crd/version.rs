@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::convert::Converter;
 use crate::error::{ApiError, Result};
+use crate::versions;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -59,6 +60,18 @@ pub struct ScalePaths {
     pub selector: Option<String>,
 }
 
+/// The warning of a deprecated version without a text of its own: it names the best newer version that is not deprecated.
+fn default_warning(definition: &Definition, version: &Version, kind: &str) -> String {
+    let group = &definition.group;
+    let newer = definition
+        .versions
+        .iter()
+        .filter(|other| other.served && other.deprecation.is_none() && versions::compare(&other.name, &version.name).is_gt())
+        .max_by(|left, right| versions::compare(&left.name, &right.name));
+    let instead = newer.map(|newer| format!("; use {group}/{} {kind}", newer.name)).unwrap_or_default();
+    format!("{group}/{} {kind} is deprecated{instead}", version.name)
+}
+
 impl CustomVersion {
     /// From a parsed CRD.
     pub fn new(
@@ -79,7 +92,10 @@ impl CustomVersion {
         Self {
             crd: definition.name.clone(),
             list_kind: definition.names.list_kind.clone(),
-            deprecation_warning: version.warning.clone(),
+            deprecation_warning: version.deprecation.as_ref().map(|deprecation| {
+                let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
+                deprecation.warning.clone().unwrap_or_else(|| default_warning(definition, version, kind))
+            }),
             schema: schemas.get(&version.name).cloned(),
             schemas,
             changes_on_read: has_defaults(&version.schema) || prunes && !(alike && unchanged),
@@ -212,7 +228,9 @@ impl CustomVersion {
 
     /// Errors of a changed object.
     pub fn validate_update(&self, new: &Value, old: &Value, _sub: Option<&str>) -> Vec<FieldError> {
+        // Kubernetes looks at metadata twice: before each update, and by the rules of custom resources.
         let mut errors = mainstay_kinds::validate_metadata_update(new, old);
+        errors.extend(errors.clone());
         errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));
         self.rules.check(new, Some(old), &mut errors);
         self.check_scale(new, &mut errors);

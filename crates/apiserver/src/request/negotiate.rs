@@ -121,20 +121,13 @@ pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
 
 /// Chooses the first media type of `Accept` that can be given.
 pub fn agree(headers: &HeaderMap, pretty: Option<bool>, offers: Offers) -> Result<Agreed> {
-    let agent = text(headers, header::USER_AGENT);
-    let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
-    let json = if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json };
+    let json = json_form(headers, pretty);
     let clauses = accepted(headers);
     if clauses.is_empty() {
         return Ok(Agreed { format: json, ..Agreed::default() });
     }
     for clause in clauses {
-        let format = match media_type(clause) {
-            "application/json" | "application/*" | "*/*" => json,
-            "application/yaml" => Format::Yaml,
-            mainstay_protobuf::MEDIA_TYPE => Format::Protobuf,
-            _ => continue,
-        };
+        let Some(format) = named(clause, json) else { continue };
         let find = |name: &str| parameters(clause).find(|(key, _)| *key == name).map_or("", |(_, value)| value);
         let meta = if find("v") == "v1beta1" { MetaVersion::V1Beta1 } else { MetaVersion::V1 };
         let shape = match (find("as"), find("g"), find("v")) {
@@ -155,6 +148,38 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>, offers: Offers) -> Resul
         return Ok(Agreed { format, shape, meta });
     }
     Err(ApiError::not_acceptable(&BODY_TYPES))
+}
+
+/// The form of a Status: the first that is asked for without a transformation, since a Status has none; else JSON.
+pub fn error_format(headers: &HeaderMap, pretty: Option<bool>) -> Format {
+    let json = json_form(headers, pretty);
+    let mut plain = accepted(headers).into_iter().filter(|clause| parameters(clause).all(|(key, _)| key != "as"));
+    plain.find_map(|clause| named(clause, json)).unwrap_or(json)
+}
+
+/// JSON, for people with line breaks.
+fn json_form(headers: &HeaderMap, pretty: Option<bool>) -> Format {
+    let agent = text(headers, header::USER_AGENT);
+    let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
+    if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json }
+}
+
+/// The format that a clause of `Accept` names.
+fn named(clause: &str, json: Format) -> Option<Format> {
+    match media_type(clause) {
+        "application/json" | "application/*" | "*/*" => Some(json),
+        "application/yaml" => Some(Format::Yaml),
+        mainstay_protobuf::MEDIA_TYPE => Some(Format::Protobuf),
+        _ => None,
+    }
+}
+
+/// Refuses an `Accept` that names nothing of what a route produces. As Kubernetes' router it knows no ranges but `*/*`, and only looks at
+/// the first header.
+pub fn check_produced(headers: &HeaderMap, produced: &[&str]) -> Result<()> {
+    let accept = text(headers, header::ACCEPT);
+    let fits = |clause: &str| matches!(media_type(clause), "*/*") || produced.contains(&media_type(clause));
+    if accept.is_empty() || accept.split(',').any(fits) { Ok(()) } else { Err(ApiError::not_representable(produced)) }
 }
 
 /// Returns whether `/openapi/v2` is asked for as protobuf; neither that nor JSON is refused (KAPI-DISC-02).

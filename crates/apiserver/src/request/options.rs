@@ -270,11 +270,10 @@ impl DeleteOptions {
     pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self> {
         let mut causes = Vec::new();
         let mut options = Self::default();
-        let (policy, orphan);
+        let (policy, orphan, dry_runs): (_, _, Vec<&str>);
         if let Some(body) = body.filter(|body| !body.is_null()) {
             check_delete_options(body)?;
-            let values: Vec<_> = body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-            options.dry_run = dry_run(&values, &mut causes);
+            dry_runs = body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
             options.grace_period_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
             let precondition = |name: &str| body.pointer("/preconditions")?.get(name)?.as_str().map(str::to_owned);
             options.uid = precondition("uid");
@@ -282,12 +281,16 @@ impl DeleteOptions {
             policy = body.get("propagationPolicy").and_then(Value::as_str).map(str::to_owned);
             orphan = body.get("orphanDependents").and_then(Value::as_bool);
         } else {
-            options.dry_run = dry_run(&query.all("dryRun").collect::<Vec<_>>(), &mut causes);
+            dry_runs = query.all("dryRun").collect();
             options.grace_period_seconds = number(query, "gracePeriodSeconds")?;
             options.resource_version = query.first("resourceVersion").map(str::to_owned);
             options.uid = query.first("uid").map(str::to_owned);
             policy = query.first("propagationPolicy").map(str::to_owned);
             orphan = query.first("orphanDependents").map(|_| query.flag("orphanDependents"));
+        }
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            let why = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+            causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
         }
         options.propagation = match policy.as_deref() {
             None => match orphan {
@@ -305,10 +308,7 @@ impl DeleteOptions {
             }
         };
         options.orphan_dependents = orphan;
-        if let (Some(policy), Some(_)) = (&policy, orphan) {
-            let why = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
-            causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
-        }
+        options.dry_run = dry_run(&dry_runs, &mut causes);
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
     }
 }

@@ -62,7 +62,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
         checks::check_depth(&value)?;
         let errors = strategy::validate_create(served, &value);
         if !errors.is_empty() {
-            return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
+            return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, meta(&value, "name"), &errors));
         }
         for warning in strategy::warnings(served, &value, None, None) {
             context.request.warn(warning);

@@ -225,12 +225,18 @@ fn finalizers(served: &Served, next: &mut Value, options: &DeleteOptions, deleti
 fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Result<()> {
     let facts = &served.facts;
     let name = meta(&live.value, "name");
+    let handled_apart = served.is("", "namespaces") || served.is("apiextensions.k8s.io", "customresourcedefinitions");
     let refuse = |what: &str, wanted: &str, found: &str, otherwise: &str| {
+        if handled_apart {
+            let what = if what == "ResourceVersion" { what } else { "UID" };
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
+        }
         let why = format!(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {otherwise}"
         );
         // Kubernetes names the kind here, where other conflicts name the resource.
-        Err(ApiError::conflict(&facts.group, &facts.kind, name, &why))
+        Err(ApiError::conflict(facts.go_group(), &facts.kind, name, &why))
     };
     if let Some(uid) = &options.uid
         && uid != meta(&live.value, "uid")
@@ -259,7 +265,6 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[
     super::read::check_fields(served, &list_options)?;
     let scope = super::read::scope(&context.request.info, served, &mut list_options)?;
     let page = super::read::find(context, served, &list_options, &scope).await?;
-    let mut items = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
         let namespace = if served.facts.namespaced { entry.namespace() } else { "" };
         match delete_object(context, served, namespace, entry.name(), &options).await {
@@ -267,18 +272,6 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }
-        let mut value = served.read(&entry.stored, entry.revision)?.value;
-        if let (Value::Object(map), true) = (&mut value, served.custom.is_none()) {
-            map.remove("apiVersion");
-            map.remove("kind");
-        }
-        items.push(value);
     }
-    let list = json!({
-        "kind": served.list_kind(),
-        "apiVersion": served.api_version(),
-        "metadata": super::read::list_metadata(&page),
-        "items": items,
-    });
-    Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &list))
+    super::read::answer(context, served, &page)
 }

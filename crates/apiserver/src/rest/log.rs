@@ -110,7 +110,9 @@ fn options(query: &Query, pod: &str, now: Timestamp) -> Result<LogOptions> {
         .map(|text| text.parse::<Timestamp>().map_err(|_| ApiError::bad_request(format!("sinceTime: {text:?} is not a time of RFC 3339"))));
     let time = time.transpose()?;
     if time.is_some() && seconds.is_some() {
-        causes.push(Cause::forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
+        causes.retain(|cause| cause.field != "sinceSeconds");
+        // The path of nothing is shown so.
+        causes.push(Cause::forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
     }
     if !causes.is_empty() {
         return Err(ApiError::invalid("", "PodLogOptions", pod, causes));

@@ -29,7 +29,9 @@ pub use components::ControlPlane;
 pub use delete::delete_object;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
-pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
+///
+/// `disagreement` is the refusal of an `Accept` that nothing fits: it comes after what the path and the method say.
+pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiError>) -> Result<Answer> {
     let info = &context.request.info;
     // A path with further slashes is authorized as it reads, and leads nowhere.
     let prefix = if info.group.is_empty() { "/api/" } else { "/apis/" };
@@ -50,6 +52,9 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
         return Err(absent(info));
     }
     check_method(&context.request, &served)?;
+    if served.custom.is_none() && method_fits(info, &served) {
+        check_media(&context.request, info)?;
+    }
     if info.in_namespace && info.namespace.is_empty() && !info.name.is_empty() && !info.is_selected {
         return Err(ApiError::bad_request("Namespace parameter required."));
     }
@@ -65,7 +70,7 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
         return Err(ApiError::unsupported_media_type(&negotiate::BODY_TYPES[..2]).without_details());
     }
     if !info.subresource.is_empty() {
-        return subresource(context, &served, body).await;
+        return subresource(context, &served, body, disagreement).await;
     }
     // What is authorized as one name may still be a list with a field selector.
     let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
@@ -73,7 +78,13 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
         return components::answer(context, &served).await;
     }
     if !allowed(&served, &info.verb, on_collection) {
-        return Err(ApiError::method_not_allowed());
+        if served.custom.is_some() && matches!(info.verb.as_str(), "update" | "patch") {
+            return Err(ApiError::bad_request("name must be provided"));
+        }
+        return Err(unsupported(info, &served));
+    }
+    if let Some(disagreement) = disagreement {
+        return Err(disagreement);
     }
     match info.verb.as_str() {
         "list" => read::list(context, &served).await,
@@ -124,23 +135,64 @@ fn check_method(request: &ApiRequest, served: &Served) -> Result<()> {
     if built_in && (*method == Method::HEAD || watched || everywhere) { Err(ApiError::method_not_allowed()) } else { Ok(()) }
 }
 
+/// The refusal of a verb that a resource does not have.
+fn unsupported(info: &RequestInfo, served: &Served) -> ApiError {
+    if served.custom.is_some() { ApiError::not_supported(&info.group, &info.resource, &info.verb) } else { ApiError::method_not_allowed() }
+}
+
+/// Returns whether a built-in resource has the verb at this path.
+fn method_fits(info: &RequestInfo, served: &Served) -> bool {
+    if info.subresource.is_empty() {
+        let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
+        return allowed(served, &info.verb, on_collection);
+    }
+    served.subresource(&info.subresource).is_some_and(|sub| sub.verbs.contains(&info.verb))
+}
+
+/// The checks of Kubernetes' router: the media types of a patch, and of the answer.
+fn check_media(request: &ApiRequest, info: &RequestInfo) -> Result<()> {
+    const OBJECT: [&str; 3] = negotiate::BODY_TYPES;
+    const LIST: [&str; 5] =
+        [OBJECT[0], OBJECT[1], OBJECT[2], "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+    const LOG: [&str; 4] = ["text/plain", OBJECT[0], OBJECT[1], OBJECT[2]];
+    if info.verb == "patch" && !patch::is_known(negotiate::content_type(&request.headers)) {
+        return Err(patch::no_such_patch());
+    }
+    let produced: &[&str] = match (info.verb.as_str(), info.subresource.as_str()) {
+        (_, "exec" | "attach" | "portforward" | "proxy") => return Ok(()),
+        (_, "log") => &LOG,
+        ("list" | "watch", _) => &LIST,
+        // A single object that is watched by a field selector is a list, too.
+        ("get", "") if info.is_selected => &LIST,
+        _ => &OBJECT,
+    };
+    negotiate::check_produced(&request.headers, produced)
+}
+
 fn allowed(served: &Served, verb: &str, on_collection: bool) -> bool {
     let fits = if on_collection {
         matches!(verb, "list" | "watch" | "create" | "deletecollection")
     } else {
-        matches!(verb, "get" | "update" | "patch" | "delete" | "watch")
+        // The handler of custom resources takes the name of a new object from the body alone.
+        matches!(verb, "get" | "update" | "patch" | "delete" | "watch") || served.custom.is_some() && verb == "create"
     };
     fits && served.serves(verb)
 }
 
-async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -> Result<Answer> {
+async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body, disagreement: Option<ApiError>) -> Result<Answer> {
     let info = &context.request.info;
     let Some(sub) = served.subresource(&info.subresource) else {
-        return Err(ApiError::no_such_resource());
+        return Err(match served.custom {
+            Some(_) => ApiError::not_found(&info.group, &info.resource, &info.name),
+            None => ApiError::no_such_resource(),
+        });
     };
     let verb = info.verb.as_str();
     if !sub.verbs.iter().any(|one| one == verb) {
-        return Err(ApiError::method_not_allowed());
+        return Err(unsupported(info, served));
+    }
+    if let Some(disagreement) = disagreement {
+        return Err(disagreement);
     }
     let body = crate::body::receive(context, body).await?;
     if let Some(answer) = special::subresource(context, served, &body).await? {

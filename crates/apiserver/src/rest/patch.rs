@@ -12,7 +12,7 @@ use super::update::{Change, RETRIES, update_object};
 use crate::context::Context;
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
-use crate::object::{meta, metadata_mut};
+use crate::object::{self, meta, metadata_mut};
 use crate::request::negotiate::{self, Decoded};
 use crate::request::options::{self, FieldValidation, WriteOptions};
 use crate::request::{ApiRequest, RequestInfo};
@@ -23,13 +23,27 @@ use crate::{strategy, strict};
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+/// The media type of a server-side apply.
+pub const APPLY: &str = "application/apply-patch+yaml";
 
 /// A patch, read once.
-enum Patch {
+pub enum Patch {
     Json(Vec<Value>),
     Merge(Value),
     Strategic(Value),
+}
+
+impl Patch {
+    /// Returns whether it changes, tests or moves a part of the metadata.
+    fn touches_metadata(&self) -> bool {
+        match self {
+            Self::Json(operations) => operations.iter().any(|operation| {
+                let is_inside = |name: &str| operation[name].as_str().is_some_and(|path| path.starts_with("/metadata/"));
+                is_inside("path") || is_inside("from")
+            }),
+            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"].is_object(),
+        }
+    }
 }
 
 /// Patches an object.
@@ -44,19 +58,16 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     if content_type == APPLY {
         return apply(context, served, sub, body, &options).await;
     }
-    let read = match content_type {
-        JSON => patch::decode_json_patch(body).map(Patch::Json),
-        MERGE => patch::decode_object_patch(body).map(Patch::Merge),
-        _ => patch::decode_object_patch(body).map(Patch::Strategic),
-    };
-    let read = read.map_err(|error| refused(&error))?;
+    // A patch that cannot be read is refused once its object is there.
+    let (read, problems) = read(content_type, body);
+    let read = read.ok_or_else(|| unsupported(served, content_type))?;
     let info = &context.request.info;
     let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
-    let problems = if content_type == JSON { operation_problems(body) } else { duplicates(body) };
     let owners = Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
         let (read, problems, options, owners) = (&read, &problems, &options, &owners);
         async move {
+            let read = read.as_ref().map_err(ApiError::clone)?;
             let mut new = patched(&context.request, served, read, problems, &live.value, options)?;
             placed(&context.request.info, served, &mut new)?;
             owners.written(Some(&live.value), &mut new).await;
@@ -69,6 +80,18 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     })
     .await?;
     respond::object(&context.request, served, StatusCode::OK, updated)
+}
+
+/// Reads a patch of a type, and the problems of its fields; `None` where the type is no patch that is read so.
+pub fn read(content_type: &str, body: &[u8]) -> (Option<Result<Patch>>, Vec<String>) {
+    let read = match content_type {
+        JSON => patch::decode_json_patch(body).map(Patch::Json),
+        MERGE => patch::decode_merge_patch(body).map(Patch::Merge),
+        STRATEGIC => patch::decode_object_patch(body).map(Patch::Strategic),
+        _ => return (None, Vec::new()),
+    };
+    let problems = if content_type == JSON { operation_problems(body) } else { duplicates(body) };
+    (Some(read.map_err(|error| refused(&error))), problems)
 }
 
 /// Problems of the fields that a patch names twice (KAPI-REST-03).
@@ -89,7 +112,8 @@ fn operation_problems(body: &[u8]) -> Vec<String> {
     problems
 }
 
-fn patched(
+/// The object that a patch makes, read as its kind.
+pub fn patched(
     request: &ApiRequest,
     served: &Served,
     patch: &Patch,
@@ -118,8 +142,14 @@ fn patched(
 }
 
 /// Checks the name of a patched object, and puts it into the namespace of the request.
-fn placed(info: &RequestInfo, served: &Served, new: &mut Value) -> Result<()> {
-    if meta(new, "name").is_empty() || meta(new, "name") != info.name {
+pub fn placed(info: &RequestInfo, served: &Served, new: &mut Value) -> Result<()> {
+    if meta(new, "name").is_empty() {
+        let shown = &info.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({shown} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if meta(new, "name") != info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
             meta(new, "name"),
@@ -141,39 +171,22 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
         Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => mainstay_golang::value::plain(patch),
         // Custom resources have no structs: their text is in alphabetical order throughout.
         _ if served.custom.is_some() => mainstay_schema::field::go_json(shown),
-        _ => go_text(shown),
+        _ => go_text(shown, patch.touches_metadata()),
     };
     let text = mainstay_golang::quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
 }
 
-/// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.
-fn go_text(value: &Value) -> String {
-    const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
-    let json = mainstay_schema::field::go_json;
-    let ordered = |map: &serde_json::Map<String, Value>, order: &[&str], show: &dyn Fn(&str, &Value) -> String| {
-        let known = order.iter().filter_map(|key| map.get_key_value(*key));
-        let others = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
-        let members: Vec<String> =
-            known.chain(others).map(|(key, value)| format!("{}:{}", json(&Value::from(key.as_str())), show(key, value))).collect();
-        format!("{{{}}}", members.join(","))
-    };
-    let manager = |entry: &Value| entry.as_object().map_or_else(|| json(entry), |map| ordered(map, &MANAGER, &|_, value| json(value)));
-    let meta = |value: &Value| {
-        value.as_object().map_or_else(
-            || json(value),
-            |map| {
-                ordered(map, &mainstay_schema::metadata::GO_ORDER, &|key, value| match (key, value) {
-                    ("managedFields", Value::Array(entries)) => format!("[{}]", entries.iter().map(manager).collect::<Vec<_>>().join(",")),
-                    _ => json(value),
-                })
-            },
-        )
-    };
+/// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written, and sort what they touch.
+fn go_text(value: &Value, touched: bool) -> String {
+    let order: &[&str] = if touched { &[] } else { &mainstay_schema::metadata::GO_ORDER };
     match value {
-        Value::Object(map) => ordered(map, &[], &|key, value| if key == "metadata" { meta(value) } else { json(value) }),
-        other => json(other),
+        Value::Object(map) => object::go_members(map, &[], &|key, value| match value {
+            Value::Object(metadata) if key == "metadata" => object::go_metadata(metadata, order),
+            _ => mainstay_schema::field::go_json(value),
+        }),
+        other => mainstay_schema::field::go_json(other),
     }
 }
 
@@ -190,10 +203,19 @@ pub fn refused(error: &PatchError) -> ApiError {
     }
 }
 
-fn unsupported(served: &Served, content_type: &str) -> ApiError {
-    let known = matches!(content_type, JSON | MERGE | STRATEGIC | APPLY);
+/// Returns whether there is such a patch.
+pub fn is_known(content_type: &str) -> bool {
+    matches!(content_type, JSON | MERGE | STRATEGIC | APPLY)
+}
+
+/// 415 of Kubernetes' router.
+pub fn no_such_patch() -> ApiError {
     let error = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type");
-    let error = ApiError { details: Some(Details::default()), ..error };
+    ApiError { details: Some(Details::default()), ..error }
+}
+
+fn unsupported(served: &Served, content_type: &str) -> ApiError {
+    let (known, error) = (is_known(content_type), no_such_patch());
     if known && served.custom.is_some() {
         return ApiError {
             message: format!("the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"),
@@ -206,6 +228,10 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
 
 async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
     let info = &context.request.info;
+    if sub.is_some() {
+        // Only what is there has subresources, whatever the body says.
+        context.api.objects.require(served, &info.namespace, &info.name).await?;
+    }
     let (wanted, repeated) = read_applied(body)?;
     let repeated = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { repeated };
     let owners = Owners::new(served, &options.field_manager, sub);
@@ -235,7 +261,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
 }
 
 /// The object of an apply, and the keys that stand twice in it, in the words of Go's YAML library.
-fn read_applied(body: &[u8]) -> Result<(Value, Vec<String>)> {
+pub fn read_applied(body: &[u8]) -> Result<(Value, Vec<String>)> {
     let refuse = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
     let text =
         std::str::from_utf8(body).map_err(|_| refuse("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()))?;

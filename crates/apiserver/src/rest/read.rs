@@ -72,20 +72,26 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
     }
     let page = find(context, served, &options, &scope).await?;
     context.room(page.entries.iter().map(|entry| entry.stored.len() + 64).sum()).await?;
-    let mut metadata = list_metadata(&page);
+    answer(context, served, &page)
+}
+
+/// The list of what was found, in the form that was asked for.
+pub fn answer(context: &Context, served: &Served, page: &Page) -> Result<Answer> {
+    let mut metadata = list_metadata(page);
     match context.request.agreed.shape {
         Shape::Object | Shape::Discovery => {
             if served.custom.is_some() && page.next.is_empty() {
                 // Lists of custom resources are maps, which say that they do not go on.
                 metadata["continue"] = "".into();
             }
-            write_list(context, served, &page, &metadata)
+            write_list(context, served, page, &metadata)
         }
         Shape::Table => Ok(match crate::table::page(&context.request, served, &page.entries, &metadata)? {
             crate::table::Page::Written(text) => Answer::bytes(StatusCode::OK, Format::Json.content_type(), text),
             crate::table::Page::Value(table) => Answer::value(StatusCode::OK, context.request.agreed.format, &table),
         }),
-        Shape::Metadata | Shape::MetadataList => {
+        Shape::Metadata => Err(respond::no_object(served)),
+        Shape::MetadataList => {
             let meta = context.request.agreed.meta;
             let partial =
                 |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| object::partial(&mut loaded.value, meta));
@@ -94,14 +100,14 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
             }
             let items = page.entries.iter().map(partial).collect::<Result<Vec<Value>>>()?;
             let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": meta.api_version(), "metadata": metadata});
-            list["items"] = items.into();
+            list["items"] = if items.is_empty() { Value::Null } else { items.into() };
             Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &list))
         }
     }
 }
 
 /// The ListMeta of what was found.
-pub fn list_metadata(page: &Page) -> Value {
+fn list_metadata(page: &Page) -> Value {
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".into(), page.revision.to_string().into());
     if !page.next.is_empty() {

@@ -1,16 +1,16 @@
 //! The scale subresource, of built-in and of custom workloads (KAPI-REST-05). A Scale is a view of its parent: what is written
 //! through it becomes the parent's replicas, and so does who wrote it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
-use mainstay_kinds::{Gvk, registry};
+use mainstay_kinds::{Gvk, Resource, registry};
 use mainstay_merge::fieldset::{FieldSet, PathElement};
 use mainstay_merge::managed::{self, Managed, Write, from_scale, to_scale};
-use mainstay_merge::patch;
 use mainstay_schema::field::{Error as FieldError, Path};
 use serde_json::Value;
 
+use super::patch;
 use super::update::{Change, update_object};
 use crate::context::Context;
 use crate::error::{ApiError, Result};
@@ -21,7 +21,7 @@ use crate::respond::{self, Answer};
 use crate::scale::{VERSION, paths, scale_of, set};
 use crate::served::Served;
 use crate::stored::Loaded;
-use crate::{clock, fields};
+use crate::{clock, fields, strategy};
 
 /// Answers get, update and patch of a scale.
 pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
@@ -34,7 +34,7 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
     let options =
         WriteOptions::parse(&context.request.query, if patches { "PatchOptions" } else { "UpdateOptions" }, context.request.user_agent())?;
     if patches {
-        options::check_patch(&context.request.query, negotiate::content_type(&context.request.headers) == "application/apply-patch+yaml")?;
+        options::check_patch(&context.request.query, negotiate::content_type(&context.request.headers) == patch::APPLY)?;
     }
     let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: patches };
     let updated = update_object(context, served, &change, |live| {
@@ -59,7 +59,7 @@ fn scaled(request: &ApiRequest, served: &Served, body: &[u8], live: &Loaded, opt
     let (reset, now) = (FieldSet::new(), clock::now());
     let write =
         Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
-    let wanted = match wanted(request, body, &current)? {
+    let wanted = match wanted(request, served, body, &current, options)? {
         Wanted::Scale(mut scale) => {
             if scale["metadata"].get("managedFields").is_none()
                 && let Some(entries) = current["metadata"].get("managedFields")
@@ -84,13 +84,7 @@ fn scaled(request: &ApiRequest, served: &Served, body: &[u8], live: &Loaded, opt
     let scale_owners = Managed::decode(wanted["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let mut new = live.value.clone();
     set(&mut new, &pointer, replicas.into());
-    let mut entries = from_scale(&owners, &scale_owners, &path, &served.api_version()).encode();
-    for entry in entries.iter_mut().filter(|entry| entry["operation"] == "Apply" && entry["subresource"] == "scale") {
-        // Appliers through Scale have no time of their own.
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
+    let entries = from_scale(&owners, &scale_owners, &path, &served.api_version()).encode();
     metadata_mut(&mut new).insert("managedFields".into(), entries.into());
     metadata_mut(&mut new).remove("resourceVersion");
     Ok(new)
@@ -101,27 +95,68 @@ enum Wanted {
     Apply(Value),
 }
 
-fn wanted(request: &ApiRequest, body: &[u8], current: &Value) -> Result<Wanted> {
-    if request.info.verb == "update" {
-        return Ok(Wanted::Scale(negotiate::decode(&request.headers, body, "Scale")?.value));
-    }
-    let refused = |error: patch::PatchError| super::patch::refused(&error);
-    let mut scale = current.clone();
-    match negotiate::content_type(&request.headers) {
-        "application/json-patch+json" => {
-            let operations = patch::decode_json_patch(body).map_err(refused)?;
-            patch::json_patch(&mut scale, &operations).map_err(refused)?;
+/// Scale as a kind of its own: what is sent is read, checked and patched as an object of it.
+static SCALE: LazyLock<Served> = LazyLock::new(|| {
+    let facts = Resource {
+        group: "autoscaling".into(),
+        version: "v1".into(),
+        kind: "Scale".into(),
+        plural: "scales".into(),
+        singular: "scale".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        storage_version_hash: None,
+    };
+    Served::new(facts, "autoscaling/scales".into(), "v1".into(), None)
+});
+
+fn wanted(request: &ApiRequest, served: &Served, body: &[u8], current: &Value, options: &WriteOptions) -> Result<Wanted> {
+    let scale = if request.info.verb == "update" {
+        replaced(request, served, body, options)?
+    } else {
+        let content_type = negotiate::content_type(&request.headers);
+        if content_type == patch::APPLY {
+            return patch::read_applied(body).map(|(config, _)| Wanted::Apply(config));
         }
-        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-            patch::merge_patch(&mut scale, &patch::decode_object_patch(body).map_err(refused)?);
-        }
-        "application/apply-patch+yaml" => {
-            let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
-            return mainstay_yaml::parse(text)
-                .map(Wanted::Apply)
-                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")));
-        }
-        _ => return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
+        let (read, problems) = patch::read(content_type, body);
+        let read = read.ok_or_else(patch::no_such_patch)??;
+        let mut new = patch::patched(request, &SCALE, &read, &problems, current, options)?;
+        patch::placed(&request.info, &SCALE, &mut new)?;
+        new
+    };
+    let uid = meta(&scale, "uid");
+    if !uid.is_empty() && uid != meta(current, "uid") {
+        let facts = &served.facts;
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta(current, "uid"));
+        return Err(if request.info.verb == "update" {
+            let key = strategy::shown_key(served, current);
+            let why = format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}");
+            ApiError::conflict(&facts.group, &facts.plural, &request.info.name, &why)
+        } else {
+            ApiError::conflict(&facts.group, &format!("{}/scale", facts.plural), &request.info.name, &why)
+        });
     }
     Ok(Wanted::Scale(scale))
+}
+
+/// The Scale that a PUT sends.
+fn replaced(request: &ApiRequest, served: &Served, body: &[u8], options: &WriteOptions) -> Result<Value> {
+    let decoded = negotiate::decode(&request.headers, body, "Scale")?;
+    let mut scale = strategy::decode(request, &SCALE, &SCALE.gvk(), decoded, options.field_validation).map_err(|error| {
+        // The handler of custom resources has no internal type to name.
+        let strict = error.message.contains("strict decoding error");
+        match served.custom {
+            Some(_) if !strict => {
+                ApiError::bad_request("no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"")
+            }
+            _ => error,
+        }
+    })?;
+    super::update::name_matches(&request.info, &scale)?;
+    strategy::place(&request.info, &SCALE, &mut scale)?;
+    strategy::default(&SCALE, &mut scale);
+    Ok(scale)
 }

@@ -34,6 +34,9 @@ pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -
         ("namespaces", "finalize", "update") => finalize(context, served, body).await.map(Some),
         ("pods", "binding", "create") => {
             let decoded = negotiate::decode(&context.request.headers, body, "Binding")?;
+            if !matches!(meta(&decoded.value, "name"), named if named.is_empty() || named == info.name) {
+                return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+            }
             bind(context, &info.name, decoded.value).await.map(Some)
         }
         ("pods", "eviction", "create") => crate::eviction::evict(context, body).await.map(Some),
@@ -111,7 +114,9 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
         errors.push(mainstay_schema::field::Error::required(&root.child("name"), ""));
     }
     if !errors.is_empty() {
-        return Err(ApiError::invalid_fields("", "Binding", name, &errors));
+        // Kubernetes has no type for these.
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        return Err(ApiError::untyped(if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) }));
     }
     let change = Change { sub: Some("binding"), options: &options, namespace: &context.request.info.namespace, name, patch: true };
     update_object(context, &pods, &change, |live| {

@@ -31,7 +31,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
     let options = WriteOptions::parse(&context.request.query, "UpdateOptions", context.request.user_agent())?;
     let decoded = negotiate::decode(&context.request.headers, body, &served.facts.kind)?;
     let mut wanted = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
-    name_matches(&context.request.info, &mut wanted)?;
+    name_matches(&context.request.info, &wanted)?;
     strategy::place(&context.request.info, served, &mut wanted)?;
     strategy::default(served, &mut wanted);
     if context.api.objects.load(served, &context.request.info.namespace, &context.request.info.name).await?.is_none()
@@ -57,7 +57,8 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
     respond::object(&context.request, served, StatusCode::OK, updated)
 }
 
-fn name_matches(info: &RequestInfo, value: &mut Value) -> Result<()> {
+/// Refuses an object that has no name, or another one than the path.
+pub(super) fn name_matches(info: &RequestInfo, value: &Value) -> Result<()> {
     let name = meta(value, "name");
     if name.is_empty() {
         let shown = &info.name;
@@ -157,7 +158,7 @@ async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, ne
     if let Some(old) = request.old {
         let errors = strategy::validate_update(served, new, old, change.sub);
         if !errors.is_empty() {
-            return Err(ApiError::invalid_fields(&facts.group, &facts.kind, change.name, &errors));
+            return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, change.name, &errors));
         }
     }
     for warning in strategy::warnings(served, new, request.old, change.sub) {

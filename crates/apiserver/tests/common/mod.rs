@@ -5,7 +5,7 @@ use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use mainstay_apiserver::{Config, OpenError, Server};
+use mainstay_apiserver::{Config, ControlPlane, OpenError, Server};
 use mainstay_rbac::UserInfo;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -17,7 +17,7 @@ pub struct Cluster {
 }
 
 pub fn config(path: &std::path::Path) -> Config {
-    Config::local(path, 6443)
+    Config { control_plane: ControlPlane { controllers: true, scheduler: false }, ..Config::local(path, 6443) }
 }
 
 pub async fn open(path: &std::path::Path) -> Result<Server, OpenError> {

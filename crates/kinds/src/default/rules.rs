@@ -21,7 +21,7 @@ pub(super) fn object(gvk: &Gvk, map: &mut Object) {
         }
         ("", "Namespace") => {
             if let Some(name) = text_at(map, &["metadata", "name"]) {
-                entry(entry(map, "metadata"), "labels").entry("kubernetes.io/metadata.name").or_insert(json!(name));
+                entry(entry(map, "metadata"), "labels").insert("kubernetes.io/metadata.name".into(), json!(name));
             }
         }
         ("", "Secret") => string_data(map),

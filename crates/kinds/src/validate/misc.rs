@@ -253,14 +253,30 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
+/// Reads a request as Go's parser does, and says in its words why it cannot.
+fn readable_request(request: &str) -> Result<(), &'static str> {
+    use x509_parser::asn1_rs::Error as BerError;
+    use x509_parser::nom::Err::{Error as Fault, Failure, Incomplete};
+    use x509_parser::prelude::{FromDer as _, X509CertificationRequest, X509Error, parse_x509_pem};
+
+    let pem = decode(request).and_then(|bytes| parse_x509_pem(&bytes).ok().map(|(_, pem)| pem));
+    let pem = pem.filter(|pem| pem.label == "CERTIFICATE REQUEST").ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    match X509CertificationRequest::from_der(&pem.contents) {
+        Ok(([], _)) => Ok(()),
+        Ok(_) => Err("asn1: syntax error: trailing data"),
+        Err(Incomplete(_) | Fault(X509Error::Der(BerError::Incomplete(_))) | Failure(X509Error::Der(BerError::Incomplete(_)))) => {
+            Err("asn1: syntax error: data truncated")
+        }
+        Err(_) => Err("asn1: structure error: tags don't match"),
+    }
+}
+
 pub(super) fn certificate_request(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
     let request = text(spec, "request");
-    if request.is_empty() {
-        errors.push(Error::invalid(&path.child("request"), spec.get("request"), "PEM block type must be CERTIFICATE REQUEST"));
-    } else if !decode(request).is_some_and(|pem| String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----")) {
-        errors.push(Error::invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST"));
+    if let Err(why) = readable_request(request) {
+        errors.push(Error::invalid(&path.child("request"), spec.get("request"), why));
     }
     let usages = super::texts(spec, "usages");
     if usages.is_empty() {

@@ -32,7 +32,7 @@ pub fn from_scale(parent: &Managed, scale: &Managed, replicas: &[PathElement], p
             owned.fields = owned.fields.difference(&field);
         }
     }
-    for (manager, owned) in scale.iter().filter(|(_, owned)| owned.fields.contains(&spec_replicas.0)) {
+    for (manager, _) in scale.iter().filter(|(_, owned)| owned.fields.contains(&spec_replicas.0)) {
         let known = parent.iter().any(|(other, theirs)| {
             other.manager == manager.manager
                 && other.operation == manager.operation
@@ -42,13 +42,10 @@ pub fn from_scale(parent: &Managed, scale: &Managed, replicas: &[PathElement], p
         if !known {
             let version = if manager.operation == Operation::Apply { "" } else { parent_version };
             let manager = Manager::new(&manager.manager, manager.operation, version, SUBRESOURCE);
-            let entry = out.0.entry(manager).or_insert_with(|| Owned {
-                api_version: parent_version.into(),
-                time: owned.time.clone(),
-                fields: FieldSet::new(),
-            });
+            // As in Kubernetes, who writes through the Scale has no time of its own.
+            let new = || Owned { api_version: parent_version.into(), time: None, fields: FieldSet::new() };
+            let entry = out.0.entry(manager).or_insert_with(new);
             entry.fields = entry.fields.union(&field);
-            entry.time.clone_from(&owned.time);
         }
     }
     out.drop_empty();

@@ -32,7 +32,7 @@ pub enum PatchError {
         /// The part that did not fit, e.g. `operation 2: test of /data/a failed`.
         detail: String,
     },
-    /// A strategic merge patch whose directives have the wrong form.
+    /// A merge patch that is `null`, or a strategic merge patch whose directives have the wrong form.
     #[error("{0}")]
     BadRequest(&'static str),
     /// A strategic merge patch that cannot be carried out; Kubernetes answers 500 to these.
@@ -78,7 +78,15 @@ pub fn decode_json_patch(body: &[u8]) -> Result<Vec<Value>, PatchError> {
     }
 }
 
-/// A merge patch or strategic merge patch body, which must be an object.
+/// A merge patch body, which must be an object.
+pub fn decode_merge_patch(body: &[u8]) -> Result<Value, PatchError> {
+    match decode(body)? {
+        Value::Null => Err(PatchError::BadRequest("Invalid JSON Patch")),
+        _ => decode_object_patch(body),
+    }
+}
+
+/// A strategic merge patch body, which must be an object or nothing.
 pub fn decode_object_patch(body: &[u8]) -> Result<Value, PatchError> {
     match decode(body)? {
         patch @ Value::Object(_) => Ok(patch),

@@ -90,6 +90,7 @@ impl<'a> Node<'a> {
             Kind::Deduced => deduced(value),
             Kind::Object(schema) => Shape::Map(MapShape { node: self, atomic: schema.map_type() == MapType::Atomic }),
             Kind::Schema(schema) if schema.embedded_resource => Self(Kind::Object(schema)).shape(value),
+            Kind::Schema(schema) if is_raw(schema) => untyped(value),
             Kind::Schema(schema) => match schema.kind {
                 _ if schema.int_or_string => Shape::Scalar(ScalarType::Any),
                 Some(Type::Integer | Type::Number) => Shape::Scalar(ScalarType::Numeric),
@@ -116,6 +117,7 @@ impl<'a> Node<'a> {
         match self.0 {
             Kind::Deduced => true,
             Kind::Object(_) => false,
+            Kind::Schema(schema) if is_raw(schema) => true,
             Kind::Schema(schema) => {
                 schema.kind.is_none()
                     && !schema.int_or_string
@@ -124,6 +126,18 @@ impl<'a> Node<'a> {
                     && !scalars_only(schema)
             }
         }
+    }
+}
+
+/// Content that Kubernetes does not look into (`data` of a ControllerRevision): it has one owner as a whole.
+fn is_raw(schema: &Schema) -> bool {
+    schema.definition.as_deref().is_some_and(|name| name.ends_with(".pkg.runtime.RawExtension"))
+}
+
+fn untyped<'a>(value: Option<&Value>) -> Shape<'a> {
+    match deduced(value) {
+        Shape::Map(map) => Shape::Map(MapShape { atomic: true, ..map }),
+        other => other,
     }
 }
 

@@ -154,6 +154,10 @@ const SHARED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
+}
+
 impl<'a> Spec<'a> {
     fn new(crd: &'a Value, options: Options, rules: &'a RuleCheck<'a>) -> Self {
         Self { value: &crd["spec"], versions: list(&crd["spec"], "versions"), options, rules, path: Path::new("spec") }
@@ -198,8 +202,14 @@ impl<'a> Spec<'a> {
             json_path::subresources(subresources, &self.path.child("subresources"), errors);
         }
         columns(self.shared("additionalPrinterColumns"), &self.path.child("additionalPrinterColumns"), errors);
-        if let (Some(fields), Some(version)) = (self.shared("selectableFields"), self.versions.first()) {
-            json_path::selectable_fields(fields, &version["schema"]["openAPIV3Schema"], &self.path.child("selectableFields"), errors);
+        if let Some(fields) = self.shared("selectableFields") {
+            let path = self.path.child("selectableFields");
+            match self.shared("schema") {
+                Some(schema) => json_path::selectable_fields(fields, &schema["openAPIV3Schema"], &path, errors),
+                // Kubernetes looks for the schema beside them, and there it is only where all versions have the same.
+                None if is_empty(fields) => {}
+                None => errors.push(Error::invalid(&path, "", "may only be set when validations.schema is included")),
+            }
         }
         let conversion = &self.value["conversion"];
         if preserve && conversion["strategy"] == "Webhook" {
@@ -252,7 +262,14 @@ impl<'a> Spec<'a> {
             }
             columns(self.own(version, "additionalPrinterColumns"), &path.child("additionalPrinterColumns"), errors);
             if let Some(fields) = self.own(version, "selectableFields") {
-                json_path::selectable_fields(fields, &version["schema"]["openAPIV3Schema"], &path.child("selectableFields"), errors);
+                let path = path.child("selectableFields");
+                match self.own(version, "schema") {
+                    Some(schema) => json_path::selectable_fields(fields, &schema["openAPIV3Schema"], &path, errors),
+                    None if is_empty(fields) => {}
+                    None => {
+                        errors.push(Error::invalid(&path, "", "may only be set when `version.schema.openAPIV3Schema` is not included"));
+                    }
+                }
             }
         }
         if !unique {
@@ -271,6 +288,9 @@ impl<'a> Spec<'a> {
 
     /// The versions as upstream prints its own structs.
     fn shown_versions(&self) -> BadValue {
+        if !self.value["versions"].is_array() {
+            return Value::Null.into();
+        }
         let mut shown = Vec::new();
         for version in self.versions {
             let warning = version.get("deprecationWarning").map_or_else(|| "null".to_owned(), go_json);

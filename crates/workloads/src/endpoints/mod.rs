@@ -1,5 +1,6 @@
 //! Endpoints and EndpointSlices of Services that select pods.
 
+mod mirror;
 mod slices;
 mod subsets;
 
@@ -31,8 +32,12 @@ struct Controller {
     endpoints: Live,
 }
 
-/// Runs the controller.
+/// Runs the controllers: of Services that select pods, and of Endpoints that somebody made.
 pub async fn run(world: World) {
+    tokio::join!(of_pods(world.clone()), mirror::run(world));
+}
+
+async fn of_pods(world: World) {
     let services = world.follow("v1", "Service", "services", true);
     let scope = Scope { labels: Some(format!("{BY}={CONTROLLER}")), ..Scope::default() };
     let slices = world.follow_some("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true, &scope);

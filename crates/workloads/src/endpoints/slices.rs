@@ -129,11 +129,13 @@ fn identity(endpoint: &Value) -> String {
     json!([endpoint["addresses"], pod["namespace"], pod["name"], pod["uid"]]).to_string()
 }
 
-fn same_ports(one: &[Value], other: &[Value]) -> bool {
+/// Returns true if both are the same ports, in whatever order.
+pub fn same_ports(one: &[Value], other: &[Value]) -> bool {
     one.len() == other.len() && one.iter().all(|port| other.contains(port))
 }
 
-fn list(slice: &Object, part: &str) -> Vec<Value> {
+/// A list of a slice.
+pub fn list(slice: &Object, part: &str) -> Vec<Value> {
     slice.data.get(part).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 

@@ -1,6 +1,7 @@
 //! PersistentVolumes and their claims: they are bound to each other, created by the simulated provisioner, and released when unused
 //! (KAPI-WL-01).
 
+mod attributes;
 pub mod plan;
 
 use kube::api::DynamicObject;
@@ -61,7 +62,7 @@ struct Controller {
     storage: Storage,
 }
 
-/// Runs the controllers of claims, of volumes, and of the ephemeral claims of pods.
+/// Runs the controllers of claims, of volumes, of classes of attributes, and of the ephemeral claims of pods.
 pub async fn run(world: World, storage: Storage) {
     storage.ready().await;
     world.pods.ready().await;
@@ -104,10 +105,12 @@ pub async fn run(world: World, storage: Storage) {
             mine.add(Key::of(pod));
         }
     });
+    let classes = attributes::run(world.clone(), storage.clone());
     let controller = Controller { world: world.clone(), storage };
     let (of_claims, of_volumes, of_pods) = (controller.clone(), controller.clone(), controller);
     let (env, stop) = (world.env.clone(), world.stop.clone());
     tokio::join!(
+        classes,
         mainstay_runtime::run("persistentvolume-binder", claims, 2, env.clone(), stop.clone(), move |key| {
             let controller = of_claims.clone();
             async move { settle(controller.claim(&key).await) }

@@ -5,7 +5,7 @@
 //!                  │ raw answers
 //!              Normaliser                           placeholders, only, ignore
 //!                  │
-//!            first_difference ─▶ Report             a JSON pointer a step that differs
+//!              differences ─▶ Report                 a JSON pointer a step that differs
 //! ```
 //!
 //! It is as strict as the tool beside the recordings, pointer for pointer, and plays several times faster.
@@ -29,7 +29,7 @@ pub use json::Json;
 use normalise::Normaliser;
 use player::Player;
 pub use player::steps;
-use pointer::first_difference;
+pub use pointer::differences;
 
 /// How one scenario went.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Report {
     pub differences: Vec<Difference>,
 }
 
-/// The first difference of one step.
+/// A difference of one step.
 #[derive(Debug, Clone)]
 pub struct Difference {
     /// Which step: `2`, or `2.1` for the first inner step of a watch; `0` when the scenario could not begin.
@@ -101,9 +101,10 @@ pub fn load(folder: &Path) -> Result<Vec<Json>> {
 pub async fn check(target: &Target, scenarios: &[Json], jobs: usize) -> Vec<Report> {
     let (alone, together): (Vec<&Json>, Vec<&Json>) =
         scenarios.iter().partition(|scenario| matches!(scenario.get("alone"), Some(Json::Bool(true))));
-    let mut reports: Vec<Report> = stream::iter(together).map(|scenario| one(target, scenario)).buffer_unordered(jobs).collect().await;
+    let mut reports: Vec<Report> =
+        stream::iter(together).map(|scenario| check_steps(target, scenario, 1)).buffer_unordered(jobs).collect().await;
     for scenario in alone {
-        reports.push(one(target, scenario).await);
+        reports.push(check_steps(target, scenario, 1).await);
     }
     reports.sort_by(|left, right| left.name.cmp(&right.name));
     reports
@@ -112,12 +113,13 @@ pub async fn check(target: &Target, scenarios: &[Json], jobs: usize) -> Vec<Repo
 /// What may pass unseen is no pass: a scenario that hangs fails.
 const SCENARIO: Duration = Duration::from_secs(300);
 
-async fn one(target: &Target, scenario: &Json) -> Report {
+/// Plays one transcript and compares: up to this many differences of each step.
+pub async fn check_steps(target: &Target, scenario: &Json, most: usize) -> Report {
     let mut player = Player::new(target, scenario);
     let wanted = flatten(steps(scenario), "");
     let played = tokio::time::timeout(SCENARIO, player.play()).await.context("it does not end").flatten();
     let differences = match played {
-        Ok(answers) => compare(&player, scenario, &answers, &wanted),
+        Ok(answers) => compare(&player, scenario, &answers, &wanted, most),
         Err(error) => vec![Difference {
             step: "0".to_owned(),
             request: "make the namespace".to_owned(),
@@ -163,14 +165,14 @@ pub async fn ask(target: &Target, step: &Json) -> Result<(u16, Json)> {
     Ok((answer.status, answer.body))
 }
 
-fn compare(player: &Player<'_>, scenario: &Json, answers: &[Json], wanted: &[(String, &Json)]) -> Vec<Difference> {
+fn compare(player: &Player<'_>, scenario: &Json, answers: &[Json], wanted: &[(String, &Json)], most: usize) -> Vec<Difference> {
     let none = Json::Null;
     let mut normaliser = Normaliser::new(player, scenario.get("steps").unwrap_or(&none), answers);
     let mut got = Vec::new();
     fill(&mut normaliser, steps(scenario), answers, &mut got);
-    let differing = wanted.iter().zip(&got).filter_map(|((label, step), got)| {
-        let (pointer, wanted, got) = first_difference(step.get("answer").unwrap_or(&none), got)?;
-        Some(Difference { step: label.clone(), request: describe(step), pointer, wanted, got })
+    let differing = wanted.iter().zip(&got).flat_map(|((label, step), got)| {
+        let found = differences(step.get("answer").unwrap_or(&none), got, most).into_iter();
+        found.map(|(pointer, wanted, got)| Difference { step: label.clone(), request: describe(step), pointer, wanted, got })
     });
     differing.collect()
 }

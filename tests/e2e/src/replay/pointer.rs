@@ -69,25 +69,41 @@ pub fn replace(document: &mut Json, pointer: &str, with: &Json) {
 /// What stands for a value that is not there.
 pub const ABSENT: &str = "(absent)";
 
-/// The first place where two documents differ, members by name: pointer, wanted, got.
-pub fn first_difference(want: &Json, got: &Json) -> Option<(String, Json, Json)> {
+/// The first places where two documents differ, members by name, at most this many: pointer, wanted, got.
+pub fn differences(want: &Json, got: &Json, most: usize) -> Vec<(String, Json, Json)> {
+    let mut found = Vec::new();
+    collect(want, got, &mut String::new(), most, &mut found);
+    found
+}
+
+fn collect(want: &Json, got: &Json, at: &mut String, most: usize, found: &mut Vec<(String, Json, Json)>) {
+    if found.len() >= most {
+        return;
+    }
     let absent = Json::from(ABSENT);
-    let below = |key: &str, left: &Json, right: &Json| {
-        first_difference(left, right).map(|(pointer, left, right)| (format!("/{key}{pointer}"), left, right))
+    let mut below = |key: &str, left: Option<&Json>, right: Option<&Json>| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(key);
+        collect(left.unwrap_or(&absent), right.unwrap_or(&absent), at, most, found);
+        at.truncate(length);
     };
     match (want, got) {
         (Json::Object(left), Json::Object(right)) => {
             let mut keys: Vec<&str> = left.iter().chain(right).map(|(key, _)| key.as_str()).collect();
             keys.sort_unstable();
             keys.dedup();
-            keys.into_iter().find_map(|key| {
-                below(&key.replace('~', "~0").replace('/', "~1"), want.get(key).unwrap_or(&absent), got.get(key).unwrap_or(&absent))
-            })
+            for key in keys {
+                below(&key.replace('~', "~0").replace('/', "~1"), want.get(key), got.get(key));
+            }
         }
-        (Json::Array(left), Json::Array(right)) => (0..left.len().max(right.len()))
-            .find_map(|index| below(&index.to_string(), left.get(index).unwrap_or(&absent), right.get(index).unwrap_or(&absent))),
-        _ if want == got => None,
-        _ => Some((String::new(), want.clone(), got.clone())),
+        (Json::Array(left), Json::Array(right)) => {
+            for index in 0..left.len().max(right.len()) {
+                below(&index.to_string(), left.get(index), right.get(index));
+            }
+        }
+        _ if want == got => {}
+        _ => found.push((at.clone(), want.clone(), got.clone())),
     }
 }
 
@@ -127,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn differences() {
+    fn where_documents_differ() {
         for (want, got, pointer) in [
             (r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1.0}"#, None),
             (r#"{"a": 1, "b": 2}"#, r#"{"b": 3, "a": 1}"#, Some("/b")),
@@ -140,7 +156,12 @@ mod tests {
             (r#"{"a": "(absent)"}"#, "{}", None),
         ] {
             let (left, right): (Json, Json) = (serde_json::from_str(want).unwrap(), serde_json::from_str(got).unwrap());
-            assert_eq!(first_difference(&left, &right).map(|found| found.0).as_deref(), pointer, "{want} {got}");
+            assert_eq!(differences(&left, &right, 1).first().map(|found| found.0.as_str()), pointer, "{want} {got}");
         }
+        let (left, right) = (r#"{"a": 1, "b": [1, 2], "c": 3}"#, r#"{"a": 2, "b": [1], "d": 3}"#);
+        let (left, right): (Json, Json) = (serde_json::from_str(left).unwrap(), serde_json::from_str(right).unwrap());
+        let all = |most| differences(&left, &right, most).into_iter().map(|found| found.0).collect::<Vec<_>>().join(" ");
+        assert_eq!(all(9), "/a /b/1 /c /d");
+        assert_eq!(all(2), "/a /b/1");
     }
 }

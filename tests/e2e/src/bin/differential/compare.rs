@@ -1,4 +1,4 @@
-//! One sequence on both servers: where they differ first, and the smallest sequence that still does.
+//! One sequence on both servers: where they differ, and the smallest sequence that still does.
 
 use anyhow::Result;
 use mainstay_e2e::replay::{self, Difference, Json, Target};
@@ -22,33 +22,32 @@ pub enum Outcome {
     Equal(Vec<String>),
     /// The reference answers differently each time.
     Unstable,
-    /// Not equal: what was recorded, and the first difference that is not named.
-    Differs(Box<(Json, Difference)>),
+    /// Not equal: what was recorded, and the differences that are not named, in the order of the steps.
+    Differs(Json, Vec<Difference>),
 }
+
+/// The most differences of one step that are told apart.
+const PER_STEP: usize = 12;
 
 impl Pair {
     /// Plays a sequence on both.
     pub async fn play(&self, scenario: &Json) -> Result<Outcome> {
         let recorded = replay::record(&self.reference, scenario).await?;
         let mut named = Vec::new();
-        let Some(difference) = self.first(&recorded, &mut named).await else { return Ok(Outcome::Equal(named)) };
-        // The order of Go's maps and what other clients do differ from run to run: that is no difference between servers.
-        let again = replay::check(&self.reference, std::slice::from_ref(&recorded), 1).await;
-        if again.iter().any(|report| report.differences.iter().any(|one| one.step == difference.step)) {
-            return Ok(Outcome::Unstable);
-        }
-        Ok(Outcome::Differs(Box::new((recorded, difference))))
-    }
-
-    async fn first(&self, recorded: &Json, named: &mut Vec<String>) -> Option<Difference> {
-        let reports = replay::check(&self.ours, std::slice::from_ref(recorded), 1).await;
-        for difference in reports.into_iter().flat_map(|report| report.differences) {
+        let mut unnamed = Vec::new();
+        for difference in replay::check_steps(&self.ours, &recorded, PER_STEP).await.differences.into_iter().flat_map(inside) {
             match self.known.reason(&difference) {
                 Some(reason) => named.push(reason.to_owned()),
-                None => return Some(difference),
+                None => unnamed.push(difference),
             }
         }
-        None
+        if unnamed.is_empty() {
+            return Ok(Outcome::Equal(named));
+        }
+        // The order of Go's maps and what other clients do differ from run to run: that is no difference between servers.
+        let again = replay::check_steps(&self.reference, &recorded, 1).await;
+        unnamed.retain(|one| !again.differences.iter().any(|other| other.step == one.step));
+        Ok(if unnamed.is_empty() { Outcome::Unstable } else { Outcome::Differs(recorded, unnamed) })
     }
 
     /// The smallest sequence found that differs in the same way, with the reference's answers.
@@ -88,10 +87,27 @@ impl Pair {
         let mut scenario = of.clone();
         scenario.set("steps", Json::Array(steps));
         Ok(match self.play(&scenario).await? {
-            Outcome::Differs(found) if signature(&found.1) == wanted => Some(*found),
+            Outcome::Differs(recorded, found) => found.into_iter().find(|one| signature(one) == wanted).map(|one| (recorded, one)),
             _ => None,
         })
     }
+}
+
+/// The differences within a text of YAML, where both servers answered one.
+fn inside(difference: Difference) -> Vec<Difference> {
+    let document = |text: &Json| {
+        let text = text.as_str().filter(|text| text.contains('\n'))?;
+        let value = mainstay_yaml::parse(text).ok().filter(serde_json::Value::is_object)?;
+        serde_json::from_value::<Json>(value).ok()
+    };
+    let (Some(wanted), Some(got)) = (document(&difference.wanted), document(&difference.got)) else { return vec![difference] };
+    let found = replay::differences(&wanted, &got, PER_STEP);
+    if found.is_empty() {
+        // The same document, written otherwise.
+        return vec![difference];
+    }
+    let of = |(pointer, wanted, got)| Difference { pointer: format!("{}{pointer}", difference.pointer), wanted, got, ..difference.clone() };
+    found.into_iter().map(of).collect()
 }
 
 fn without_answer(step: &Json) -> Json {

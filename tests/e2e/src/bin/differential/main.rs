@@ -33,18 +33,16 @@ use mainstay_e2e::{Cluster, Options};
 use compare::{Outcome, Pair, signature};
 use known::Known;
 
-const USAGE: &str = "usage: differential --reference KUBECONFIG (--mainstay PROGRAM | --kubeconfig FILE) [--seed NUMBER] [--sequences NUMBER] [--jobs NUMBER] [--only TEXT] [--out FOLDER]
+const USAGE: &str = "usage: differential --reference KUBECONFIG (--mainstay PROGRAM | --kubeconfig FILE) [--seed NUMBER] [--sequences NUMBER] [--jobs NUMBER] [--only TEXT] [--shown NUMBER] [--out FOLDER]
 
 Play random sequences of requests on kube-apiserver (--reference) and on `mainstay up`, and show where they differ, the most frequent differences first.
---sequences is the number by chance beside the sweep (500); --only keeps sequences whose name contains the text; --out keeps shrunk recordings.
+--sequences is the number by chance beside the sweep (500); --only keeps sequences whose name contains the text; --shown is the number of
+differences that are shrunk and shown whole (30); --out keeps those as recordings.
 Exit code 1 when a difference is not named in known.yaml.
 
 Examples:
   scripts/kube-apiserver differential target/debug/differential --mainstay target/debug/mainstay --sequences 200
   differential --reference kubeconfig --kubeconfig other --only sweep/pods";
-
-/// The most sequences of one signature that are shrunk and shown.
-const SHOWN: usize = 1;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,7 +56,7 @@ fn main() -> Result<()> {
             [name, value]
                 if matches!(
                     name.as_str(),
-                    "--reference" | "--mainstay" | "--kubeconfig" | "--seed" | "--sequences" | "--jobs" | "--only" | "--out"
+                    "--reference" | "--mainstay" | "--kubeconfig" | "--seed" | "--sequences" | "--jobs" | "--only" | "--shown" | "--out"
                 ) =>
             {
                 options.insert(name.as_str(), value.as_str());
@@ -89,6 +87,7 @@ fn main() -> Result<()> {
         sequences: number("--sequences", 500)?,
         jobs: usize::try_from(number("--jobs", 6)?)?,
         only: options.get("--only").copied().unwrap_or_default(),
+        shown: usize::try_from(number("--shown", 30)?)?,
         out: options.get("--out").map(Path::new),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -103,6 +102,7 @@ struct Batch<'a> {
     sequences: u64,
     jobs: usize,
     only: &'a str,
+    shown: usize,
     out: Option<&'a Path>,
 }
 
@@ -131,10 +131,12 @@ impl Batch<'_> {
                     }
                 }
                 Ok(Outcome::Unstable) => count[1] += 1,
-                Ok(Outcome::Differs(differs)) => {
+                Ok(Outcome::Differs(recorded, differences)) => {
                     count[2] += 1;
-                    let (recorded, difference) = *differs;
-                    found.entry(signature(&difference)).or_default().push((name, recorded, difference));
+                    let signed: BTreeMap<String, Difference> = differences.into_iter().rev().map(|one| (signature(&one), one)).collect();
+                    for (signature, difference) in signed {
+                        found.entry(signature).or_default().push((name.clone(), recorded.clone(), difference));
+                    }
                 }
                 Err(error) => bail!("{name}: {error:#}"),
             }
@@ -153,7 +155,10 @@ impl Batch<'_> {
         ordered.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
         for (signature, all) in &ordered {
             println!("{} x {signature}", all.len());
-            for (name, recorded, difference) in all.iter().take(SHOWN) {
+        }
+        for (signature, all) in ordered.iter().take(self.shown) {
+            println!("{} x {signature}", all.len());
+            if let Some((name, recorded, difference)) = all.first() {
                 self.show(pair, name, recorded, difference).await?;
             }
         }
