@@ -100,7 +100,11 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         source,
         seen,
         deadline: now + Duration::from_secs(timeout),
-        bookmark: if initial { now + CONFIRMED } else { next_bookmark(now, now + Duration::from_secs(timeout)) },
+        bookmark: if initial && served.facts.kind != "Event" {
+            now + CONFIRMED
+        } else {
+            next_bookmark(now, now + Duration::from_secs(timeout))
+        },
         objects: objects.clone(),
         inflight: context.api.inflight.clone(),
         closing: context.api.closing.clone(),
@@ -256,7 +260,8 @@ impl View {
     }
 }
 
-/// A watch that began with all objects is told its position once more soon afterwards, as by Kubernetes' cache.
+/// A watch that began with all objects is told its position once more soon afterwards, as by Kubernetes' cache,
+/// which has no events.
 const CONFIRMED: Duration = Duration::from_millis(600);
 
 /// A quiet watch is told its position once a minute, and every second towards its end, so that its successor begins there.

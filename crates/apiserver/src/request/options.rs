@@ -88,47 +88,57 @@ impl ListOptions {
         })
     }
 
+    /// The findings about a watch, in Kubernetes' order.
+    fn watch_causes(&self, matching: &str) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let forbid = |why| Cause::forbidden("resourceVersionMatch", why);
+        if self.send_initial_events.is_some() && matching != "NotOlderThan" {
+            causes.push(forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        }
+        if !matching.is_empty() {
+            if self.send_initial_events.is_none() {
+                causes.push(forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            }
+            if matching != "NotOlderThan" {
+                causes.push(Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["NotOlderThan"]));
+            }
+            if !self.continue_token.is_empty() {
+                causes.push(forbid("resourceVersionMatch is forbidden when continue is provided"));
+            }
+        }
+        causes
+    }
+
+    /// The findings about a list.
+    fn list_causes(&self, matching: &str, version: &str) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let forbid = |why| Cause::forbidden("resourceVersionMatch", why);
+        if !matching.is_empty() {
+            if version.is_empty() {
+                causes.push(forbid("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            }
+            if !self.continue_token.is_empty() {
+                causes.push(forbid("resourceVersionMatch is forbidden when continue is provided"));
+            }
+            if !matches!(matching, "Exact" | "NotOlderThan") {
+                causes.push(Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]));
+            }
+            if matching == "Exact" && version == "0" {
+                causes.push(forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        causes
+    }
+
     fn versions(mut self, query: &Query) -> Result<Self> {
         let version = query.first("resourceVersion").unwrap_or_default();
         let matching = query.first("resourceVersionMatch").unwrap_or_default();
-        let refuse = |cause| Err(ApiError::invalid_options("ListOptions", cause));
-        if self.watch {
-            match self.send_initial_events {
-                Some(_) if matching != "NotOlderThan" => {
-                    let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-                    return refuse(Cause::forbidden("resourceVersionMatch", why));
-                }
-                None if !matching.is_empty() => {
-                    return refuse(Cause::forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                    ));
-                }
-                _ => {}
-            }
-        } else {
-            if self.send_initial_events.is_some() {
-                return refuse(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-            }
-            if !matching.is_empty() {
-                let mut causes = Vec::new();
-                let mut forbid = |why| causes.push(Cause::forbidden("resourceVersionMatch", why));
-                if version.is_empty() {
-                    forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
-                }
-                if !self.continue_token.is_empty() {
-                    forbid("resourceVersionMatch is forbidden when continue is provided");
-                }
-                if matching == "Exact" && version == "0" {
-                    forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-                }
-                if !matches!(matching, "Exact" | "NotOlderThan") {
-                    causes.push(Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]));
-                }
-                if !causes.is_empty() {
-                    return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes));
-                }
-            }
+        let causes = if self.watch { self.watch_causes(matching) } else { self.list_causes(matching, version) };
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes));
         }
         self.resource_version = resource_version(version).map_err(|why| {
             if self.watch { ApiError::untyped(why.to_string()) } else { ApiError::bad_request(format!("invalid resource version: {why}")) }

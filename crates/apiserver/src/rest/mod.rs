@@ -75,6 +75,9 @@ pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiE
     // What is authorized as one name may still be a list with a field selector.
     let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
     if served.is("", "componentstatuses") && matches!(info.verb.as_str(), "get" | "list" | "watch") {
+        if let Some(disagreement) = disagreement {
+            return Err(disagreement);
+        }
         return components::answer(context, &served).await;
     }
     if !allowed(&served, &info.verb, on_collection) {

@@ -128,6 +128,10 @@ pub fn patched(
         Patch::Strategic(patch) => {
             let schema = strategy::schema(served).ok_or_else(|| unsupported(served, STRATEGIC))?;
             new = patch::strategic_merge_patch(live, patch, &schema).map_err(|error| refused(&error))?;
+            // Kubernetes merges into a value of the kind's type: what the patch says of its type has no place there.
+            for field in ["apiVersion", "kind"] {
+                new[field] = live[field].clone();
+            }
         }
     }
     if !new.is_object() {
