@@ -1,5 +1,6 @@
 //! The kinds of the Machine API, group `machine.openshift.io`: Machine, MachineSet, MachineHealthCheck and ControlPlaneMachineSet
-//! (MACH-API-01 to MACH-API-04, MACH-SET-01, MACH-MHC-01, MACH-CPMS-01), and the kind that stands for instances of the simulated provider.
+//! (MACH-API-01 to MACH-API-04, MACH-SET-01, MACH-MHC-01, MACH-CPMS-01), and the kinds that stand for
+//! instances of the simulated provider and for members of etcd.
 //!
 //! Controllers read these objects as values (`mainstay-machine-core`), so that fields of later releases are kept. What a field may be is said
 //! here once, as schemas.
@@ -8,6 +9,7 @@ mod checks;
 mod control_plane;
 mod instances;
 mod machines;
+mod members;
 mod parts;
 mod rules;
 mod sets;
@@ -30,11 +32,12 @@ macro_rules! file {
 }
 
 /// The checked-in manifests by file.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     file!("machine.openshift.io_controlplanemachinesets.yaml"),
     file!("machine.openshift.io_machinehealthchecks.yaml"),
     file!("machine.openshift.io_machines.yaml"),
     file!("machine.openshift.io_machinesets.yaml"),
+    file!("sim.mainstay.dev_simetcdmembers.yaml"),
     file!("sim.mainstay.dev_siminstances.yaml"),
 ];
 
@@ -49,7 +52,10 @@ pub fn machine_manifests() -> Result<Vec<Manifest>, mainstay_yaml::Error> {
 
 /// The definitions as they are written here.
 pub fn machine_definitions() -> Vec<Manifest> {
-    [control_plane::kind(), checks::kind(), machines::kind(), sets::kind(), instances::kind()].into_iter().map(manifest).collect()
+    [control_plane::kind(), checks::kind(), machines::kind(), sets::kind(), members::kind(), instances::kind()]
+        .into_iter()
+        .map(manifest)
+        .collect()
 }
 
 /// A kind of this module.

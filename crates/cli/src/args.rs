@@ -6,8 +6,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine_config, migrate, operator, operatorgroup, plan, pool, rbac, reference,
-    registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version, versions, wait,
+    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, operator, operatorgroup, plan, pool, rbac,
+    reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version,
+    versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -51,7 +52,7 @@ pub struct Global {
 const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Operators on a cluster",
-        &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "pool", "adm"],
+        &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "machine", "pool", "adm"],
     ),
     ("Changes before and after they happen", &["plan", "apply-plan", "rehearse", "approve", "history", "rollback", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
@@ -167,6 +168,9 @@ pub enum Command {
     /// MachineConfigs: what they become together, and what a change of them does to a node; needs no cluster
     #[command(subcommand)]
     MachineConfig(machine_config::Commands),
+    /// Machines: what blocks them, and what their deletion does
+    #[command(subcommand)]
+    Machine(machine::Commands),
     /// Pools of nodes that share a configuration: list, pause, resume, describe
     #[command(subcommand)]
     Pool(pool::Commands),

@@ -27,6 +27,7 @@ pub mod install;
 pub mod list;
 pub mod listed;
 pub mod log_level;
+pub mod machine;
 pub mod machine_config;
 pub mod migrate;
 pub mod operator;

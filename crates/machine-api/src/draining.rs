@@ -97,7 +97,7 @@ impl Controller {
             Verdict::Drain { settings, grace_period } => {
                 let options = Options { settings, grace_period, ..Options::default() };
                 let name = node.as_ref().map(|node| node.name.clone()).unwrap_or_default();
-                let drain = Drain::new(self.shared.writer.client().clone(), name, options);
+                let drain = Drain::new(self.shared.once.clone(), name, options);
                 self.drain(&live, &machine, &drain).await
             }
         }

@@ -2,6 +2,9 @@
 
 use mainstay_apply::WriteError;
 use mainstay_drain::DrainError;
+use mainstay_machine_core::control_plane::members::MemberError;
+use mainstay_machine_core::control_plane::object::ControlPlaneError;
+use mainstay_machine_core::control_plane::provider_spec::SpecError;
 use mainstay_machine_core::health_check::check::CheckError;
 use mainstay_machine_core::health_check::external::TemplateError;
 use mainstay_machine_core::health_check::plan::Refusal;
@@ -18,6 +21,14 @@ pub enum Error {
     /// No client could be made.
     #[error("the Machine API has no client")]
     Connect(#[from] ConnectError),
+    /// Another Machine API manages the machines of the cluster.
+    #[error("deployment {namespace}/{name} manages the machines of this cluster: nothing is done beside it")]
+    Other {
+        /// Its namespace.
+        namespace: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
     /// The cluster refused a request or did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -68,6 +79,21 @@ pub enum Error {
     /// A MachineHealthCheck remediates nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// A ControlPlaneMachineSet cannot be worked on.
+    #[error(transparent)]
+    ControlPlane(#[from] ControlPlaneError),
+    /// The machines of a control plane cannot be looked at.
+    #[error(transparent)]
+    Members(#[from] MemberError),
+    /// The machines of a control plane cannot be described.
+    #[error("unable to generate control plane machine set: {0}")]
+    Generate(#[from] SpecError),
+    /// The server refuses the template of a control plane.
+    #[error("cannot ensure that the provider config is valid: could not dry-run create the machine")]
+    DryRun(#[source] WriteError),
+    /// What the server makes of the template of a control plane cannot be read.
+    #[error("cannot ensure that the provider config is valid: could not get provider config for machine: {0}")]
+    Defaulted(SpecError),
     /// A remediation template cannot be used.
     #[error(transparent)]
     Template(#[from] TemplateError),

@@ -1,10 +1,12 @@
 //! The Machine API: machines have instances and nodes, sets have machines, unhealthy machines are replaced (MACH-RUN, MACH-DEL, MACH-SET,
-//! MACH-MHC, MACH-CSR).
+//! MACH-MHC, MACH-CPMS, MACH-CSR).
 //!
 //! ```text
 //!   MachineSet ── set ──► Machine ── machine ──► Provider: an instance ──► Node
+//!   ControlPlaneMachineSet ── control_plane ──► replaces the Machines of the control plane one by one
 //!   MachineHealthCheck ── health ──► deletes Machines     node_link ──► Machine knows its Node, Node gets labels and taints
 //!   Machine, deleted: hooks ── draining ──► node emptied ── hooks ── machine ──► instance, Node and finalizer go
+//!   Machine of the control plane ── etcd ──► hook EtcdQuorumOperator until its member is removed (the member model alone)
 //!   CertificateSigningRequest of a node ── approver ──► approved if a Machine says so
 //! ```
 //!
@@ -12,8 +14,10 @@
 //! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has.
 
 mod approver;
+mod control_plane;
 mod draining;
 mod error;
+mod etcd;
 mod health;
 mod kinds;
 mod machine;
@@ -21,13 +25,18 @@ mod manifests;
 mod metrics;
 mod node_link;
 pub mod provider;
+mod reports;
 mod set;
 mod shared;
 pub mod simulated;
 
 use std::sync::Arc;
 
-use mainstay_runtime::{Cluster, Env, Key, Queue};
+use kube::Client;
+use mainstay_apply::Writer;
+use mainstay_runtime::{Cluster, Env, Key, Kinds, Queue};
+use serde_json::Value;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -35,12 +44,18 @@ pub use error::Error;
 pub use kinds::NAMESPACE;
 pub use manifests::{ACCOUNT, LEASE, definitions, manifests, simulation_manifests};
 
+use crate::kinds::DEPLOYMENT;
 use crate::metrics::Measures;
 use crate::provider::Providers;
 use crate::shared::Shared;
 
 /// The label and annotation of objects that are played.
 pub const SIMULATED: &str = "mainstay.dev/simulated";
+
+/// The Deployment of a Machine API that is not this one.
+pub const OTHER: &str = "machine-api-operator";
+/// The ClusterOperators that are reported.
+pub const OPERATORS: [&str; 3] = ["machine-api", "machine-approver", "control-plane-machine-set"];
 
 /// The settings of the Machine API.
 #[derive(Clone, Default)]
@@ -50,18 +65,23 @@ pub struct Config {
     /// The cluster as an identity that may act as kubelets: the simulated provider is served, and its instances live. Only for the embedded
     /// cluster.
     pub simulation: Option<Cluster>,
+    /// The operators as the release that is being applied names them, where a Cluster Version Operator applies one.
+    pub release: Option<watch::Receiver<Arc<[Value]>>>,
 }
 
 /// Runs the Machine API until `stop` is cancelled.
 ///
 /// # Errors
-/// No client can be made.
+/// No client can be made, or a real cluster has a Machine API of its own.
 pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let shared = Shared::start(&cluster.client()?, &env, &stop);
+    let client = cluster.client()?;
+    refuse_other(&cluster, &client).await?;
+    let shared = Shared::start(&client, cluster.asking_once().client()?, &env, &stop);
     let measures = Measures::shown(&env, &shared);
     let machines: Queue<Key> = Queue::default();
     let mut tasks = JoinSet::new();
     let mut providers = config.providers;
+    let is_simulated = config.simulation.is_some();
     if let Some(simulation) = &config.simulation {
         let provider = simulated::SimulatedProvider::new(shared.writer.clone());
         providers = providers.with(simulated::GROUP, simulated::KIND, Arc::new(provider));
@@ -74,6 +94,11 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
     tasks.spawn(node_link::run(shared.clone()));
     tasks.spawn(set::run(shared.clone()));
     tasks.spawn(health::run(shared.clone(), measures));
+    tasks.spawn(control_plane::run(shared.clone()));
+    if is_simulated {
+        tasks.spawn(etcd::run(shared.clone()));
+    }
+    tasks.spawn(reports::run(shared.clone(), config.release));
     tasks.spawn(approver::run(shared));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
@@ -81,4 +106,17 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
         }
     }
     Ok(())
+}
+
+/// A real cluster with its own operator is left alone (MACH-PROV-12). On the embedded one a release brings the Deployment, and nothing runs in its
+/// pods.
+async fn refuse_other(cluster: &Cluster, client: &Client) -> Result<(), Error> {
+    if cluster.is_embedded() {
+        return Ok(());
+    }
+    let writer = Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT);
+    match writer.get(&DEPLOYMENT.at(&Key::new(NAMESPACE, OTHER))).await? {
+        Some(_) => Err(Error::Other { namespace: NAMESPACE, name: OTHER }),
+        None => Ok(()),
+    }
 }

@@ -9,6 +9,10 @@ pub const ACCOUNT: &str = "machine-api-controllers";
 /// The Lease that elects the active instance.
 pub const LEASE: &str = "cluster-api-provider-machineset-leader";
 const ROLE: &str = "mainstay-machine-api";
+/// The namespace of etcd's guard pods and of the member model.
+const ETCD_NAMESPACE: &str = mainstay_machine_core::etcd::NAMESPACE;
+const GUARDS_ROLE: &str = "mainstay-etcd-guards";
+const SIMULATED_ROLE: &str = "mainstay-simulated-instances";
 /// The namespace of the account that asks for nodes' first certificates.
 const CONFIG_NAMESPACE: &str = "openshift-machine-config-operator";
 
@@ -30,7 +34,6 @@ pub fn manifests() -> Vec<Value> {
         rule("machine.openshift.io", &statuses, &["get", "update", "patch"]),
         // Owner references that block the deletion of their owner.
         rule("machine.openshift.io", &["machinesets/finalizers", "controlplanemachinesets/finalizers"], &["update"]),
-        rule("sim.mainstay.dev", &["siminstances"], &["get", "list", "watch", "create", "delete"]),
         rule("", &["nodes"], &["get", "list", "watch", "patch", "delete"]),
         rule("", &["pods"], &["get", "list"]),
         rule("", &["pods/eviction"], &["create"]),
@@ -38,13 +41,21 @@ pub fn manifests() -> Vec<Value> {
         rule("policy", &["poddisruptionbudgets"], &["get", "list", "watch"]),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
         rule("config.openshift.io", &["infrastructures"], &["get", "list", "watch"]),
+        rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
+        json!({
+            "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "verbs": ["update"],
+            "resourceNames": crate::OPERATORS,
+        }),
+        rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
         rule("certificates.k8s.io", &["certificatesigningrequests"], &["get", "list", "watch"]),
         rule("certificates.k8s.io", &["certificatesigningrequests/approval"], &["update"]),
         json!({
             "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"],
             "resourceNames": ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"],
         }),
-        rule("", &["configmaps"], &["get"]),
+        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["machine-approver-config"]}),
+        // Whether another Machine API is here.
+        json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"], "resourceNames": [crate::OTHER]}),
     ];
     let group = "rbac.authorization.k8s.io";
     let version = "rbac.authorization.k8s.io/v1";
@@ -62,7 +73,7 @@ pub fn manifests() -> Vec<Value> {
     all
 }
 
-/// Returns what simulated kubelets need to ask for certificates as real ones do.
+/// Returns what the simulated provider needs, and its kubelets, to ask for certificates as real ones do.
 pub fn simulation_manifests() -> Vec<Value> {
     let group = "rbac.authorization.k8s.io";
     let binding = |name: &str, subject: Value| {
@@ -71,7 +82,26 @@ pub fn simulation_manifests() -> Vec<Value> {
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:node-bootstrapper"}, "subjects": [subject],
         })
     };
+    let instances = json!([
+        {"apiGroups": ["sim.mainstay.dev"], "resources": ["siminstances"], "verbs": ["get", "list", "watch", "create", "delete"]},
+        {"apiGroups": ["sim.mainstay.dev"], "resources": ["simetcdmembers"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+        {"apiGroups": ["sim.mainstay.dev"], "resources": ["simetcdmembers/status"], "verbs": ["update"]},
+    ]);
+    let guards = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);
+    let account = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE});
+    let version = "rbac.authorization.k8s.io/v1";
     vec![
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": SIMULATED_ROLE}, "rules": instances}),
+        json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": SIMULATED_ROLE},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": SIMULATED_ROLE}, "subjects": [account],
+        }),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ETCD_NAMESPACE}}),
+        json!({"apiVersion": version, "kind": "Role", "metadata": {"name": GUARDS_ROLE, "namespace": ETCD_NAMESPACE}, "rules": guards}),
+        json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": GUARDS_ROLE, "namespace": ETCD_NAMESPACE},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": GUARDS_ROLE}, "subjects": [account],
+        }),
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "node-bootstrapper", "namespace": CONFIG_NAMESPACE}}),
         binding(

@@ -12,7 +12,7 @@ use mainstay_runtime::{Cache, Env, Key, Kinds, Outcome, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::kinds::{BUDGET, HEALTH_CHECK, KnownKind, MACHINE, MACHINE_SET, NODE};
+use crate::kinds::{BUDGET, CONTROL_PLANE, HEALTH_CHECK, KnownKind, MACHINE, MACHINE_SET, NODE};
 use crate::{ACCOUNT, Error};
 
 /// Most machines of a namespace.
@@ -24,25 +24,30 @@ const PAGE: u32 = 500;
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub writer: Writer,
+    /// A client that takes every answer as it comes, for evictions.
+    pub once: Client,
     pub env: Env,
     pub stop: CancellationToken,
     pub machines: Cache,
     pub sets: Cache,
     pub checks: Cache,
+    pub control_planes: Cache,
     pub nodes: Cache,
     pub budgets: Cache,
 }
 
 impl Shared {
-    pub fn start(client: &Client, env: &Env, stop: &CancellationToken) -> Self {
+    pub fn start(client: &Client, once: Client, env: &Env, stop: &CancellationToken) -> Self {
         let cache = |kind: KnownKind| Cache::start(client, &kind.resource(), &Scope::default(), stop).shown(env.metrics());
         Self {
             writer: Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT),
+            once,
             env: env.clone(),
             stop: stop.clone(),
             machines: cache(MACHINE),
             sets: cache(MACHINE_SET),
             checks: cache(HEALTH_CHECK),
+            control_planes: cache(CONTROL_PLANE),
             nodes: cache(NODE),
             budgets: cache(BUDGET),
         }
@@ -50,7 +55,7 @@ impl Shared {
 
     /// Waits until every copy is complete.
     pub async fn ready(&self) {
-        for cache in [&self.machines, &self.sets, &self.checks, &self.nodes, &self.budgets] {
+        for cache in [&self.machines, &self.sets, &self.checks, &self.control_planes, &self.nodes, &self.budgets] {
             if self.stop.run_until_cancelled(cache.ready()).await.is_none() {
                 return;
             }

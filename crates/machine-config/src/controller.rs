@@ -88,7 +88,7 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
 
 /// A real cluster with its own operator is left alone. On the embedded one a release brings the Deployment, and nothing runs in its pods.
 async fn refuse_other(cluster: &Cluster, writer: &Writer) -> Result<(), Error> {
-    if is_embedded(cluster) {
+    if cluster.is_embedded() {
         return Ok(());
     }
     let place = ObjectRef {
@@ -100,14 +100,6 @@ async fn refuse_other(cluster: &Cluster, writer: &Writer) -> Result<(), Error> {
     match writer.get(&place).await? {
         Some(_) => Err(Error::Other { namespace: NAMESPACE, name: OTHER }),
         None => Ok(()),
-    }
-}
-
-fn is_embedded(cluster: &Cluster) -> bool {
-    match cluster {
-        Cluster::Embedded { .. } => true,
-        Cluster::Remote(_) => false,
-        Cluster::Within(cluster, _) | Cluster::Guarded(cluster, _) => is_embedded(cluster),
     }
 }
 

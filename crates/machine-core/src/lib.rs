@@ -10,7 +10,9 @@
 //!   set             MachineSets: which machines are theirs, which go first, their status
 //!   health_check    MachineHealthChecks: who is unhealthy, whether remediation is allowed, and how it is done
 //!   drain           which pods leave a node, and whether a machine may be drained now
-//!   control_plane   ControlPlaneMachineSets: which failure domain each index has
+//!   control_plane   ControlPlaneMachineSets: machines by index and failure domain, and which are replaced
+//!   deletion        a deletion as it goes: its steps, and the hooks that hold it up
+//!   etcd            quorum protection: hooks of machines of the control plane, and the members that go and come
 //! ```
 //!
 //! A recorded answer of upstream's own code outranks the text of the specification. [`cases`] answers inputs in the form of those records.
@@ -19,7 +21,9 @@ pub mod approval;
 pub mod cases;
 pub mod condition;
 pub mod control_plane;
+pub mod deletion;
 pub mod drain;
+pub mod etcd;
 pub mod event;
 pub mod health_check;
 pub mod hooks;

@@ -38,6 +38,7 @@ mod facts;
 mod failure;
 pub mod images;
 pub mod inspect;
+pub mod machines;
 pub mod nodes;
 mod ownership;
 pub mod permissions;

@@ -4,6 +4,7 @@
 mod explained;
 mod planned;
 
+use jiff::Timestamp;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_machine_config_core::pool::Pool;
 use mainstay_machine_config_core::pool::limit::max_unavailable;
@@ -16,12 +17,24 @@ use crate::failure::refused;
 use crate::session::Session;
 
 pub use explained::{explain_node, explain_pool};
+pub(crate) use explained::{forbidden, owner};
 pub use mainstay_machine_config_core::explain::Explanation;
 pub use planned::{Drained, Obstacle, Outcome, Plan, plan};
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const POOL: Kind = Kind { group: GROUP, version: "v1", kind: "MachineConfigPool", plural: "machineconfigpools", word: "machineconfigpool" };
 const NODE: Kind = Kind { group: "", version: "v1", kind: "Node", plural: "nodes", word: "node" };
+
+/// A pool that keeps a node from a configuration that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The pool.
+    pub pool: String,
+    /// The reason.
+    pub why: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
 
 /// The pools of a cluster and its nodes.
 #[derive(Clone, Debug)]
@@ -41,6 +54,27 @@ impl Pools {
     /// The pool of a node; none if there is none, or several claim it.
     pub fn pool_of(&self, node: &Node) -> Option<String> {
         membership(&node.name, &node.labels, &self.selecting).ok()??.pools.into_iter().next()
+    }
+
+    /// Returns whether a node's pool keeps it from the configuration that the pool has, and why: the pool is paused, or as many nodes are unavailable
+    /// as may be.
+    pub fn holding(&self, node: &Node) -> Option<Holding> {
+        let pool = self.pool_of(node)?;
+        let object = self.objects.iter().find(|object| object["metadata"]["name"] == pool.as_str())?;
+        let nodes = self.nodes(&pool);
+        let (settings, limit) = of_object(object, nodes.len()).ok()?;
+        if settings.target.is_empty() || node.is_targeted_at(&settings.target) {
+            return None;
+        }
+        let updating = mainstay_objects::condition(object, "Updating").and_then(|one| one["lastTransitionTime"].as_str()?.parse().ok());
+        let held = |why: String| Some(Holding { pool: pool.clone(), why, since: updating });
+        if settings.paused {
+            return held(format!("it is paused, and {} waits; mainstay pool resume {pool}", settings.target));
+        }
+        let moving = |other: &&Node| !other.is_ready() || (other.is_targeted_at(&settings.target) && !other.is_done_at(&settings.target));
+        let unavailable: Vec<&str> = nodes.iter().filter(moving).map(|other| other.name.as_str()).collect();
+        let used = i64::try_from(unavailable.len()).unwrap_or(i64::MAX);
+        if used < limit { None } else { held(format!("maxUnavailable ({limit}) is used up by {}", unavailable.join(", "))) }
     }
 
     /// A pool by name.

@@ -75,14 +75,7 @@ impl Session {
     fn of(cluster: Cluster, context: String, registries: Arc<dyn Registries>) -> Result<Self, Failure> {
         let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
         let writer = Writer::new(client.clone(), Kinds::new(client.clone()), MANAGER);
-        let once = match &cluster {
-            Cluster::Remote(config) => {
-                let mut config = config.clone();
-                config.default_retry = false;
-                Cluster::Remote(config).client().map_err(|error| Failure::failed("cluster", &error))?
-            }
-            _ => client.clone(),
-        };
+        let once = cluster.asking_once().client().map_err(|error| Failure::failed("cluster", &error))?;
         let server = cluster.server().trim_end_matches('/').to_owned();
         Ok(Self { cluster, client, once, writer, context, server, registries })
     }

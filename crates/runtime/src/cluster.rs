@@ -129,6 +129,31 @@ impl Cluster {
         Self::Guarded(Box::new(self), gate.clone())
     }
 
+    /// Returns the same cluster, whose clients take every answer as it comes: an eviction that a budget forbids is an answer, and no reason to ask
+    /// again.
+    #[must_use]
+    pub fn asking_once(&self) -> Self {
+        match self {
+            Self::Remote(config) => {
+                let mut config = config.clone();
+                config.default_retry = false;
+                Self::Remote(config)
+            }
+            Self::Embedded { .. } => self.clone(),
+            Self::Within(cluster, within) => Self::Within(Box::new(cluster.asking_once()), *within),
+            Self::Guarded(cluster, gate) => Self::Guarded(Box::new(cluster.asking_once()), gate.clone()),
+        }
+    }
+
+    /// Returns true for the embedded API of this process.
+    pub fn is_embedded(&self) -> bool {
+        match self {
+            Self::Embedded { .. } => true,
+            Self::Remote(_) => false,
+            Self::Within(cluster, _) | Self::Guarded(cluster, _) => cluster.is_embedded(),
+        }
+    }
+
     /// Creates a client with this process's own identity.
     pub fn client(&self) -> Result<Client, ConnectError> {
         self.make(Identity::Own, Manner::default())

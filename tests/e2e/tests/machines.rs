@@ -170,3 +170,152 @@ fn drained_and_replaced() {
     walk.until_gone("machines.machine.openshift.io", &name(&ill));
     walk.until_ready(2);
 }
+
+/// The labels of machines of the control plane.
+fn master_labels() -> Value {
+    json!({
+        "machine.openshift.io/cluster-api-cluster": "demo", "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+    })
+}
+
+const CONTROL_PLANE: &str = "controlplanemachineset";
+const TEMPLATE: &str = "machines_v1beta1_machine_openshift_io";
+
+impl Walk {
+    /// Three machines of the control plane, and nothing else.
+    fn control_plane() -> Self {
+        let components = "controllers,scheduler,nodes,machine-api";
+        let walk = Self { cluster: Cluster::up(&["--components", components, "--nodes", "0"]) };
+        for (index, zone) in ["a", "b", "c"].iter().enumerate() {
+            let provider = json!({
+                "apiVersion": "sim.mainstay.dev/v1alpha1", "kind": "SimProviderConfig", "instanceType": "small", "region": "here", "zone": zone,
+                "bootDelay": "50ms", "joinDelay": "50ms", "deleteDelay": "50ms",
+            });
+            let machine = json!({
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": format!("demo-master-{index}"), "namespace": NAMESPACE, "labels": master_labels()},
+                "spec": {"providerSpec": {"value": provider}},
+            });
+            walk.cluster.apply(&machine.to_string());
+        }
+        walk
+    }
+
+    fn until_control_plane(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.cluster.until(what, &[CONTROL_PLANE, "cluster", "-n", NAMESPACE], wanted)
+    }
+
+    /// Waits until etcd has so many voters and no learner.
+    fn until_voters(&self, count: usize) {
+        eventually("the members of etcd vote", Duration::from_secs(60), || {
+            let list: Value =
+                serde_json::from_str(&self.cluster.kubectl(&["get", "simetcdmembers", "-n", "openshift-etcd", "-o", "json"]).ok()).unwrap();
+            let members = list["items"].as_array().unwrap();
+            let votes = members.iter().all(|member| member["spec"]["learner"] == false);
+            if members.len() == count && votes { Ok(()) } else { Err(format!("{list:#}")) }
+        });
+    }
+
+    fn template(&self, size: &str) {
+        let template = json!({"spec": {"providerSpec": {"value": {"instanceType": size}}}});
+        let patch = json!({"spec": {"state": "Active", "template": {TEMPLATE: template}}});
+        self.patch(CONTROL_PLANE, "cluster", &patch).ok();
+    }
+
+    /// All machines with their sizes, by name; those that are being deleted, too.
+    fn sizes(&self) -> Vec<(String, String)> {
+        let list: Value = serde_json::from_str(&self.kubectl(&["get", "machines.machine.openshift.io", "-o", "json"]).ok()).unwrap();
+        let size = |machine: &Value| machine["spec"]["providerSpec"]["value"]["instanceType"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(|machine| (name(machine), size(machine))).collect()
+    }
+}
+
+/// MACH-CPMS-01, MACH-CPMS-02, MACH-CPMS-03, MACH-CPMS-04, MACH-CPMS-05, MACH-CPMS-06, MACH-ETCD-01, MACH-ETCD-03, MACH-ETCD-04, MACH-ETCD-05,
+/// MACH-TRB-04, MS-READY-02: the generated object describes the machines; a changed
+/// template replaces them one by one in the order of their indexes, with four machines at most; a hook holds one up; a node without a machine stops
+/// everything; with OnDelete the user decides; after its deletion the machines stay.
+#[test]
+fn control_plane_is_replaced_one_by_one() {
+    let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
+    let walk = Walk::control_plane();
+    let generated = walk.until_control_plane("it describes the machines", |object| {
+        object["status"]["updatedReplicas"] == 3
+            && object["spec"]["template"][TEMPLATE]["failureDomains"]["sim"].as_array().map(Vec::len) == Some(3)
+    });
+    assert_eq!(generated["spec"]["state"], "Inactive");
+    walk.until_voters(3);
+    walk.until("it has the hook of etcd", "demo-master-1", |machine| {
+        machine["spec"]["lifecycleHooks"]["preDrain"] == json!([{"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"}])
+    });
+    let hook = json!([{"op": "add", "path": "/spec/lifecycleHooks/preDrain/-", "value": {"name": "hold", "owner": "ledger-operator"}}]);
+    walk.kubectl(&["patch", "machines.machine.openshift.io", "demo-master-1", "--type", "json", "-p", &hook.to_string()]).ok();
+
+    walk.template("large");
+    let refused = |patch: Value| walk.patch(CONTROL_PLANE, "cluster", &patch).refused();
+    assert!(refused(json!({"spec": {"replicas": 5}})).contains("replicas is immutable"));
+    assert!(refused(json!({"spec": {"state": "Inactive"}})).contains("state cannot be changed once Active"));
+    let hooks = json!({"lifecycleHooks": {"preDrain": [{"name": "hold", "owner": "nobody"}]}});
+    assert!(refused(json!({"spec": {"template": {TEMPLATE: {"spec": hooks}}}})).contains("lifecycleHooks"));
+
+    let held = walk.until("the second machine waits for its hook", "demo-master-1", |machine| {
+        let message = condition(machine, "Drainable")["message"].as_str().unwrap_or_default();
+        machine["status"]["phase"] == "Deleting" && message.ends_with("blocked by: [{Name:hold Owner:ledger-operator}]")
+    });
+    assert_eq!(condition(&held, "Drainable")["reason"], "HookPresent", "the member was removed, the hook of etcd is gone");
+    let sizes = walk.sizes();
+    assert!(sizes.len() == 4 && !sizes.iter().any(|(name, _)| name == "demo-master-0"), "{sizes:?}");
+    assert!(sizes.contains(&("demo-master-2".to_owned(), "small".to_owned())), "the third waits: {sizes:?}");
+    walk.until_control_plane("two of three are updated", |object| {
+        object["status"]["updatedReplicas"] == 2 && condition(object, "Progressing")["reason"] == "NeedsUpdateReplicas"
+    });
+    // The hook of etcd is gone: what is left is the user's.
+    walk.patch("machines.machine.openshift.io", "demo-master-1", &json!({"spec": {"lifecycleHooks": null}})).ok();
+    walk.until_gone("machines.machine.openshift.io", "demo-master-1");
+    let done = walk.until_control_plane("all are replaced", |object| {
+        object["status"]["updatedReplicas"] == 3 && condition(object, "Progressing")["reason"] == "AllReplicasUpdated"
+    });
+    assert_eq!((&condition(&done, "Available")["status"], &condition(&done, "Degraded")["reason"]), (&json!("True"), &json!("AsExpected")));
+    let machines = walk.machines();
+    let mut places: Vec<(String, String)> = machines
+        .iter()
+        .map(|machine| (name(machine), machine["spec"]["providerSpec"]["value"]["zone"].as_str().unwrap().to_owned()))
+        .map(|(name, zone)| (name.rsplit('-').next().unwrap().to_owned(), zone))
+        .collect();
+    places.sort();
+    let expected = [("0", "a"), ("1", "b"), ("2", "c")].map(|(index, zone)| (index.to_owned(), zone.to_owned()));
+    assert_eq!(places, expected, "each index keeps its place");
+    assert!(machines.iter().all(|machine| machine["metadata"]["ownerReferences"][0]["kind"] == "ControlPlaneMachineSet"));
+
+    let stray =
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "stray", "labels": {"node-role.kubernetes.io/master": ""}}});
+    walk.cluster.apply(&stray.to_string());
+    walk.until_control_plane("a node without a machine stops it", |object| condition(object, "Degraded")["reason"] == "UnmanagedNodes");
+    walk.patch(CONTROL_PLANE, "cluster", &json!({"spec": {"strategy": {"type": "OnDelete"}}})).ok();
+    walk.template("huge");
+    let first = name(&machines[0]);
+    walk.delete(&first);
+    let quorum = walk.until("etcd needs a replacement first", &first, |machine| machine["status"]["phase"] == "Deleting");
+    assert_eq!(
+        (walk.sizes().len(), &condition(&quorum, "Drainable")["status"]),
+        (3, &json!("False")),
+        "nothing is made while it is degraded"
+    );
+    let explained = walk.cluster.mainstay(&["explain", "machine", &first, "-o", "json"]).ok();
+    let explained: Value = serde_json::from_str(&explained).unwrap();
+    assert_eq!((&explained["situation"], &explained["blockers"][0]["owner"]), (&json!("hook-present"), &json!("clusteroperator/etcd")));
+    assert!(explained["why"].to_string().contains("a replacement must become a voter first"), "{explained:#}");
+    walk.cluster.kubectl(&["delete", "node", "stray"]).ok();
+    walk.until_gone("machines.machine.openshift.io", &first);
+    walk.until_voters(3);
+    walk.until_control_plane("what the user deleted is made again", |object| {
+        object["status"]["updatedReplicas"] == 1 && object["status"]["replicas"] == 3
+    });
+    let sizes = walk.sizes();
+    assert_eq!(sizes.iter().filter(|(_, size)| size == "huge").count(), 1, "{sizes:?}");
+
+    walk.kubectl(&["delete", CONTROL_PLANE, "cluster"]).ok();
+    walk.until_control_plane("another one describes the machines", |object| object["spec"]["state"] == "Inactive");
+    assert_eq!(walk.machines().len(), 3);
+    assert!(walk.machines().iter().all(|machine| machine["metadata"]["ownerReferences"].is_null()));
+}

@@ -6,10 +6,11 @@ use super::parts::{atomic, int32, int64, keyed, machine_spec, object, one_of, re
 use super::{Kind, MACHINE_GROUP, column};
 
 /// The one sort of machine that a template can be of; its settings are in a field of the same name.
-const MACHINE_TYPE: &str = "machines_v1beta1_machine_openshift_io";
+pub(super) const MACHINE_TYPE: &str = "machines_v1beta1_machine_openshift_io";
 const CONDITION_TYPE: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
-const PLATFORMS: [&str; 17] = [
+/// Platforms of failure domains: upstream's, and the simulation.
+const PLATFORMS: [&str; 18] = [
     "",
     "AWS",
     "Azure",
@@ -27,6 +28,7 @@ const PLATFORMS: [&str; 17] = [
     "AlibabaCloud",
     "Nutanix",
     "External",
+    "Sim",
 ];
 
 pub(super) fn kind() -> Kind {
@@ -64,11 +66,19 @@ fn spec() -> Value {
     strategy["default"] = json!("RollingUpdate");
     let mut strategy = object("How machines are replaced.", json!({"type": strategy}));
     strategy["default"] = json!({"type": "RollingUpdate"});
+    let subdomain = rule(
+        "!format.dns1123Subdomain().validate(self).hasValue()",
+        "a lowercase RFC 1123 subdomain must consist of lowercase alphanumeric characters, hyphens ('-'), and periods ('.'). Each block, separated \
+         by periods, must start and end with an alphanumeric character. Hyphens are not allowed at the start or end of a block, and consecutive \
+         periods are not permitted.",
+    );
+    let prefix = json!({"type": "string", "minLength": 1, "maxLength": 245, "description": "Beginning of the names of new machines."});
     requiring(
         &["replicas", "selector", "template"],
         object(
             "The machines that are wanted.",
             json!({
+                "machineNamePrefix": ruled(prefix, &[subdomain]),
                 "replicas": ruled(replicas, &[rule("self == oldSelf", "replicas is immutable")]),
                 "selector": ruled(selector("Which machines are the set's."), &[rule("self == oldSelf", "selector is immutable")]),
                 "state": ruled(state, &[rule("oldSelf != 'Active' || self == oldSelf", "state cannot be changed once Active")]),
@@ -138,6 +148,7 @@ fn failure_domains() -> Value {
                 "gcp": atomic(&requiring(&["zone"], object("A place.", json!({"zone": text("Zone.")}))), "Places of Google Cloud."),
                 "nutanix": keyed(&nutanix(), "name", "Places of Nutanix."),
                 "openstack": atomic(&openstack(), "Places of OpenStack."),
+                "sim": atomic(&requiring(&["zone"], object("A place.", json!({"zone": text("Zone.")}))), "Places of the simulated provider."),
                 "vsphere": keyed(&requiring(&["name"], object("A place.", json!({"name": text("Name in the Infrastructure.")}))), "name", "Places of vSphere."),
             }),
         ),
@@ -155,6 +166,7 @@ fn failure_domains() -> Value {
             of("OpenStack", "openstack"),
             of("VSphere", "vsphere"),
             of("Nutanix", "nutanix"),
+            of("Sim", "sim"),
         ],
     )
 }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::MACHINE_GROUP;
+use super::control_plane::MACHINE_TYPE;
 
 /// The policies about machines, each with its binding.
 pub fn machine_rules() -> Vec<Value> {
@@ -41,11 +42,35 @@ pub fn machine_rules() -> Vec<Value> {
         "controlplanemachinesets",
         &["v1"],
         &["CREATE", "UPDATE"],
-        &json!([]),
+        &json!([
+            {"name": "machine", "expression": format!("has(object.spec.template.{MACHINE_TYPE}) ? [object.spec.template.{MACHINE_TYPE}] : []")},
+            {"name": "labels", "expression": "variables.machine.size() > 0 && has(variables.machine[0].metadata.labels) ? variables.machine[0].metadata.labels : {}"},
+            {"name": "leaves", "expression": "has(object.metadata.deletionTimestamp) && (!has(object.metadata.finalizers) || object.metadata.finalizers.size() == 0)"},
+            {"name": "hooks", "expression": "variables.machine.size() > 0 && has(variables.machine[0].spec.lifecycleHooks) ? [variables.machine[0].spec.lifecycleHooks] : []"},
+            {"name": "provider", "expression": "variables.machine.size() > 0 && has(variables.machine[0].spec.providerSpec) && has(variables.machine[0].spec.providerSpec.value) ? [variables.machine[0].spec.providerSpec.value] : []"},
+        ]),
         &json!([
             {
                 "expression": "object.metadata.name == 'cluster'",
                 "messageExpression": "'metadata.name: Invalid value: \"' + object.metadata.name + '\": control plane machine set name must be cluster'",
+            },
+            {
+                "expression": "oldObject == null || !has(object.metadata.deletionTimestamp) || object.spec.state != 'Active' || oldObject.spec.state == 'Active'",
+                "message": "spec.state: Forbidden: control plane machine set with deletion timestamp cannot be activated",
+                "reason": "Forbidden",
+            },
+            {
+                "expression": "variables.leaves || !has(object.spec.selector.matchLabels) || object.spec.selector.matchLabels.all(key, key in variables.labels && variables.labels[key] == object.spec.selector.matchLabels[key])",
+                "message": format!("spec.template.{MACHINE_TYPE}.metadata.labels: Invalid value: selector does not match template labels"),
+            },
+            {
+                "expression": "variables.leaves || variables.hooks.all(hooks, (!has(hooks.preDrain) || hooks.preDrain.size() == 0) && (!has(hooks.preTerminate) || hooks.preTerminate.size() == 0))",
+                "message": format!("spec.template.{MACHINE_TYPE}.spec.lifecycleHooks: Forbidden: machines of the control plane get their hooks from their owners"),
+                "reason": "Forbidden",
+            },
+            {
+                "expression": "variables.leaves || variables.provider.all(spec, !has(spec.kind) || spec.kind != 'AzureMachineProviderSpec' || (has(spec.internalLoadBalancer) && spec.internalLoadBalancer != ''))",
+                "message": format!("spec.template.{MACHINE_TYPE}.spec.providerSpec.value.internalLoadBalancer: Required value: internalLoadBalancer is required for control plane machines"),
             },
         ]),
     );

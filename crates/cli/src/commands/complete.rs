@@ -14,6 +14,7 @@ use mainstay_operations::catalogs::CatalogSnapshot;
 use mainstay_operations::classic::explain::Subject;
 use mainstay_operations::classic::objects::{self, CATALOG_SOURCE, Kind, PACKAGE_MANIFEST};
 use mainstay_operations::classic::{approval, listing};
+use mainstay_operations::machines::MACHINE;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::{output, runtime};
@@ -45,7 +46,7 @@ enum Live {
     Operators,
     /// Packages that Subscriptions of OLM classic ask for.
     Subscribed,
-    /// Objects of OLM classic.
+    /// Objects of a kind.
     Classic(Kind),
     /// InstallPlans that wait for an approval, as `installplan/NAME`.
     Waiting,
@@ -172,7 +173,7 @@ fn values(arg: &Arg, said: &Before<'_>, current: &str) -> Fitting {
 }
 
 /// The kinds that `mainstay explain` names.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 14] = [
     "clusterextension",
     "clustercatalog",
     "package",
@@ -182,6 +183,11 @@ const KINDS: [&str; 9] = [
     "catalogsource",
     "operatorgroup",
     "operatorcondition",
+    "clusterversion",
+    "clusteroperator",
+    "machine",
+    "machineconfigpool",
+    "node",
 ];
 
 /// The formats that the help of `--output` names.
@@ -207,6 +213,7 @@ fn live(said: &Before<'_>, id: &str) -> Vec<Live> {
             [kind] if is_kind(kind, "clusterextension") => vec![Live::Extensions],
             [kind] if is_kind(kind, "clustercatalog") => vec![Live::Catalogs],
             [kind] if is_kind(kind, "package") => vec![Live::Packages],
+            [kind] if is_kind(kind, "machine") => vec![Live::Classic(MACHINE)],
             _ => Vec::new(),
         },
         (["install"] | ["plan", "install"], "package") if said.is_classic => vec![Live::Classic(PACKAGE_MANIFEST)],
@@ -220,6 +227,7 @@ fn live(said: &Before<'_>, id: &str) -> Vec<Live> {
         | (["install" | "migrate"] | ["plan", "install"], "catalog")
         | (["catalog", "search"], "catalogs") => vec![Live::Catalogs],
         (["approve"], "plan") => vec![Live::Plans, Live::Waiting],
+        (["machine", "describe" | "delete"], "name") => vec![Live::Classic(MACHINE)],
         (_, "namespace" | "watch_namespace") => vec![Live::Namespaces],
         (_, "context") => vec![Live::Contexts],
         _ => Vec::new(),

@@ -87,6 +87,8 @@ Components, each in its own namespace:
   olm-classic            OLM classic: both operators, package server and marketplace (openshift-operator-lifecycle-manager)
   cloud-credential       Secrets for CredentialsRequests (openshift-cloud-credential-operator); definitions that the cluster lacks come along
   storage-migrator       writes objects again whose kind is stored in another version now (openshift-kube-storage-version-migrator)
+  machine-api            Machines, their sets, health checks, drains and certificates of nodes (openshift-machine-api); not beside a
+                         machine-api-operator
   machine-config         the configuration of nodes: pools, roll-out, drains (openshift-machine-config-operator); nodes need a daemon of their own
   cluster-version        the release of the cluster's platform, and updates of it (openshift-cluster-version)
 
@@ -196,6 +198,7 @@ enum Name {
     OlmClassic,
     CloudCredential,
     StorageMigrator,
+    MachineApi,
     MachineConfig,
     ClusterVersion,
     All,
@@ -267,6 +270,7 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             Name::OlmClassic => vec![Component::OlmClassic],
             Name::CloudCredential => vec![Component::CloudCredential],
             Name::StorageMigrator => vec![Component::StorageMigrator],
+            Name::MachineApi => vec![Component::MachineApi],
             Name::MachineConfig => vec![Component::MachineConfig],
             Name::ClusterVersion => vec![Component::ClusterVersion],
             Name::All if arguments.uninstall => Component::ALL.to_vec(),
@@ -380,6 +384,14 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         classic::check(writer).await?;
         note("the operators of OLM classic may do everything on this cluster, as upstream's may");
         classic::define(writer, arguments.force_conflicts).await?;
+    }
+    if chosen.contains(&Component::MachineApi) {
+        let rival = place("apps/v1", "Deployment", mainstay_machine_api::OTHER, mainstay_machine_api::NAMESPACE);
+        if writer.get(&rival).await.map_err(|error| not_written(&error))?.is_some() {
+            let subject = format!("deployment {}/{}", rival.namespace, rival.name);
+            return Err(Failure::new(Exit::Impossible, subject, "it manages the machines of this cluster already")
+                .hint("mainstay machine and mainstay explain machine work beside it"));
+        }
     }
     if chosen.contains(&Component::ClusterVersion) {
         cluster_version::check(writer).await?;
@@ -505,6 +517,11 @@ fn platform_definitions(chosen: &BTreeSet<Component>) -> Result<Vec<Value>, Fail
     let mut all = if chosen.contains(&Component::CloudCredential) { credentials_definitions()? } else { Vec::new() };
     if chosen.contains(&Component::StorageMigrator) {
         all.extend(storage_migration::definitions());
+    }
+    if chosen.contains(&Component::MachineApi) {
+        let kinds = mainstay_machine_api::definitions().map_err(|error| Failure::failed("manifests", &error))?;
+        // The simulated provider is for the embedded cluster alone.
+        all.extend(kinds.into_iter().filter(|definition| definition["spec"]["group"] != mainstay_machine_api::simulated::GROUP));
     }
     if chosen.contains(&Component::MachineConfig) {
         let kinds = mainstay_api::machine_config_manifests().map_err(|error| Failure::failed("manifests", &error))?;

@@ -10,14 +10,14 @@ use mainstay_diagnostics::FailureKind;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::classic::explain::{Subject as ClassicSubject, explain as explain_classic, subscription_named};
 use mainstay_operations::explain::{Subject, explain};
-use mainstay_operations::{cluster_update, credentials, pools};
+use mainstay_operations::{cluster_update, credentials, machines, pools};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
 
-use super::classic;
+use super::{classic, machine};
 use crate::named;
 
 /// Arguments.
@@ -32,23 +32,25 @@ Examples:
   mainstay explain credentialsrequest cache-operator   also verifies the token as a cloud does
   mainstay explain clusterversion                the cluster's own release: what it waits for, what is held back and why
   mainstay explain machineconfigpool worker      which nodes are on their way, and which pod, budget or limit keeps them
-  mainstay explain node worker-1                 what its configuration waits for
+  mainstay explain machine demo-worker-a         the step of its life, and which hook, pod or budget holds it up, whose and since when
+  mainstay explain node worker-1                 what its configuration waits for, and the same table of what blocks it
   mainstay explain clusteroperator etcd          also one that is not there: what it is, what is played, what would be real
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
 
 -o json gives {\"subject\", \"situation\", \"state\", \"summary\", \"installed\": {\"name\", \"version\"}, \"waitsFor\", \"since\", \"why\": [...],
 \"next\": {\"text\", \"commands\", \"warning\"}, \"alternatives\": [...], \"newer\": {\"version\", \"heldBackBy\", \"why\", \"action\"}, \"notes\": [...],
-\"evidence\": [{\"what\", \"says\", \"at\"}]}; what does not apply is absent. state is one of healthy, held, working, not-installed, degraded
+\"evidence\": [{\"what\", \"says\", \"at\"}]}; what does not apply is absent. Machines and nodes also have \"blockers\": [{\"kind\", \"name\", \"owner\",
+\"since\", \"now\", \"why\"}]. state is one of healthy, held, working, not-installed, degraded
 and removing.
 
 Nothing is changed. Commands that are proposed were tried where that is possible without changing anything.
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator|machineconfigpool|node] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator|machine|machineconfigpool|node] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
-    /// The namespace of an object of OLM classic [default: the only one that has it]
+    /// The namespace of an object of OLM classic [default: the only one that has it], or of a machine [default: openshift-machine-api]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
     namespace: Option<String>,
     /// table, json, yaml or jsonpath=PATH
@@ -79,14 +81,15 @@ fn credentials_subject(words: &[String]) -> Option<&str> {
     matches!(kind.split('.').next().unwrap_or_default(), "credentialsrequest" | "credentialsrequests").then_some(name)
 }
 
-/// A subject of nodes' configuration.
+/// A subject of machines and their configuration.
 #[derive(Debug, PartialEq, Eq)]
 enum Machines<'a> {
+    Machine(&'a str),
     Pool(&'a str),
     Node(&'a str),
 }
 
-/// The subject, if it is a pool or a node.
+/// The subject, if it is a machine, a pool or a node.
 fn machines_subject(words: &[String]) -> Option<Machines<'_>> {
     let (kind, name) = match words {
         [one] => one.split_once('/')?,
@@ -96,6 +99,7 @@ fn machines_subject(words: &[String]) -> Option<Machines<'_>> {
     match kind.to_lowercase().split('.').next().unwrap_or_default() {
         "machineconfigpool" | "machineconfigpools" | "mcp" => Some(Machines::Pool(name)),
         "node" | "nodes" => Some(Machines::Node(name)),
+        "machine" | "machines" => Some(Machines::Machine(name)),
         _ => None,
     }
 }
@@ -146,7 +150,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
         .hint(
-            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion, clusteroperator, machineconfigpool or node",
+            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion, clusteroperator, machine, machineconfigpool or node",
         )),
     }
 }
@@ -156,8 +160,8 @@ fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
         "clusterversion" | "clusterversions" => Some("a cluster has one ClusterVersion that counts, version"),
         "clusteroperator" | "clusteroperators" | "co" => Some("the name of the clusteroperator is missing"),
-        "machineconfigpool" | "machineconfigpools" | "mcp" | "node" | "nodes" => Some("its name is missing"),
-        "machine" | "machines" | "machineset" => Some("this version of mainstay does not manage machines"),
+        "machineconfigpool" | "machineconfigpools" | "mcp" | "node" | "nodes" | "machine" | "machines" => Some("its name is missing"),
+        "machineset" | "machinesets" => Some("a set explains itself by its machines; mainstay machine list shows them"),
         _ => None,
     }
 }
@@ -190,11 +194,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(subject) = machines_subject(&arguments.what) {
         return runtime::block_on(async {
             let session = arguments.cluster.open().await?;
-            let answer = match subject {
-                Machines::Pool(name) => pools::explain_pool(&session, name, Timestamp::now()).await?,
-                Machines::Node(name) => pools::explain_node(&session, name, Timestamp::now()).await?,
+            let now = Timestamp::now();
+            let (answer, blockers) = match subject {
+                Machines::Machine(name) => machines::explain_machine(&session, namespace.unwrap_or(machines::NAMESPACE), name, now).await?,
+                Machines::Node(name) => machines::explain_node(&session, name, now).await?,
+                Machines::Pool(name) => {
+                    return classic::explain::show(&arguments.output, &pools::explain_pool(&session, name, now).await?);
+                }
             };
-            classic::explain::show(&arguments.output, &answer)
+            machine::show(&arguments.output, &answer, &blockers, now)
         });
     }
     let subject = subject(&arguments.what)?;
@@ -251,6 +259,7 @@ mod tests {
         assert_eq!(platform_subject(&["co".to_owned()]), None);
         assert_eq!(machines_subject(&["mcp/worker".to_owned()]), Some(Machines::Pool("worker")));
         assert_eq!(machines_subject(&["node", "worker-1"].map(str::to_owned)), Some(Machines::Node("worker-1")));
+        assert_eq!(machines_subject(&["machine", "a"].map(str::to_owned)), Some(Machines::Machine("a")));
         assert_eq!(machines_subject(&["node".to_owned()]), None);
         let classic = ["csv/x".to_owned()];
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
@@ -258,7 +267,8 @@ mod tests {
         for (text, says) in [
             ("clusterversion other", "one ClusterVersion"),
             ("clusteroperator", "missing"),
-            ("machine x", "machines"),
+            ("machineset x", "machines"),
+            ("machine", "missing"),
             ("node", "missing"),
             ("pod x", "no kind"),
         ] {

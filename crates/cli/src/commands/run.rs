@@ -55,6 +55,7 @@ Components:
   network-extras       the status of Proxy cluster, and trusted CA certificates for ConfigMaps that ask for them
   storage-migrator     writes objects again whose kind is stored in another version now; its kinds come with mainstay deploy
   machine-config       MachineConfigs, pools and their roll-out, drains; nodes that are simulated have their daemons here
+  machine-api          Machines, their sets, health checks, drains and certificates of nodes; not beside a machine-api-operator
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
   cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
 
@@ -65,6 +66,7 @@ Examples:
   mainstay run olm-classic --leader-elect --unhealthy-catalogs isolate
   mainstay run olm-operator --watchedNamespaces team-a,team-b
   mainstay run storage-migrator --leader-elect
+  mainstay run machine-api --leader-elect --tls-cert tls.crt --tls-key tls.key
 
 Flags have the names and defaults of operator-controller and catalogd, and of the two operators of OLM classic. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
 one process the metrics of both are at the address of catalogd's. Who reads them needs get on /metrics (ClusterRole NAME-metrics-reader of
@@ -108,7 +110,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
     /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
-    /// service-ca alone (likewise for cloud-credential, network-extras, storage-migrator and machine-config), or openshift-operator-lifecycle-manager for components of OLM classic alone]
+    /// service-ca alone (likewise for cloud-credential, network-extras, storage-migrator, machine-config and machine-api), or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched

@@ -20,7 +20,7 @@ pub const CHANGES: &str = "log_levels";
 pub const MOST: usize = 1024;
 
 /// The components, and the modules whose lines belong to them. If two match a line, the longer module decides.
-const COMPONENTS: [(&str, &[&str]); 17] = [
+const COMPONENTS: [(&str, &[&str]); 18] = [
     ("api", &["mainstay_apiserver"]),
     ("apply", &["mainstay_apply"]),
     ("catalogd", &["mainstay_olm_v1::catalog", "mainstay_image_source::mirrors", "mainstay_olm_v1::serving"]),
@@ -28,6 +28,7 @@ const COMPONENTS: [(&str, &[&str]); 17] = [
     ("clients", &["hyper", "hyper_util", "reqwest", "h2", "rustls", "tower", "kube", "kube_client", "kube_runtime"]),
     ("cloud-credential", &["mainstay_cloud_credential", "mainstay_cloud_credential_core"]),
     ("cluster-operator", &["mainstay_olm_v1::cluster_operator"]),
+    ("machine-api", &["mainstay_machine_api", "mainstay_machine_core"]),
     ("machine-config", &["mainstay_machine_config", "mainstay_machine_config_core", "mainstay_drain"]),
     ("mainstay", &["mainstay"]),
     ("network-extras", &["mainstay_network_extras"]),

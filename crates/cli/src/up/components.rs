@@ -317,7 +317,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         release = super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::MachineConfig) {
-        super::machine_config::start(apis, options, &env, &writer, release, &stop, &mut tasks, tell).await?;
+        super::machine_config::start(apis, options, &env, &writer, release.clone(), &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
@@ -335,7 +335,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::MachineApi) {
         let begun = Instant::now();
         machine_api_objects(&writer).await?;
-        let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), ..mainstay_machine_api::Config::default() };
+        let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), release, ..mainstay_machine_api::Config::default() };
         let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
         tasks.spawn(async move {
             if let Err(error) = mainstay_machine_api::run(of, around, config, until).await {

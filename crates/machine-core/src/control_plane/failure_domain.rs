@@ -15,6 +15,8 @@ pub enum Platform {
     Azure,
     /// Google Cloud.
     Gcp,
+    /// The simulated provider of the embedded cluster (MACH-CPMS-06).
+    Sim,
     /// Any other: a control plane without failure domains.
     Generic,
 }
@@ -38,6 +40,11 @@ pub enum FailureDomain {
     },
     /// In Google Cloud.
     Gcp {
+        /// Zone; empty if not said.
+        zone: String,
+    },
+    /// In the simulation.
+    Sim {
         /// Zone; empty if not said.
         zone: String,
     },
@@ -79,6 +86,9 @@ pub enum FailureDomainError {
     /// The list has not the form of the platform's.
     #[error("failure domains cannot be read: {0}")]
     Form(#[from] serde_json::Error),
+    /// The platform is one whose failure domains are not known here.
+    #[error("unsupported platform type: {0}")]
+    Unsupported(String),
     /// The template's place is another platform's.
     #[error("cannot combine failure domain with template failure domain: platform types do not match")]
     Platform,
@@ -106,11 +116,61 @@ struct Azure {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Gcp {
+struct Zoned {
     zone: String,
 }
 
+impl Platform {
+    /// Returns the name that ControlPlaneMachineSets use, which in lower case is the field with its failure domains.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aws => "AWS",
+            Self::Azure => "Azure",
+            Self::Gcp => "GCP",
+            Self::Sim => "Sim",
+            Self::Generic => "",
+        }
+    }
+}
+
 impl FailureDomain {
+    /// Reads `failureDomains` of a ControlPlaneMachineSet's template; there are none if it names no platform.
+    ///
+    /// # Errors
+    /// The platform is not known, or its list is missing or has another form.
+    pub fn of_template(domains: &Value) -> Result<Vec<Self>, FailureDomainError> {
+        let name = domains.get("platform").and_then(Value::as_str).unwrap_or_default();
+        if name.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = [Platform::Aws, Platform::Azure, Platform::Gcp, Platform::Sim].into_iter().find(|platform| platform.name() == name);
+        let platform = known.ok_or_else(|| FailureDomainError::Unsupported(name.to_owned()))?;
+        Self::list(platform, domains.get(name.to_lowercase()).unwrap_or(&Value::Null))
+    }
+
+    /// Returns the place as a ControlPlaneMachineSet lists it; what is not said is left out.
+    pub fn to_value(&self) -> Value {
+        let said = |fields: &[(&str, &String)]| -> Value {
+            let said = fields.iter().filter(|(_, text)| !text.is_empty());
+            Value::Object(said.map(|(name, text)| ((*name).to_owned(), Value::String((*text).clone()))).collect())
+        };
+        match self {
+            Self::Aws { zone, subnet } => {
+                let mut value = Value::Object(serde_json::Map::new());
+                if !zone.is_empty() {
+                    value["placement"] = said(&[("availabilityZone", zone)]);
+                }
+                if let Some(subnet) = subnet {
+                    value["subnet"] = subnet.to_value();
+                }
+                value
+            }
+            Self::Azure { zone, subnet } => said(&[("zone", zone), ("subnet", subnet)]),
+            Self::Gcp { zone } | Self::Sim { zone } => said(&[("zone", zone)]),
+            Self::Generic => Value::Object(serde_json::Map::new()),
+        }
+    }
+
     /// Reads a platform's list of failure domains.
     ///
     /// # Errors
@@ -126,7 +186,8 @@ impl FailureDomain {
         match platform {
             Platform::Aws => read(list, |aws: Aws| Self::Aws { zone: aws.placement.availability_zone, subnet: aws.subnet }),
             Platform::Azure => read(list, |azure: Azure| Self::Azure { zone: azure.zone, subnet: azure.subnet }),
-            Platform::Gcp => read(list, |gcp: Gcp| Self::Gcp { zone: gcp.zone }),
+            Platform::Gcp => read(list, |gcp: Zoned| Self::Gcp { zone: gcp.zone }),
+            Platform::Sim => read(list, |sim: Zoned| Self::Sim { zone: sim.zone }),
             Platform::Generic => Ok(Vec::new()),
         }
     }
@@ -145,6 +206,7 @@ impl FailureDomain {
                 Self::Azure { zone: filled(zone, template_zone), subnet: filled(subnet, template_subnet) }
             }
             (Self::Gcp { zone }, Self::Gcp { zone: template_zone }) => Self::Gcp { zone: filled(zone, template_zone) },
+            (Self::Sim { zone }, Self::Sim { zone: template_zone }) => Self::Sim { zone: filled(zone, template_zone) },
             (Self::Generic, Self::Generic) => Self::Generic,
             _ => return Err(FailureDomainError::Platform),
         })
@@ -188,13 +250,29 @@ impl fmt::Display for FailureDomain {
                 write!(f, "AzureFailureDomain{{{}}}", said.join(", "))
             }
             Self::Gcp { zone } if !zone.is_empty() => write!(f, "GCPFailureDomain{{Zone:{zone}}}"),
-            Self::Aws { .. } | Self::Azure { .. } | Self::Gcp { .. } => f.write_str(UNKNOWN),
+            Self::Sim { zone } if !zone.is_empty() => write!(f, "SimFailureDomain{{Zone:{zone}}}"),
+            Self::Aws { .. } | Self::Azure { .. } | Self::Gcp { .. } | Self::Sim { .. } => f.write_str(UNKNOWN),
             Self::Generic => f.write_str("FailureDomain{}"),
         }
     }
 }
 
 impl AwsReference {
+    /// The reference as a ControlPlaneMachineSet writes it.
+    fn to_value(&self) -> Value {
+        let mut value = serde_json::json!({"type": self.kind});
+        if let Some(id) = &self.id {
+            value["id"] = Value::String(id.clone());
+        }
+        if let Some(arn) = &self.arn {
+            value["arn"] = Value::String(arn.clone());
+        }
+        if let Some(filters) = &self.filters {
+            value["filters"] = filters.iter().map(|filter| serde_json::json!({"name": filter.name, "values": filter.values})).collect();
+        }
+        value
+    }
+
     /// The value that its type asks for, as Go prints it.
     fn value(&self) -> Option<String> {
         match self.kind.as_str() {

@@ -16,6 +16,9 @@ pub enum SpecError {
     /// It is no JSON, or its kind no text.
     #[error("could not determine platform type: could not unmarshal provider spec: {0}")]
     Kind(String),
+    /// Two specs that are compared are of two platforms.
+    #[error("mistmatched platform types")]
+    Mismatch,
     /// A field has another type.
     #[error("failed to check for unknown fields in the provider spec: failed to unmarshal provider config: {0}")]
     Misfit(#[from] Misfit),
@@ -46,7 +49,7 @@ impl ProviderSpec {
             Platform::Aws => &AWS,
             Platform::Azure => &AZURE,
             Platform::Gcp => &GCP,
-            Platform::Generic => return Ok(Self { platform, value }),
+            Platform::Sim | Platform::Generic => return Ok(Self { platform, value }),
         };
         Ok(Self { platform, value: spec.round_trip(&value)? })
     }
@@ -68,6 +71,7 @@ impl ProviderSpec {
             Platform::Aws => FailureDomain::Aws { zone: text("/placement/availabilityZone"), subnet: aws_reference(&self.value["subnet"]) },
             Platform::Azure => FailureDomain::Azure { zone: text("/zone"), subnet: text("/subnet") },
             Platform::Gcp => FailureDomain::Gcp { zone: text("/zone") },
+            Platform::Sim => FailureDomain::Sim { zone: text("/zone") },
             Platform::Generic => FailureDomain::Generic,
         }
     }
@@ -99,8 +103,63 @@ impl ProviderSpec {
                     set(&["subnet"], json!(subnet));
                 }
             }
-            (Platform::Gcp, FailureDomain::Gcp { zone }) if !zone.is_empty() => set(&["zone"], json!(zone)),
+            (Platform::Gcp, FailureDomain::Gcp { zone }) | (Platform::Sim, FailureDomain::Sim { zone }) if !zone.is_empty() => {
+                set(&["zone"], json!(zone));
+            }
             _ => {}
+        }
+        spec
+    }
+}
+
+impl ProviderSpec {
+    /// Returns the differences to the spec of an existing machine, one text each: `PATH: WANTED != FOUND`. The image that a machine first booted
+    /// from does not count, because the machine follows the release since then.
+    ///
+    /// # Errors
+    /// The other spec is another platform's.
+    pub fn differences(&self, found: &Self) -> Result<Vec<String>, SpecError> {
+        if self.platform != found.platform {
+            return Err(SpecError::Mismatch);
+        }
+        Ok(super::difference::differences(&self.without_image(), &found.without_image()))
+    }
+
+    fn without_image(&self) -> Value {
+        let mut value = self.value.clone();
+        match self.platform {
+            Platform::Aws => value["ami"] = json!({}),
+            Platform::Azure => value["image"] = json!({}),
+            Platform::Gcp => {
+                let disks = value.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten();
+                disks.filter(|disk| disk.is_object()).for_each(|disk| disk["image"] = json!(""));
+            }
+            Platform::Sim | Platform::Generic => {}
+        }
+        value
+    }
+
+    /// Returns the spec without the place that it names, as a template with failure domains holds it.
+    #[must_use]
+    pub fn without_place(&self) -> Self {
+        let mut spec = self.clone();
+        let remove = |owner: Option<&mut Value>, field: &str| {
+            if let Some(owner) = owner.and_then(Value::as_object_mut) {
+                owner.remove(field);
+            }
+        };
+        match self.platform {
+            Platform::Aws => {
+                remove(spec.value.get_mut("placement"), "availabilityZone");
+                spec.value["subnet"] = json!({});
+            }
+            Platform::Azure => {
+                remove(Some(&mut spec.value), "zone");
+                spec.value["subnet"] = json!("");
+            }
+            Platform::Gcp => spec.value["zone"] = json!(""),
+            Platform::Sim => remove(Some(&mut spec.value), "zone"),
+            Platform::Generic => {}
         }
         spec
     }
@@ -132,6 +191,7 @@ fn platform(spec: &Value) -> Result<Platform, SpecError> {
         Some("AWSMachineProviderConfig") => Platform::Aws,
         Some("AzureMachineProviderSpec") => Platform::Azure,
         Some("GCPMachineProviderSpec") => Platform::Gcp,
+        Some("SimProviderConfig") => Platform::Sim,
         _ => Platform::Generic,
     })
 }

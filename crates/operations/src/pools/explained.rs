@@ -80,7 +80,7 @@ async fn blocking(session: &Session, node: &str, now: Timestamp) -> Result<Vec<B
 }
 
 /// The budgets that forbid an eviction, else the server's words.
-async fn forbidden(drain: &Drain, found: &Found, words: &str) -> String {
+pub(crate) async fn forbidden(drain: &Drain, found: &Found, words: &str) -> String {
     let budgets = drain.budgets(found).await;
     if budgets.is_empty() {
         return words.to_owned();
@@ -90,7 +90,7 @@ async fn forbidden(drain: &Drain, found: &Found, words: &str) -> String {
 }
 
 /// The controller of a pod: kind and name.
-async fn owner(session: &Session, found: &Found) -> Result<Option<String>, Failure> {
+pub(crate) async fn owner(session: &Session, found: &Found) -> Result<Option<String>, Failure> {
     let Some(pod) = find(session, POD, &found.pod.namespace, &found.pod.name).await? else { return Ok(None) };
     let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true);

@@ -14,6 +14,7 @@ use super::cluster_version;
 const SERVICE_CA_METRICS: &str = "service-ca-metrics";
 const CLOUD_CREDENTIAL_METRICS: &str = "cloud-credential-metrics";
 const STORAGE_MIGRATOR_METRICS: &str = "storage-migrator-metrics";
+const MACHINE_API_METRICS: &str = "machine-api-metrics";
 const MACHINE_CONFIG_METRICS: &str = "machine-config-metrics";
 
 /// A part that is deployed and removed by itself. Components are deployed in this order, and removed in the opposite one.
@@ -31,6 +32,8 @@ pub enum Component {
     CloudCredential,
     /// Objects that are stored in an old version.
     StorageMigrator,
+    /// Machines, their sets and health checks.
+    MachineApi,
     /// The configuration of nodes.
     MachineConfig,
     /// The release of the platform.
@@ -50,13 +53,14 @@ pub struct Shape {
 
 impl Component {
     /// All components.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ServiceCa,
         Self::OlmV1,
         Self::ClusterOlmOperator,
         Self::OlmClassic,
         Self::CloudCredential,
         Self::StorageMigrator,
+        Self::MachineApi,
         Self::MachineConfig,
         Self::ClusterVersion,
     ];
@@ -72,6 +76,7 @@ impl Component {
             Self::OlmClassic => "olm-classic",
             Self::CloudCredential => "cloud-credential",
             Self::StorageMigrator => "storage-migrator",
+            Self::MachineApi => "machine-api",
             Self::MachineConfig => "machine-config",
             Self::ClusterVersion => "cluster-version",
         }
@@ -86,6 +91,7 @@ impl Component {
             Self::OlmClassic => classic::NAMESPACE,
             Self::CloudCredential => mainstay_cloud_credential::NAMESPACE,
             Self::StorageMigrator => storage_migration::NAMESPACE,
+            Self::MachineApi => mainstay_machine_api::NAMESPACE,
             Self::MachineConfig => mainstay_machine_config::NAMESPACE,
             Self::ClusterVersion => mainstay_cluster_version::NAMESPACE,
         }
@@ -100,6 +106,7 @@ impl Component {
             Self::OlmClassic => classic::AUTHORITIES,
             Self::CloudCredential => "cloud-credential-metrics-ca",
             Self::StorageMigrator => "storage-migrator-metrics-ca",
+            Self::MachineApi => "machine-api-metrics-ca",
             Self::MachineConfig => "machine-config-metrics-ca",
             Self::ClusterVersion => cluster_version::AUTHORITIES,
         }
@@ -114,6 +121,7 @@ impl Component {
             Self::OlmClassic => OlmClassic::serving(),
             Self::CloudCredential => cloud_credential().serving,
             Self::StorageMigrator => storage_migrator().serving,
+            Self::MachineApi => machine_api().serving,
             Self::MachineConfig => machine_config().serving,
             Self::ClusterVersion => cluster_version::serving(),
         }
@@ -149,6 +157,13 @@ impl Component {
                 before.extend(lease_permissions(home, storage_migration::LEASE, (home, account)));
                 before.extend(metrics_access(self.name(), account, &frame.namespace));
                 labelled(frame.around(before, Vec::new(), &[storage_migrator()]))
+            }
+            Self::MachineApi => {
+                let mut before = mainstay_machine_api::manifests();
+                let (home, account) = (mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT);
+                before.extend(lease_permissions(home, mainstay_machine_api::LEASE, (home, account)));
+                before.extend(metrics_access(self.name(), account, &frame.namespace));
+                labelled(frame.around(before, Vec::new(), &[machine_api()]))
             }
             Self::MachineConfig => {
                 let mut before = mainstay_machine_config::manifests();
@@ -208,6 +223,11 @@ fn service_ca() -> Program {
 fn storage_migrator() -> Program {
     let (home, account) = (storage_migration::NAMESPACE, storage_migration::ACCOUNT);
     plain(Component::StorageMigrator, home, account, "storage-migrator-metrics-cert", STORAGE_MIGRATOR_METRICS)
+}
+
+fn machine_api() -> Program {
+    let (home, account) = (mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT);
+    plain(Component::MachineApi, home, account, "machine-api-metrics-cert", MACHINE_API_METRICS)
 }
 
 fn machine_config() -> Program {
@@ -288,6 +308,7 @@ mod tests {
             (Component::ClusterOlmOperator, "cluster-olm-operator-lock"),
             (Component::CloudCredential, "cloud-credential-operator-leader"),
             (Component::StorageMigrator, "storage-version-migrator-lock"),
+            (Component::MachineApi, "cluster-api-provider-machineset-leader"),
             (Component::MachineConfig, "machine-config-controller"),
         ] {
             let objects = deployed(component);

@@ -65,6 +65,11 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
                 let requests = names_in(writer, "cloudcredential.openshift.io", "CredentialsRequest").await?;
                 (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))
             }
+            // Their deletion would remove the instances of the cluster.
+            Component::MachineApi => {
+                let machines = names_in(writer, "machine.openshift.io", "Machine").await?;
+                (!machines.is_empty()).then(|| counted(machines.len(), "machine"))
+            }
             Component::ClusterVersion => cluster_version::holds(writer).await?,
             Component::OlmV1 | Component::ClusterOlmOperator | Component::StorageMigrator | Component::MachineConfig => None,
         };

@@ -54,6 +54,8 @@ pub enum Component {
     StorageMigrator,
     /// The configuration of nodes.
     MachineConfig,
+    /// Machines, their sets and health checks.
+    MachineApi,
 }
 
 /// The webhook of catalogs.
@@ -69,7 +71,7 @@ impl Component {
     /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
     /// Components of the platform; what they are for is not on every cluster.
-    const PLATFORM: [Self; 4] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator, Self::MachineConfig];
+    const PLATFORM: [Self; 5] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator, Self::MachineConfig, Self::MachineApi];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
@@ -93,6 +95,7 @@ impl Component {
             Self::NetworkExtras => "network-extras",
             Self::StorageMigrator => "storage-migrator",
             Self::MachineConfig => "machine-config",
+            Self::MachineApi => "machine-api",
         }
     }
 
@@ -111,6 +114,7 @@ impl Component {
             Self::NetworkExtras => mainstay_network_extras::LEASE,
             Self::StorageMigrator => storage_migration::LEASE,
             Self::MachineConfig => mainstay_machine_config::LEASE,
+            Self::MachineApi => mainstay_machine_api::LEASE,
         }
     }
 }
@@ -301,7 +305,7 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
                         .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
-                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator; machine-config"));
+                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator; machine-config; machine-api"));
                 }
             },
         }
@@ -325,6 +329,7 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
                 (is_alone(Component::NetworkExtras), mainstay_network_extras::NAMESPACE),
                 (is_alone(Component::StorageMigrator), storage_migration::NAMESPACE),
                 (is_alone(Component::MachineConfig), mainstay_machine_config::NAMESPACE),
+                (is_alone(Component::MachineApi), mainstay_machine_api::NAMESPACE),
             ];
             Ok(homes.into_iter().find(|(fits, _)| *fits).map_or(SYSTEM_NAMESPACE, |(_, home)| home).to_owned())
         }
@@ -407,6 +412,11 @@ mod tests {
         assert_eq!(
             (migrator.system_namespace.as_str(), &migrator.leases[..]),
             (storage_migration::NAMESPACE, &["storage-version-migrator-lock"][..])
+        );
+        let machines = read("machine-api --leader-elect").unwrap();
+        assert_eq!(
+            (machines.system_namespace.as_str(), &machines.leases[..]),
+            ("openshift-machine-api", &["cluster-api-provider-machineset-leader"][..])
         );
         assert_eq!(read("service-ca,catalogd").unwrap().system_namespace, "olmv1-system");
         assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));

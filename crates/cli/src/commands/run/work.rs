@@ -117,6 +117,13 @@ impl Work {
                 ended.map(|()| "machine-config").map_err(|error| Failure::failed("machine-config", &error))
             });
         }
+        if plan.components.contains(&Component::MachineApi) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_machine_api::run(cluster, env, mainstay_machine_api::Config::default(), until).await;
+                ended.map(|()| "machine-api").map_err(|error| Failure::failed("machine-api", &error))
+            });
+        }
         if plan.components.contains(&Component::ClusterOlmOperator) {
             let config = cluster_operator::Config { system_namespace: plan.system_namespace.clone(), catalogs: catalogs::openshift() };
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
