@@ -19,19 +19,20 @@ pub async fn route(context: &Context, disagreement: Option<ApiError>) -> Result<
     if !takes(&request.method, &parts) {
         return Err(ApiError::method_not_allowed());
     }
-    check_media(context, &parts, disagreement)?;
+    check_produced(context, &parts)?;
     let discovery =
         Discovery { objects: &api.objects, aggregation: &api.aggregation, documents: &api.documents, weight: &allocation.weight };
+    let agreed = |found: Answer| disagreement.clone().map_or(Ok(found), Err);
     match parts.as_slice() {
-        ["api"] => Ok(discovery::api(request)),
+        ["api"] => agreed(discovery::api(request)),
         ["apis"] => {
             // All groups, and all their resources where that is asked for.
             allocation.long().await;
-            Ok(discovery::apis(request, &discovery))
+            agreed(discovery::apis(request, &discovery))
         }
-        ["api", version] => discovery::resources(request, &discovery, "", version),
-        ["apis", group] => discovery::group(request, &discovery, group),
-        ["apis", group, version] => discovery::resources(request, &discovery, group, version),
+        ["api", version] => discovery::resources(request, &discovery, "", version).and_then(agreed),
+        ["apis", group] => discovery::group(request, &discovery, group).and_then(agreed),
+        ["apis", group, version] => discovery::resources(request, &discovery, group, version).and_then(agreed),
         ["openapi", "v2"] => discovery::openapi_v2(request, &discovery).await,
         ["openapi", "v3"] => {
             allocation.long().await;
@@ -72,16 +73,13 @@ pub async fn route(context: &Context, disagreement: Option<ApiError>) -> Result<
     }
 }
 
-/// Refuses an `Accept` that the page has no form for.
-fn check_media(context: &Context, parts: &[&str], disagreement: Option<ApiError>) -> Result<()> {
+/// The check of Kubernetes' router, where the page goes through it.
+fn check_produced(context: &Context, parts: &[&str]) -> Result<()> {
     let headers = &context.request.headers;
     match parts {
         ["version"] => negotiate::check_produced(headers, &["application/json"]),
-        ["api", ..] => negotiate::check_produced(headers, &negotiate::BODY_TYPES).and(disagreement.map_or(Ok(()), Err)),
-        ["apis", group, version] if is_built_in(group, version) => {
-            negotiate::check_produced(headers, &negotiate::BODY_TYPES).and(disagreement.map_or(Ok(()), Err))
-        }
-        ["apis", ..] => disagreement.map_or(Ok(()), Err),
+        ["api", ..] => negotiate::check_produced(headers, &negotiate::BODY_TYPES),
+        ["apis", group, version] if is_built_in(group, version) => negotiate::check_produced(headers, &negotiate::BODY_TYPES),
         _ => Ok(()),
     }
 }

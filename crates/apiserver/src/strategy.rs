@@ -346,7 +346,8 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
         ("", "Pod") => {
             vec![Path::fields(["spec"]), Path::fields(["metadata", "deletionTimestamp"]), Path::fields(["metadata", "ownerReferences"])]
         }
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _)
+        ("apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _)
+        | ("networking.k8s.io", "ServiceCIDR")
         | ("storage.k8s.io", "VolumeAttachment") => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
         ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
         ("certificates.k8s.io", _) => vec![Path::fields(["spec"]), Path::fields(["status", "conditions"])],

@@ -236,6 +236,10 @@ impl View {
     fn bookmark(&mut self, revision: Revision, initial: bool) -> Bytes {
         let version = json!({"resourceVersion": revision.to_string()});
         let mut mark = crate::strategy::empty(&self.served);
+        if self.served.facts.group == "apps" && matches!(self.served.facts.kind.as_str(), "Deployment" | "ReplicaSet" | "StatefulSet") {
+            // The internal types of these hold a number, not a pointer.
+            mark["spec"]["replicas"] = 0.into();
+        }
         mark["metadata"] = version.clone();
         if initial {
             mark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});

@@ -265,7 +265,7 @@ fn keep_all_but_status(gvk: &Gvk, new: &mut Object, old: &Object) {
         ("", "Pod") => &["ownerReferences"],
         ("apps", "Deployment") => &["labels"],
         ("apiregistration.k8s.io", _) => &["labels", "annotations", "finalizers", "ownerReferences"],
-        ("apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+        ("flowcontrol.apiserver.k8s.io", _)
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
         | ("networking.k8s.io", "ServiceCIDR")
         | ("storage.k8s.io", "VolumeAttachment") => {

@@ -142,9 +142,22 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
     if held || grace > 0 {
         return hold(context, served, live, next, options).await;
     }
-    if !options.dry_run {
-        let revision = remove(context, served, live, namespace, name).await?;
-        metadata_mut(&mut next).insert("resourceVersion".into(), revision.to_string().into());
+    if options.dry_run {
+        return Ok(Deleted::Gone(next));
+    }
+    let mut last = live.clone();
+    if strategy::graceful(served) && next != live.value {
+        // Watchers hear of the end of the grace period before they hear of the end of the object.
+        last.revision = context.api.objects.save(served, &mut next, Expect::Revision(live.revision)).await?;
+        last.value.clone_from(&next);
+    }
+    match remove(context, served, &last, namespace, name).await {
+        Ok(revision) => {
+            metadata_mut(&mut next).insert("resourceVersion".into(), revision.to_string().into());
+        }
+        // Somebody who heard of it was faster.
+        Err(error) if last.revision != live.revision && error.code == StatusCode::NOT_FOUND => {}
+        Err(error) => return Err(error),
     }
     Ok(Deleted::Gone(next))
 }

@@ -45,15 +45,15 @@ pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiE
     {
         context.request.warn(warning.clone());
     }
-    if served.is("", "endpoints") {
-        context.request.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
-    }
     if leads_nowhere(info, &served) {
         return Err(absent(info));
     }
     check_method(&context.request, &served)?;
     if served.custom.is_none() && method_fits(info, &served) {
         check_media(&context.request, info)?;
+    }
+    if served.is("", "endpoints") {
+        context.request.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
     }
     if info.in_namespace && info.namespace.is_empty() && !info.name.is_empty() && !info.is_selected {
         return Err(ApiError::bad_request("Namespace parameter required."));

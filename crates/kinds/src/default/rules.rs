@@ -61,7 +61,8 @@ pub(super) fn before(name: &str, map: &mut Object) {
         "core.v1.ServiceSpec" if map.get("sessionAffinity").is_none_or(|value| value == "None") => {
             map.remove("sessionAffinityConfig");
         }
-        "core.v1.NodeSpec" => first_of_many(map, "podCIDR", "podCIDRs"),
+        "core.v1.NodeSpec" => first_of_many(map, "podCIDR", "podCIDRs", |single| single),
+        "core.v1.PodStatus" => first_of_many(map, "podIP", "podIPs", |single| json!({"ip": single})),
         "core.v1.PodSpec" => {
             // The deprecated name says what the current one says, on both sides.
             let current = map.get("serviceAccountName").or(map.get("serviceAccount")).cloned();
@@ -74,16 +75,17 @@ pub(super) fn before(name: &str, map: &mut Object) {
     }
 }
 
-/// A field that became a list: if the two disagree, the single one says what is meant.
-fn first_of_many(map: &mut Object, one: &str, many: &str) {
-    let single = map.get(one).filter(|single| !single.is_null()).cloned();
+/// A field that became a list, whose items are made by `item`: if the two disagree, the single one says what is meant.
+fn first_of_many(map: &mut Object, one: &str, many: &str, item: fn(Value) -> Value) {
+    let single = map.get(one).filter(|single| single.as_str().is_some_and(|text| !text.is_empty())).cloned().map(item);
     let first = map.get(many).and_then(|list| list.get(0)).cloned();
     match (single, first) {
         (Some(single), first) if first.as_ref() != Some(&single) => {
             map.insert(many.into(), json!([single]));
         }
         (None, Some(first)) => {
-            map.insert(one.into(), first);
+            let text = first.get("ip").cloned().unwrap_or(first);
+            map.insert(one.into(), text);
         }
         _ => {}
     }
