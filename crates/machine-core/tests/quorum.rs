@@ -235,7 +235,7 @@ impl Play {
             let facts = &mut self.facts;
             match &action {
                 Action::AddHook(name) => {
-                    facts.machines.iter_mut().find(|machine| machine.name == *name).unwrap().hooks.pre_drain = vec![etcd::hook()]
+                    facts.machines.iter_mut().find(|machine| machine.name == *name).unwrap().hooks.pre_drain = vec![etcd::hook()];
                 }
                 Action::RemoveHook(name) => {
                     let machine = facts.machines.iter_mut().find(|machine| machine.name == *name).unwrap();
