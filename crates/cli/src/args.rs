@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, operator, operatorgroup, plan, pool, rbac,
-    reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version,
+    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, operator, operatorgroup, plan, pool, provider,
+    rbac, reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version,
     versions, wait,
 };
 
@@ -58,7 +58,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
-    ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
+    ("Mainstay on other clusters", &["deploy", "run", "provider", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
 ];
 
@@ -168,6 +168,9 @@ pub enum Command {
     /// MachineConfigs: what they become together, and what a change of them does to a node; needs no cluster
     #[command(subcommand)]
     MachineConfig(machine_config::Commands),
+    /// Programs that are providers of machines
+    #[command(subcommand)]
+    Provider(provider::Commands),
     /// Machines: what blocks them, and what their deletion does
     #[command(subcommand)]
     Machine(machine::Commands),

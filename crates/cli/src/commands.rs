@@ -34,6 +34,7 @@ pub mod operator;
 pub mod operatorgroup;
 pub mod plan;
 pub mod pool;
+pub mod provider;
 pub mod rbac;
 pub mod reference;
 pub mod registry;

@@ -303,6 +303,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Csv(command) => commands::csv::run(command),
         Command::Release(command) => commands::release::run(command),
         Command::MachineConfig(command) => commands::machine_config::run(command),
+        Command::Provider(command) => commands::provider::run(command),
         Command::Machine(command) => commands::machine::run(command),
         Command::Pool(command) => commands::pool::run(command),
         Command::Operatorgroup(command) => commands::operatorgroup::run(command),

@@ -11,13 +11,15 @@
 //! ```
 //!
 //! Every decision is `mainstay-machine-core`'s; these loops read, decide and write. All state is in the cluster, so a kill at any moment is
-//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has.
+//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has, and
+//! `exec` lets programs be providers.
 
 mod approver;
 mod control_plane;
 mod draining;
 mod error;
 mod etcd;
+pub mod exec;
 mod health;
 mod kinds;
 mod machine;
@@ -30,6 +32,8 @@ mod set;
 mod shared;
 pub mod simulated;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::Client;
@@ -42,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
 pub use kinds::NAMESPACE;
-pub use manifests::{ACCOUNT, LEASE, definitions, manifests, simulation_manifests};
+pub use manifests::{ACCOUNT, LEASE, OPERATORS, OTHER, definitions, manifests, simulation_manifests};
 
 use crate::kinds::DEPLOYMENT;
 use crate::metrics::Measures;
@@ -52,11 +56,6 @@ use crate::shared::Shared;
 /// The label and annotation of objects that are played.
 pub const SIMULATED: &str = "mainstay.dev/simulated";
 
-/// The Deployment of a Machine API that is not this one.
-pub const OTHER: &str = "machine-api-operator";
-/// The ClusterOperators that are reported.
-pub const OPERATORS: [&str; 3] = ["machine-api", "machine-approver", "control-plane-machine-set"];
-
 /// The settings of the Machine API.
 #[derive(Clone, Default)]
 pub struct Config {
@@ -65,6 +64,8 @@ pub struct Config {
     /// The cluster as an identity that may act as kubelets: the simulated provider is served, and its instances live. Only for the embedded
     /// cluster.
     pub simulation: Option<Cluster>,
+    /// Programs that are providers, by the names that machines use (MACH-PROV-08).
+    pub programs: BTreeMap<String, PathBuf>,
     /// The operators as the release that is being applied names them, where a Cluster Version Operator applies one.
     pub release: Option<watch::Receiver<Arc<[Value]>>>,
 }
@@ -81,6 +82,10 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
     let machines: Queue<Key> = Queue::default();
     let mut tasks = JoinSet::new();
     let mut providers = config.providers;
+    if !config.programs.is_empty() {
+        let provider = exec::ExecProvider::new(config.programs, shared.writer.clone());
+        providers = providers.with(exec::GROUP, exec::KIND, Arc::new(provider));
+    }
     let is_simulated = config.simulation.is_some();
     if let Some(simulation) = &config.simulation {
         let provider = simulated::SimulatedProvider::new(shared.writer.clone());

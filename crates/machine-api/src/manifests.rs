@@ -8,6 +8,10 @@ use crate::kinds::NAMESPACE;
 pub const ACCOUNT: &str = "machine-api-controllers";
 /// The Lease that elects the active instance.
 pub const LEASE: &str = "cluster-api-provider-machineset-leader";
+/// The Deployment of a Machine API that is not this one.
+pub const OTHER: &str = "machine-api-operator";
+/// The ClusterOperators that are reported.
+pub const OPERATORS: [&str; 3] = ["machine-api", "machine-approver", "control-plane-machine-set"];
 const ROLE: &str = "mainstay-machine-api";
 /// The namespace of etcd's guard pods and of the member model.
 const ETCD_NAMESPACE: &str = mainstay_machine_core::etcd::NAMESPACE;
@@ -44,7 +48,7 @@ pub fn manifests() -> Vec<Value> {
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
         json!({
             "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "verbs": ["update"],
-            "resourceNames": crate::OPERATORS,
+            "resourceNames": OPERATORS,
         }),
         rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
         rule("certificates.k8s.io", &["certificatesigningrequests"], &["get", "list", "watch"]),
@@ -55,19 +59,26 @@ pub fn manifests() -> Vec<Value> {
         }),
         json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["machine-approver-config"]}),
         // Whether another Machine API is here.
-        json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"], "resourceNames": [crate::OTHER]}),
+        json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"], "resourceNames": [OTHER]}),
     ];
     let group = "rbac.authorization.k8s.io";
     let version = "rbac.authorization.k8s.io/v1";
     let mut all = mainstay_api::machine::machine_rules();
+    let subjects = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]);
+    // What instances boot with.
+    let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
     all.extend([
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules}),
         json!({
             "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ROLE},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ROLE}, "subjects": subjects,
+        }),
+        json!({"apiVersion": version, "kind": "Role", "metadata": {"name": ROLE, "namespace": NAMESPACE}, "rules": secrets}),
+        json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": ROLE, "namespace": NAMESPACE},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": ROLE}, "subjects": subjects,
         }),
     ]);
     all

@@ -10,9 +10,10 @@ use mainstay_runtime::{Key, Optional, Outcome, Queue};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::Error;
 use crate::kinds::{CLUSTER_OPERATOR, CONTROL_PLANE, NAMESPACE};
+use crate::manifests::OPERATORS;
 use crate::shared::{Shared, Teller, settled};
-use crate::{Error, OPERATORS};
 
 /// The version of this program, where no release tells one.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -126,8 +126,9 @@ fn scaled_and_held_by_a_hook() {
     assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left:#}");
 }
 
-/// MACH-DRAIN-03, MACH-DRAIN-05, MACH-MHC-02, MACH-MHC-03, MACH-MHC-04: a disruption budget holds a drain up until it allows the eviction; an unhealthy
-/// machine is replaced, but not while too many are unhealthy.
+/// MACH-DRAIN-03, MACH-DRAIN-05, MACH-MHC-02, MACH-MHC-03, MACH-MHC-04, MACH-DEL-09, MACH-TRB-03, MS-READY-02: a disruption budget holds a drain up
+/// until it allows the eviction, which the plan says before, and one table of machine and node meanwhile; an unhealthy machine is replaced, but not
+/// while too many are unhealthy.
 #[test]
 fn drained_and_replaced() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
@@ -145,9 +146,24 @@ fn drained_and_replaced() {
     walk.cluster.apply(&budget.to_string());
     walk.cluster.until("it runs", &["deployment", "web"], |web| web["status"]["availableReplicas"] == 1);
     let guarded_name = name(&guarded);
-    walk.delete(&guarded_name);
+    let read = |words: &[&str]| -> Value { serde_json::from_str(&walk.cluster.mainstay(words).ok()).unwrap() };
+    let plan = read(&["machine", "delete", &guarded_name, "--plan", "-o", "json"]);
+    let drain = plan["steps"].as_array().unwrap().iter().find(|step| step["step"] == "drain").unwrap();
+    let pod = &drain["pods"][0];
+    assert!(
+        pod["pod"].as_str().unwrap().starts_with("default/web-") && pod["owner"].as_str().unwrap().starts_with("replicaset web-"),
+        "{plan:#}"
+    );
+    assert!(pod["blocked"].as_str().unwrap().starts_with("blocked by PodDisruptionBudget default/web"), "{plan:#}");
+    assert!(plan["afterwards"].as_str().unwrap().starts_with("MachineSet workers makes another machine"), "{plan:#}");
+    assert_eq!(walk.machines().len(), 2, "a plan changes nothing");
+    walk.cluster.mainstay(&["machine", "delete", &guarded_name]).ok();
     let waits = walk.until("the budget holds the drain up", &guarded_name, |machine| condition(machine, "Drained")["status"] == "False");
     assert_eq!(walk.cluster.get(&["node", &node_of(&waits)]).unwrap()["spec"]["unschedulable"], true);
+    let of_machine = read(&["explain", "machine", &guarded_name, "-o", "json"]);
+    assert_eq!((&of_machine["situation"], &of_machine["blockers"][0]["kind"]), (&json!("drain-blocked"), &json!("pod")), "{of_machine:#}");
+    let of_node = read(&["explain", "node", &node_of(&waits), "-o", "json"]);
+    assert_eq!(of_node["blockers"], of_machine["blockers"], "one table for both");
     walk.cluster.kubectl(&["delete", "poddisruptionbudget", "web"]).ok();
     walk.until_gone("machines.machine.openshift.io", &guarded_name);
     walk.until_ready(2);
@@ -318,4 +334,35 @@ fn control_plane_is_replaced_one_by_one() {
     walk.until_control_plane("another one describes the machines", |object| object["spec"]["state"] == "Inactive");
     assert_eq!(walk.machines().len(), 3);
     assert!(walk.machines().iter().all(|machine| machine["metadata"]["ownerReferences"].is_null()));
+}
+
+/// MACH-PROV-08: the example keeps the rules of a provider; a program that makes an instance with each call, and forgets none, does not.
+#[test]
+fn providers_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let check = |program: &str, parameters: &str| {
+        let arguments = ["provider", "check", program, "--parameters", parameters, "--timeout", "3s", "-o", "json"];
+        mainstay_e2e::run(std::process::Command::new(mainstay_e2e::mainstay()).args(arguments), "")
+    };
+    let parameters = write("parameters.yaml", &format!("folder: {}\n", folder.path().join("instances").display()));
+    if std::process::Command::new("python3").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/providers/folder.py");
+        let tried: Vec<Value> = serde_json::from_str(&check(example, &parameters).ok()).unwrap();
+        assert!(tried.len() == 12 && tried.iter().all(|one| one["broken"].is_null()), "{tried:?}");
+        assert_eq!(std::fs::read_dir(folder.path().join("instances")).unwrap().count(), 0, "nothing is left");
+    }
+    let forgetful = write("forgetful", "#!/bin/sh\necho '{\"exists\": true, \"providerID\": \"'$$'\"}'\n");
+    let refused = check(&forgetful, &parameters);
+    let tried: Vec<Value> = serde_json::from_str(&refused.stdout).unwrap();
+    let broken = |rule: &str| tried.iter().any(|one| one["rule"] == rule && one["broken"].is_string());
+    assert_eq!(refused.code, Some(4), "{refused}");
+    for rule in ["a second create makes no second instance", "after its deletion it does not exist", "another machine has no instance"] {
+        assert!(broken(rule), "{rule}: {tried:?}");
+    }
 }

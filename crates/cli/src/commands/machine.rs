@@ -6,7 +6,7 @@ use mainstay_lifecycle::explanation::ago;
 use mainstay_machine_core::machine::Machine;
 use mainstay_operations::machines::{self, Blocker, DeletionPlan};
 use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::Failure;
+use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::runtime;
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub struct Delete {
     #[arg(long)]
     plan: bool,
     /// With --plan: table, json or yaml
-    #[arg(short, long, value_name = "FORMAT", requires = "plan", value_parser = output::among("table, json or yaml"))]
+    #[arg(short, long, value_name = "FORMAT", value_parser = output::among("table, json or yaml"))]
     output: Option<Format>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -198,6 +198,9 @@ fn delete(arguments: &Delete) -> Result<(), Failure> {
                     output::value(format, &value)
                 }
             };
+        }
+        if arguments.output.is_some() {
+            return Err(Failure::new(Exit::Usage, "--output", "it is the format of --plan, which is not given"));
         }
         let session = arguments.cluster.open_to_change().await?;
         let is_new = machines::delete(&session, namespace, name).await?;

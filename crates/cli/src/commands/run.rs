@@ -66,7 +66,7 @@ Examples:
   mainstay run olm-classic --leader-elect --unhealthy-catalogs isolate
   mainstay run olm-operator --watchedNamespaces team-a,team-b
   mainstay run storage-migrator --leader-elect
-  mainstay run machine-api --leader-elect --tls-cert tls.crt --tls-key tls.key
+  mainstay run machine-api --leader-elect --provider qemu=/usr/local/bin/qemu-provider
 
 Flags have the names and defaults of operator-controller and catalogd, and of the two operators of OLM classic. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
 one process the metrics of both are at the address of catalogd's. Who reads them needs get on /metrics (ClusterRole NAME-metrics-reader of
@@ -158,6 +158,9 @@ pub struct Arguments {
     /// Objects that are written in a second when the storage version of their kind changes
     #[arg(long, value_name = "NUMBER", default_value_t = flags::MIGRATION_WRITES, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "storage-migrator")]
     migration_writes_per_second: u32,
+    /// A program that makes instances for machines whose provider has this name; can be repeated
+    #[arg(long, value_name = "NAME=PROGRAM", help_heading = "machine-api")]
+    provider: Vec<String>,
     #[command(flatten)]
     classic: classic::ClassicArguments,
     /// The layout of log lines

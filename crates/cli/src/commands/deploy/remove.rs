@@ -62,13 +62,16 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
             }
             // The requests of the whole cluster are there, and those who made them delete them.
             Component::CloudCredential => {
-                let requests = names_in(writer, "cloudcredential.openshift.io", "CredentialsRequest").await?;
+                let requests = names_in(writer, "cloudcredential.openshift.io", "v1", "CredentialsRequest").await?;
                 (!requests.is_empty()).then(|| counted(requests.len(), "credentials request"))
             }
             // Their deletion would remove the instances of the cluster.
             Component::MachineApi => {
-                let machines = names_in(writer, "machine.openshift.io", "Machine").await?;
-                (!machines.is_empty()).then(|| counted(machines.len(), "machine"))
+                let machines = names_in(writer, "machine.openshift.io", "v1beta1", "Machine").await?;
+                let sets = names_in(writer, "machine.openshift.io", "v1beta1", "MachineSet").await?;
+                let held = [(machines.len(), "machine"), (sets.len(), "machine set")].into_iter().filter(|(count, _)| *count > 0);
+                let held: Vec<String> = held.map(|(count, what)| counted(count, what)).collect();
+                (!held.is_empty()).then(|| held.join(" and "))
             }
             Component::ClusterVersion => cluster_version::holds(writer).await?,
             Component::OlmV1 | Component::ClusterOlmOperator | Component::StorageMigrator | Component::MachineConfig => None,
@@ -186,11 +189,11 @@ fn places(objects: &[Value]) -> Result<Vec<ObjectRef>, Failure> {
 }
 
 async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
-    names_in(writer, "olm.operatorframework.io", kind).await
+    names_in(writer, "olm.operatorframework.io", "v1", kind).await
 }
 
-async fn names_in(writer: &Writer, group: &str, kind: &str) -> Result<Vec<String>, Failure> {
-    let gvk = GroupVersionKind::gvk(group, "v1", kind);
+async fn names_in(writer: &Writer, group: &str, version: &str, kind: &str) -> Result<Vec<String>, Failure> {
+    let gvk = GroupVersionKind::gvk(group, version, kind);
     match writer.list(&gvk, usize::MAX).await {
         Ok(all) => Ok(all.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()),
         // Without the kind there are none.

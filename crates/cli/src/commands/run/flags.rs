@@ -1,6 +1,6 @@
 //! The plan that the flags of `mainstay run` make (OLM1-GEN-09): a mistake is reported before anything starts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,6 +146,8 @@ pub struct Plan {
     pub use_own_service_account: bool,
     /// Writes in a second of the storage migrator (COP-SVM-05).
     pub migration_writes: u32,
+    /// Programs that are providers of machines (MACH-PROV-08).
+    pub programs: BTreeMap<String, PathBuf>,
     pub classic: ClassicPlan,
     /// Notes on requested settings that are not available.
     pub notes: Vec<String>,
@@ -259,10 +261,32 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
         pull_cas: given.pull_cas_dir.clone(),
         use_own_service_account: given.use_own_service_account,
         migration_writes: given.migration_writes_per_second,
+        programs: programs(&given.provider, &components)?,
         classic,
         components,
         notes,
     })
+}
+
+/// The programs that are providers.
+fn programs(given: &[String], components: &BTreeSet<Component>) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    if !given.is_empty() && !components.contains(&Component::MachineApi) {
+        return Err(usage("--provider", "it is machine-api's, which is not among the components"));
+    }
+    let mut programs = BTreeMap::new();
+    for text in given {
+        let Some((name, program)) = text.split_once('=').filter(|(name, program)| !name.is_empty() && !program.is_empty()) else {
+            return Err(usage("--provider", format!("expected NAME=PROGRAM, found {text:?}")));
+        };
+        let path = PathBuf::from(program);
+        if !path.is_file() {
+            return Err(usage("--provider", format!("{program} is no file")));
+        }
+        if programs.insert(name.to_owned(), path).is_some() {
+            return Err(usage("--provider", format!("{name} is given twice")));
+        }
+    }
+    Ok(programs)
 }
 
 /// A certificate and its key.
@@ -464,6 +488,10 @@ mod tests {
         assert!(refused("olm-v1 --leader-elect --leader-elect-lease-duration 1s").contains("leaseDuration must be greater"));
         assert!(refused("olm-v1 --pull-cas-dir /does/not/exist").contains("is no folder"));
         assert!(refused("console").contains("cannot be run"));
+        assert!(refused("machine-api --provider x").contains("NAME=PROGRAM"));
+        assert!(refused("machine-api --provider x=/does/not/exist").contains("is no file"));
+        assert!(refused("catalogd --provider x=/bin/sh").contains("machine-api's"));
+        assert_eq!(read("machine-api --provider x=/bin/sh").unwrap().programs["x"], Path::new("/bin/sh"));
         assert_eq!(read("olm-v1 --pprof-bind-address :6060").unwrap().notes.len(), 1);
     }
 

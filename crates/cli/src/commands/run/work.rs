@@ -119,8 +119,9 @@ impl Work {
         }
         if plan.components.contains(&Component::MachineApi) {
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            let config = mainstay_machine_api::Config { programs: plan.programs.clone(), ..mainstay_machine_api::Config::default() };
             tasks.spawn(async move {
-                let ended = mainstay_machine_api::run(cluster, env, mainstay_machine_api::Config::default(), until).await;
+                let ended = mainstay_machine_api::run(cluster, env, config, until).await;
                 ended.map(|()| "machine-api").map_err(|error| Failure::failed("machine-api", &error))
             });
         }
