@@ -23,7 +23,6 @@ mod generated;
 mod manifests;
 mod places;
 mod pools;
-mod progress;
 mod registries;
 mod release;
 mod render;
