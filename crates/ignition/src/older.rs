@@ -204,6 +204,8 @@ pub(crate) fn older_than_3_2(config: &Struct, target: Target) -> Result<(), Unsu
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
     use serde_json::{Value, json};
 

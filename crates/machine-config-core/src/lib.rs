@@ -16,6 +16,7 @@
 //! of upstream's own code outranks the text of the specification; [`cases`] answers inputs in the form of those records. TOML is written by [`toml`]
 //! as upstream's encoder does, and read by `toml_reader` where upstream's words about mistakes count.
 
+pub mod alerts;
 pub mod base;
 pub mod cases;
 pub mod config_server;

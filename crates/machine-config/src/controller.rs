@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics::Measures;
 use crate::places::{CONFIG, GROUP, OS_IMAGE, REGISTRY_OVERRIDE, V1, name, resource, value};
 use crate::release::Release;
 use crate::{ACCOUNT, Error, NAMESPACE};
@@ -172,6 +173,7 @@ pub(crate) struct Operator {
     pub proxies: Optional,
     pub versions: Optional,
     pub operators: Optional,
+    pub measures: Arc<Measures>,
     recorder: Recorder,
     state: Mutex<State>,
 }
@@ -262,6 +264,7 @@ impl Operator {
             proxies: of_config("Proxy", "proxies", &[Work::Base]),
             versions: of_config("ClusterVersion", "clusterversions", &[Work::Base, Work::Registries]),
             operators: of_config("ClusterOperator", "clusteroperators", &[Work::Report]),
+            measures: Measures::shown(&env),
             recorder: Recorder::new(writer.clone(), env.clone(), "machineconfigcontroller", "mainstay"),
             nodes,
             maps,
@@ -276,6 +279,7 @@ impl Operator {
     }
 
     async fn reconcile(&self, work: Work) -> Result<Outcome, Error> {
+        self.measures.overrides_registries(self.overrides_registries());
         let outcome = match &work {
             Work::Base => self.base().await,
             Work::Generated => self.generated().await,

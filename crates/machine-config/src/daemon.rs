@@ -42,6 +42,7 @@ impl Operator {
             // The new labels wake this item.
             return Ok(Outcome::Done);
         }
+        self.measures.daemon(&facts, self.env.now());
         let pool = self.pool_of(&facts)?;
         let map = self.writer.get(&config_map(&disk_name(node))).await?;
         let disk = match map.as_ref().map(|map| read_disk(node, map)).transpose() {
@@ -70,7 +71,11 @@ impl Operator {
             _ => None,
         };
         let current = if disk.is_none() { self.fetched(current).await? } else { None };
-        let desired = self.fetched(desired).await?;
+        let asked = desired;
+        let desired = self.fetched(asked).await?;
+        if let Some(missing) = asked.filter(|_| desired.is_none()) {
+            self.measures.missing(missing);
+        }
         let policies = self.current_policies()?;
         let controller = self.controller_configs.named(CONTROLLER_CONFIG);
         let authority = controller.as_ref().and_then(|controller| {

@@ -31,6 +31,7 @@ impl Operator {
     pub(crate) async fn drain(&self, node: &str) -> Result<Outcome, Error> {
         let Some(seen) = self.nodes.get(&Key::new("", node)) else {
             self.with(|state| state.drains.remove(node));
+            self.measures.forget(node);
             return Ok(Outcome::Done);
         };
         let facts = Node::of(&value(&seen, "v1", "Node")?);
@@ -63,6 +64,7 @@ impl Operator {
             }
         };
         if outcome.is_none() {
+            self.measures.drain_failed(node, false);
             self.annotate(node, annotation::LAST_APPLIED_DRAIN, wanted).await?;
         }
         Ok(outcome.map_or(Outcome::Done, Outcome::After))
@@ -123,6 +125,9 @@ impl Operator {
         let steps = [Progress::part((step::EXECUTED, State::Unknown, parent), (step::DRAINED, State::Unknown, message))];
         progress(&self.writer, live, pool, &steps, &self.now()).await?;
         let lasted = now.duration_since(since);
+        if lasted > FAILED {
+            self.measures.drain_failed(node, true);
+        }
         let is_due = self.with(|state| {
             let due = state.told.get(node).is_none_or(|told| now.duration_since(*told) >= TELL_AGAIN);
             if due && lasted > THRESHOLD {

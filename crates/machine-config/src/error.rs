@@ -57,10 +57,7 @@ pub enum Error {
 impl Error {
     /// Returns whether another write came between, so that another look is enough.
     pub(crate) fn is_behind(&self) -> bool {
-        let write = match self {
-            Self::Write(error) | Self::Report(mainstay_node_agent::Error::Write(error)) => error,
-            _ => return false,
-        };
+        let (Self::Write(write) | Self::Report(mainstay_node_agent::Error::Write(write))) = self else { return false };
         write.is_conflict() || write.reason() == Some(&mainstay_apply::Reason::AlreadyExists)
     }
 }

@@ -21,6 +21,7 @@ mod drains;
 mod error;
 mod generated;
 mod manifests;
+mod metrics;
 mod places;
 mod pools;
 mod registries;

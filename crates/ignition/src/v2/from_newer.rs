@@ -20,7 +20,9 @@ pub(crate) fn from_newer(config: &Struct) -> Result<Struct, Untranslatable> {
         filesystems(storage, config);
         for list in ["directories", "links"] {
             if let Some(Data::List(nodes)) = storage.get_mut(list) {
-                nodes.iter_mut().for_each(|node| place(node, &mounts));
+                for node in nodes {
+                    place(node, &mounts);
+                }
             }
         }
         files(storage, config, &mounts);

@@ -175,11 +175,13 @@ fn indented(object: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
     use crate::content::content;
     use crate::ignition::parse_and_convert;
 
-    fn served(spec: Value, version: Spec) -> Result<Config, ContentError> {
+    fn served(spec: &Value, version: Spec) -> Result<Config, ContentError> {
         let machine_config = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": {"name": "rendered-worker-1"}, "spec": spec});
         let controller = json!({"kubeAPIServerServingCAData": STANDARD.encode("new authority"), "cloudProviderCAData": null});
@@ -205,7 +207,7 @@ mod tests {
         let spec = json!({"osImageURL": "image", "kernelArguments": ["audit=1"],
             "config": {"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldExist": ["quiet"]}, "storage": {"files": [old, own]}}});
         for version in [Spec::V3_3, Spec::V3_4, Spec::V3_5, Spec::V3_1, Spec::V2_2] {
-            let config = served(spec.clone(), version).unwrap();
+            let config = served(&spec, version).unwrap();
             assert_eq!(file(&config, "/etc/own"), "own");
             assert_eq!(file(&config, KUBELET_CA), "new authority");
             let annotations: Value = serde_json::from_str(&file(&config, ANNOTATIONS)).unwrap();
@@ -229,11 +231,11 @@ mod tests {
     #[test]
     fn a_version_that_cannot_say_it() {
         let spec = json!({"config": {"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldNotExist": ["quiet"]}}});
-        assert!(served(spec.clone(), Spec::V3_3).is_ok());
-        assert_eq!(served(spec, Spec::V3_2).unwrap_err(), ContentError::KernelArguments("3.2.0"));
+        assert!(served(&spec, Spec::V3_3).is_ok());
+        assert_eq!(served(&spec, Spec::V3_2).unwrap_err(), ContentError::KernelArguments("3.2.0"));
         let luks = json!({"config": {"ignition": {"version": "3.4.0"},
             "storage": {"luks": [{"name": "a", "device": "/dev/a", "clevis": {"tpm2": true}}]}}});
-        assert!(served(luks.clone(), Spec::V3_2).is_ok());
-        assert!(matches!(served(luks, Spec::V2_2), Err(ContentError::Version { .. })));
+        assert!(served(&luks, Spec::V3_2).is_ok());
+        assert!(matches!(served(&luks, Spec::V2_2), Err(ContentError::Version { .. })));
     }
 }

@@ -27,6 +27,8 @@ pub fn route<'p>(method: &str, path: &'p str) -> Route<'p> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     /// MACH-MCS-01: paths and methods.

@@ -3,18 +3,14 @@
 //! Order: files, units with their links, then keys and password of the user `core` (MACH-NODE-10). An edit says what a path is to be; the one who
 //! carries it out keeps what was there until all are done.
 
-use std::collections::BTreeMap;
+mod units;
+mod user;
 
-use super::install::{Found, InstallError, Links, links, template};
-use super::read::{DEFAULT_MODE, File, Id, Layout, Unit};
-use super::unit_file::UnitFile;
-use super::{no_original, original, with_password};
+use super::install::InstallError;
+use super::read::{DEFAULT_MODE, File, Layout};
+use super::{no_original, original};
 use crate::daemon::disk::{KUBELET_CA, UNITS};
 
-/// The target of masks.
-const NOTHING: &str = "/dev/null";
-/// Folders of units that the operating system brings, after the one that configs write.
-const SYSTEM_UNITS: [&str; 4] = ["/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 /// Files and folders of authorities that stay when a config no longer has them.
 const AUTHORITIES: [&str; 3] = [
     KUBELET_CA,
@@ -22,14 +18,6 @@ const AUTHORITIES: [&str; 3] = [
     "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
 ];
 const IMAGE_AUTHORITIES: &str = "/etc/docker/certs.d";
-/// The kubeconfig of the kubelet, which others must not read.
-const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
-const PASSWD: &str = "/etc/passwd";
-const SHADOW: &str = "/etc/shadow";
-const CORE: &str = "core";
-/// Keys of the user `core` where a folder has several files of them, and where it does not.
-const KEYS: &str = "/home/core/.ssh/authorized_keys.d/ignition";
-const OLD_KEYS: &str = "/home/core/.ssh/authorized_keys";
 
 /// What a path is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,78 +176,6 @@ impl<V: View> Plan<'_, V> {
         Ok(())
     }
 
-    fn units(&mut self) -> Result<(), V::Error> {
-        let mut changes: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for unit in &self.old.units {
-            // What was enabled by the old text is not left behind when the new one asks for other links.
-            if unit.enabled == Some(true) && unit.mask != Some(true) {
-                for (path, to) in self.old_links(unit)? {
-                    if self.disk.live(&path)? == Live::Link(to) {
-                        changes.insert(path, None);
-                    }
-                }
-            }
-        }
-        for unit in &self.new.units {
-            self.unit(unit)?;
-            match unit.enabled {
-                Some(true) if unit.mask == Some(true) => return Err(InstallError::Masked(unit.name.clone()).into()),
-                Some(true) => {
-                    let wanted = links(&unit.name, |name| self.found(self.new, name))?;
-                    changes.extend(wanted.into_iter().map(|(path, to)| (path, Some(to))));
-                }
-                Some(false) => changes.extend(self.links_to(&unit.name)?.into_iter().map(|path| (path, None))),
-                None => {}
-            }
-        }
-        for (path, to) in changes {
-            let live = self.disk.live(&path)?;
-            match to {
-                Some(to) if live == Live::Link(to.clone()) => {}
-                Some(to) => match in_the_way(&live) {
-                    Some(what) => return Err(EditError::InTheWay { path, what }.into()),
-                    None => self.set(path, Target::Link(to)),
-                },
-                None if live == Live::Absent => {}
-                None => self.set(path, Target::Absent),
-            }
-        }
-        Ok(())
-    }
-
-    fn unit(&mut self, unit: &Unit) -> Result<(), V::Error> {
-        let was = self.old.units.iter().find(|old| old.name == unit.name);
-        for (name, text) in &unit.drop_ins {
-            let path = format!("{UNITS}/{}.d/{name}", unit.name);
-            let was_ours = was.is_some_and(|old| old.drop_ins.iter().any(|(known, text)| known == name && text.is_some()));
-            match text {
-                Some(text) => self.file(&path, &File::plain(DEFAULT_MODE, text.as_bytes()), was_ours)?,
-                None => self.take_back(&path)?,
-            }
-        }
-        let path = format!("{UNITS}/{}", unit.name);
-        let was_ours = was.is_some_and(|old| old.contents.is_some() || old.mask == Some(true));
-        let live = self.disk.live(&path)?;
-        match (unit.mask, &unit.contents) {
-            (Some(true), _) => {
-                if let Some(what) = in_the_way(&live) {
-                    return Err(EditError::InTheWay { path, what }.into());
-                }
-                self.keep(&path, &live, was_ours)?;
-                if live != Live::Link(NOTHING.to_owned()) {
-                    self.set(path, Target::Link(NOTHING.to_owned()));
-                }
-            }
-            (_, Some(text)) => self.file(&path, &File::plain(DEFAULT_MODE, text.as_bytes()), was_ours)?,
-            (mask, None) => {
-                if was_ours || (mask == Some(false) && live == Live::Link(NOTHING.to_owned())) {
-                    self.take_back(&path)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Takes back what only the old layout has.
     fn taken_back(&mut self) -> Result<(), V::Error> {
         let written_by_units = self.unit_paths(self.new);
@@ -293,158 +209,6 @@ impl<V: View> Plan<'_, V> {
         }
         paths
     }
-
-    /// The file of a unit, or of its template: of the layout, else of the disk.
-    fn found(&self, layout: &Layout, name: &str) -> Result<Option<Found>, V::Error> {
-        for candidate in [Some(name.to_owned()), template(name)].into_iter().flatten() {
-            let own = layout.units.iter().find(|unit| unit.name == candidate);
-            let own_path = format!("{UNITS}/{candidate}");
-            let text = own.and_then(|unit| unit.contents.clone());
-            let text = match (text, layout.files.get(&own_path)) {
-                (Some(text), _) => Some((own_path, text.into_bytes())),
-                (None, Some(file)) => Some((own_path, file.content.clone())),
-                (None, None) => self.on_disk(&candidate)?,
-            };
-            let Some((path, text)) = text else { continue };
-            let mut unit = UnitFile::read(&String::from_utf8_lossy(&text));
-            for (_, drop_in) in own.iter().flat_map(|unit| &unit.drop_ins) {
-                unit.extend(UnitFile::read(drop_in.as_deref().unwrap_or_default()));
-            }
-            return Ok(Some(Found { path, unit }));
-        }
-        Ok(None)
-    }
-
-    fn on_disk(&self, name: &str) -> Result<Option<(String, Vec<u8>)>, V::Error> {
-        for folder in [UNITS].iter().chain(&SYSTEM_UNITS) {
-            let path = format!("{folder}/{name}");
-            // A file of the old layout goes before the links are made.
-            let goes = *folder == UNITS && self.old.units.iter().any(|unit| unit.name == name && unit.contents.is_some());
-            if !goes && let Some(text) = self.disk.read(&path)? {
-                return Ok(Some((path, text)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The links that the old layout made; none of a unit that cannot be read any more.
-    fn old_links(&self, unit: &Unit) -> Result<Links, V::Error> {
-        let found = self.found(self.old, &unit.name)?;
-        if found.is_none() {
-            return Ok(Links::new());
-        }
-        links(&unit.name, |name| self.found(self.old, name))
-    }
-
-    /// All links of the folder of units by which a unit is enabled: those of its name in other units' folders, and its aliases.
-    fn links_to(&self, name: &str) -> Result<Vec<String>, V::Error> {
-        let mut paths = Vec::new();
-        for entry in self.disk.names(UNITS)? {
-            let path = format!("{UNITS}/{entry}");
-            if [".wants", ".requires", ".upholds"].iter().any(|ending| entry.ends_with(ending)) {
-                for linked in self.disk.names(&path)? {
-                    let path = format!("{path}/{linked}");
-                    if let Live::Link(to) = self.disk.live(&path)?
-                        && (linked == name || is_unit(&to, name))
-                    {
-                        paths.push(path);
-                    }
-                }
-            } else if entry != name && matches!(self.disk.live(&path)?, Live::Link(to) if is_unit(&to, name)) {
-                paths.push(path);
-            }
-        }
-        Ok(paths)
-    }
-
-    fn kubeconfig(&mut self) -> Result<(), V::Error> {
-        let is_ours = self.new.files.contains_key(KUBECONFIG);
-        if let Live::File { mode } = self.disk.live(KUBECONFIG)?
-            && !is_ours
-            && mode != 0o600
-            && let Some(content) = self.disk.read(KUBECONFIG)?
-        {
-            self.set(KUBECONFIG, Target::Content(content, 0o600));
-        }
-        Ok(())
-    }
-
-    /// Keys and password of the user `core`; a disk that has users and not this one is left alone, as upstream leaves it.
-    fn user(&mut self) -> Result<(), V::Error> {
-        let passwd = self.disk.read(PASSWD)?.map(|text| String::from_utf8_lossy(&text).into_owned());
-        if passwd.as_deref().is_some_and(|passwd| super::account(passwd, CORE).is_none()) {
-            return Ok(());
-        }
-        if self.new.keys != self.old.keys {
-            self.keys(passwd.is_some())?;
-        }
-        let changed = self.new.password != self.old.password;
-        if changed && let Some(shadow) = self.disk.read(SHADOW)? {
-            let shadow = String::from_utf8_lossy(&shadow).into_owned();
-            let hash = self.new.password.as_deref().unwrap_or("*");
-            if let (Some(text), Live::File { mode }) = (with_password(&shadow, CORE, hash), self.disk.live(SHADOW)?)
-                && text != shadow
-            {
-                self.set(SHADOW, Target::Content(text.into_bytes(), mode));
-            }
-        }
-        Ok(())
-    }
-
-    fn keys(&mut self, has_users: bool) -> Result<(), V::Error> {
-        let keys: String = self.new.keys.iter().flatten().map(|key| format!("{key}\n")).collect();
-        let in_folder = self.reads_folders_of_keys()?;
-        let path = if in_folder { KEYS } else { OLD_KEYS };
-        if in_folder && has_users {
-            // Nothing else lets anyone in there.
-            for old in self.other_keys()? {
-                self.set(old, Target::Absent);
-            }
-        }
-        let owner = has_users.then(|| Id::Name(CORE.to_owned()));
-        let file = File { mode: 0o600, user: owner.clone(), group: owner, content: keys.into_bytes() };
-        let live = self.disk.live(path)?;
-        if let Some(what) = in_the_way(&live) {
-            return Err(EditError::InTheWay { path: path.to_owned(), what }.into());
-        }
-        self.set(path, Target::File(file));
-        Ok(())
-    }
-
-    fn other_keys(&self) -> Result<Vec<String>, V::Error> {
-        let mut paths = Vec::new();
-        if matches!(self.disk.live(OLD_KEYS)?, Live::File { .. } | Live::Link(_)) {
-            paths.push(OLD_KEYS.to_owned());
-        }
-        let folder = KEYS.rsplit_once('/').map_or(KEYS, |(folder, _)| folder);
-        for name in self.disk.names(folder)? {
-            let path = format!("{folder}/{name}");
-            if path != KEYS && matches!(self.disk.live(&path)?, Live::File { .. } | Live::Link(_)) {
-                paths.push(path);
-            }
-        }
-        Ok(paths)
-    }
-
-    /// Returns whether the system's SSH server reads a folder of files with keys: Fedora CoreOS, RHEL 9 and what is made of them, and a tree
-    /// that is no system at all.
-    fn reads_folders_of_keys(&self) -> Result<bool, V::Error> {
-        for path in ["/etc/os-release", "/usr/lib/os-release"] {
-            let Some(text) = self.disk.read(path)? else { continue };
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let value = |key: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-                line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
-            };
-            let (id, variant) = (value("ID"), value("VARIANT_ID"));
-            let platform = value("PLATFORM_ID");
-            return Ok((id == "fedora" && variant == "coreos")
-                || id == "scos"
-                || platform == "platform:el9"
-                || value("VERSION_ID").starts_with("9."));
-        }
-        Ok(true)
-    }
 }
 
 fn in_the_way(live: &Live) -> Option<&'static str> {
@@ -453,10 +217,4 @@ fn in_the_way(live: &Live) -> Option<&'static str> {
         Live::Folder => Some("a folder"),
         Live::Other => Some("a device, socket or pipe"),
     }
-}
-
-/// Returns whether a link leads to the file of a unit or of its template.
-fn is_unit(target: &str, name: &str) -> bool {
-    let last = target.rsplit('/').next().unwrap_or_default();
-    last == name
 }

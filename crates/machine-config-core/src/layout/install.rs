@@ -164,6 +164,8 @@ fn expanded(unit: &str, word: &str) -> Result<String, InstallError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     fn found(units: &[(&str, &str)], name: &str) -> Result<Vec<(String, String)>, InstallError> {

@@ -61,6 +61,8 @@ pub(super) fn check_name(name: &str) -> Result<(), PathError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     /// MACH-NODE-10: no path leads out of the root, and none into the agent's own folder.

@@ -254,11 +254,13 @@ fn users(ignition: &Config, layout: &mut Layout) -> Result<(), LayoutError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
     use crate::machine_config::MachineConfigSpec;
     use serde_json::json;
 
-    fn read(rest: Value) -> Result<Layout, String> {
+    fn read(rest: &Value) -> Result<Layout, String> {
         let mut ignition = json!({"ignition": {"version": "3.4.0"}});
         ignition.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         let spec = MachineConfigSpec { ignition: Some(ignition.to_string()), ..Default::default() };
@@ -293,7 +295,7 @@ mod tests {
             ),
         ];
         for (config, wanted) in cases {
-            let refused = read(config.clone()).expect_err("a refusal");
+            let refused = read(&config).expect_err("a refusal");
             assert!(refused.contains(wanted), "{config}: {refused}");
         }
     }
@@ -301,7 +303,7 @@ mod tests {
     /// MACH-NODE-10: modes, owners, contents, units and keys as the config has them.
     #[test]
     fn what_a_config_wants() {
-        let found = read(json!({
+        let found = read(&json!({
             "storage": {"files": [
                 {"path": "/etc/a", "contents": {"source": "data:,a"}, "user": {"name": "core"}, "group": {"id": 7}},
                 {"path": "/etc/b", "mode": 0o600},

@@ -70,7 +70,8 @@ impl UnitFile {
 
 /// The lines with the numbers of their beginnings; comments and blank lines are left out, continued ones joined.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
-    let (mut lines, mut open): (Vec<(usize, String)>, Option<(usize, String)>) = (Vec::new(), None);
+    let mut lines = Vec::new();
+    let mut open: Option<(usize, String)> = None;
     for (index, line) in text.lines().enumerate() {
         let is_comment = line.trim_start().starts_with(['#', ';']);
         // Comments may stand between the parts of a continued line.
@@ -78,16 +79,13 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
             continue;
         }
         let (number, mut joined) = open.take().unwrap_or((index + 1, String::new()));
-        match line.strip_suffix('\\') {
-            Some(part) => {
-                joined.push_str(part);
-                joined.push(' ');
-                open = Some((number, joined));
-            }
-            None => {
-                joined.push_str(line);
-                lines.push((number, joined.trim().to_owned()));
-            }
+        if let Some(part) = line.strip_suffix('\\') {
+            joined.push_str(part);
+            joined.push(' ');
+            open = Some((number, joined));
+        } else {
+            joined.push_str(line);
+            lines.push((number, joined.trim().to_owned()));
         }
     }
     lines.extend(open.map(|(number, joined)| (number, joined.trim().to_owned())));
@@ -103,6 +101,8 @@ fn is_broken(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     /// MACH-NODE-11: what `[Install]` says, over continued lines, comments and resets.

@@ -50,6 +50,8 @@ pub fn with_password(shadow: &str, name: &str, hash: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     /// MACH-NODE-10: owners and passwords by the files of the disk.
