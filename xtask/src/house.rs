@@ -34,7 +34,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
         &[
             &["runtime", "serve", "store", "oci", "catalog-store"],
             &["apply", "drain", "sqlite-index", "catalog-serve", "image-source", "release-samples", "release-source", "update-client"],
-            &["catalog-refs"],
+            &["catalog-refs", "node-agent"],
         ],
     ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
@@ -45,6 +45,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             "cluster-operators",
             "machine-api",
             "machine-config",
+            "machine-config-server",
             "marketplace",
             "network-extras",
             "olm-classic",

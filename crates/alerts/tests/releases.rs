@@ -1,6 +1,6 @@
 //! The rules of real releases.
 
-use mainstay_alerts::{AlertState, Rules, rules_of};
+use mainstay_alerts::{AlertState, Rules, Target, rules_of};
 use serde_json::Value;
 
 use crate::{BEGIN, Played, operator};
@@ -108,4 +108,97 @@ fn alerts_of_the_operator() {
         assert_eq!(stopped.states(570), [("ClusterVersionOperatorDown".to_owned(), AlertState::Pending)]);
         assert_eq!(stopped.states(600), [("ClusterVersionOperatorDown".to_owned(), AlertState::Firing)]);
     }
+}
+
+/// The parts of a platform that measure nodes and machines.
+fn machines() -> Vec<Target> {
+    let of = |job, namespace, metrics: &[&str]| Target {
+        job,
+        namespace,
+        endpoint: "metrics",
+        metrics: metrics.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let operator = "openshift-machine-config-operator";
+    vec![
+        of("machine-config-operator", operator, &["mco_image_registry_drain_override_exists"]),
+        of("machine-config-controller", operator, &["mcc_drain_err", "mcc_pool_alert", "os_image_url_override"]),
+        of(
+            "machine-config-daemon",
+            operator,
+            &["mcd_reboots_failed_total", "mcd_pivot_errors_total", "mcd_kubelet_state", "mcd_missing_mc", "mcd_state", "mcd_update_state"],
+        ),
+        of(
+            "machine-api-operator",
+            "openshift-machine-api",
+            &["mapi_machine_created_timestamp_seconds", "mapi_mao_collector_up", "mapi_machinehealthcheck_short_circuit"],
+        ),
+        of("kube-state-metrics", "openshift-monitoring", &["kube_node_info"]),
+    ]
+}
+
+/// A machine in a phase, without a node that it is the machine of.
+fn machine(phase: &str) -> String {
+    format!(
+        "mapi_machine_created_timestamp_seconds{{name=\"m\",namespace=\"openshift-machine-api\",spec_provider_id=\"\",node=\"n\",\
+         api_version=\"v1beta1\",phase=\"{phase}\"}} 1\nkube_node_info{{node=\"other\"}} 1\n"
+    )
+}
+
+/// MACH-OPER-05, MACH-OPER-06: each alert of the releases about nodes and machines that our metrics are read by fires after its time, and not
+/// before.
+#[test]
+fn alerts_of_nodes_and_machines() {
+    let Some(recorded) = recorded() else { return };
+    let of_parts =
+        ["machine-config-operator", "machine-config-controller", "machine-config-daemon", "machine-api-operator-prometheus-rules"];
+    let constant = |page: String| -> Page { Box::new(move |_| page.clone()) };
+    let pages: Vec<(&str, i64, &str, Page)> = vec![
+        ("MCODrainOverrideConfigMapAlert", 0, "warning", constant("mco_image_registry_drain_override_exists 1\n".to_owned())),
+        ("MCCDrainError", 0, "warning", constant("mcc_drain_err{exported_node=\"worker-1\"} 1\n".to_owned())),
+        ("MCCPoolAlert", 0, "warning", constant("mcc_pool_alert{exported_node=\"worker-1\"} 1\n".to_owned())),
+        ("MCDRebootError", 300, "critical", constant("mcd_reboots_failed_total{node=\"worker-1\"} 1\n".to_owned())),
+        ("MCDPivotError", 120, "warning", constant("mcd_pivot_errors_total{node=\"worker-1\"} 1\n".to_owned())),
+        ("KubeletHealthState", 0, "warning", constant("mcd_kubelet_state{node=\"worker-1\"} 3\n".to_owned())),
+        ("MissingMachineConfig", 0, "warning", constant("mcd_missing_mc{mc=\"rendered-x\"} 1\n".to_owned())),
+        ("MachineWithoutValidNode", HOUR, "warning", constant(machine("Running"))),
+        ("MachineWithNoRunningPhase", HOUR, "warning", constant(machine("Provisioning"))),
+        ("MachineNotYetDeleted", 6 * HOUR, "warning", constant(machine("Deleting"))),
+        ("MachineAPIOperatorMetricsCollectionFailing", 300, "warning", constant("mapi_mao_collector_up{kind=\"mapi\"} 0\n".to_owned())),
+        (
+            "MachineHealthCheckUnterminatedShortCircuit",
+            1800,
+            "warning",
+            constant("mapi_machinehealthcheck_short_circuit{name=\"c\",namespace=\"openshift-machine-api\"} 1\n".to_owned()),
+        ),
+    ];
+    // One release at a time: both have rules of the same names.
+    let releases: std::collections::BTreeSet<&str> = recorded.iter().filter_map(|(path, _)| path.split('/').nth(1)).collect();
+    let mut fired = 0;
+    for release in releases {
+        let is_of = |path: &str, object: &Value| {
+            path.split('/').nth(1) == Some(release) && of_parts.iter().any(|name| object["metadata"]["name"] == *name)
+        };
+        let objects: Vec<Value> = recorded.iter().filter(|(path, object)| is_of(path, object)).map(|(_, object)| object.clone()).collect();
+        let known: Vec<String> =
+            objects.iter().flat_map(|object| rules_of(object, &machines()).evaluated).map(|rule| rule.alert.clone()).collect();
+        for (alert, after, severity, page) in &pages {
+            if !known.iter().any(|name| name == alert) {
+                continue;
+            }
+            fired += 1;
+            let mut played = Played::new(&objects, machines(), page);
+            let is_firing = |states: &[(String, AlertState)]| states.contains(&((*alert).to_owned(), AlertState::Firing));
+            assert!(*after == 0 || !is_firing(&played.states(after - crate::STEP)), "{release}: {alert} fires too early");
+            let states = played.states(*after);
+            assert!(is_firing(&states), "{release}: {alert} does not fire after {after} s: {states:?}");
+            let reported = played.report.alerts.iter().find(|one| one.labels["alertname"] == *alert).unwrap();
+            assert_eq!(reported.labels["severity"], *severity, "{alert}");
+            if alert.starts_with("MCC") {
+                assert!(reported.annotations["description"].contains("worker-1"), "{reported:?}");
+            }
+        }
+        let calm = |_| "mcc_drain_err 0\nmcc_pool_alert 0\nmapi_mao_collector_up{kind=\"mapi\"} 1\nmcd_kubelet_state 2\n".to_owned();
+        assert_eq!(Played::new(&objects, machines(), &calm).states(2 * HOUR), [], "{release}");
+    }
+    assert!(fired >= 20, "{fired} alerts of both releases");
 }

@@ -6,9 +6,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, operator, operatorgroup, plan, pool, provider,
-    rbac, reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph, upgrade, version,
-    versions, wait,
+    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, node_agent, operator, operatorgroup, plan,
+    pool, provider, rbac, reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph,
+    upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -174,6 +174,8 @@ pub enum Command {
     /// Machines: what blocks them, and what their deletion does
     #[command(subcommand)]
     Machine(machine::Commands),
+    /// Bring a host or a directory tree to the configuration of its node, as the daemon on nodes does
+    NodeAgent(Box<node_agent::Arguments>),
     /// Pools of nodes that share a configuration: list, pause, resume, describe
     #[command(subcommand)]
     Pool(pool::Commands),

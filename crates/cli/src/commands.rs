@@ -30,6 +30,7 @@ pub mod log_level;
 pub mod machine;
 pub mod machine_config;
 pub mod migrate;
+pub mod node_agent;
 pub mod operator;
 pub mod operatorgroup;
 pub mod plan;

@@ -93,6 +93,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         Command::Up(_) if std::io::stderr().is_terminal() => ("warn", logging::Format::Text),
         Command::Up(_) => ("info", logging::Format::Text),
         Command::Run(arguments) => ("info", arguments.log_format()),
+        Command::NodeAgent(arguments) => ("info", arguments.log_format),
         _ => ("error", logging::Format::Text),
     };
     let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default), format).and_then(|()| run_command(cli.command));
@@ -305,6 +306,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::MachineConfig(command) => commands::machine_config::run(command),
         Command::Provider(command) => commands::provider::run(command),
         Command::Machine(command) => commands::machine::run(command),
+        Command::NodeAgent(arguments) => commands::node_agent::run(&arguments),
         Command::Pool(command) => commands::pool::run(command),
         Command::Operatorgroup(command) => commands::operatorgroup::run(command),
         Command::Version(arguments) => commands::version::run(&arguments),

@@ -79,6 +79,8 @@ pub struct Options {
     pub platform: platform::Arguments,
     /// Releases.
     pub release: release::Arguments,
+    /// The config server of nodes.
+    pub machine_config: machine_config::Arguments,
     /// Objects to apply at the start.
     pub manifests: Vec<Value>,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text ── node ── decode ──┬─ 3.x ── validate ── translate (to 3.4) ──┬── Config ── merge ── write
-//!         (positions)        └─ 2.2 ── v2 (validate, translate) ────────┘
+//!         (positions)        └─ 2.2 ── v2 (validate, translate) ────────┘        └─ older ── 3.1 to 3.3, 2.2
 //! ```
 //!
 //! A config's fields are a table for each version of the specification (`schema/*.txt`), and one decoder, one merge and one writer work along
@@ -17,6 +17,7 @@ mod decode;
 mod merge;
 mod model;
 mod node;
+mod older;
 pub mod report;
 mod translate;
 pub mod unit;
@@ -29,6 +30,7 @@ pub use config::{Config, ConfigError, Parsed, Problem, parse, validate};
 pub use data::{Data, Struct};
 pub use merge::merge;
 pub use model::{Kind, Spec, Type};
+pub use older::{Target, Unsupported, Untranslatable};
 pub use report::Report;
 pub use validate::clean_path;
 pub use version::Version;

@@ -33,9 +33,14 @@ fn mask_modes(storage: &mut Struct) {
     }
 }
 
-/// The values of a struct in a newer type, by the names of fields. A field that became optional has a value, even if it is empty; a struct
-/// that became required is empty where it was not there.
-fn moved(old: &Struct, to: &'static Type) -> Struct {
+/// Returns whether a file or directory has special mode bits.
+pub(crate) fn special_bits(node: &Struct) -> bool {
+    node.int("mode").is_some_and(|mode| mode & SPECIAL_BITS != 0)
+}
+
+/// The values of a struct in the type of another version, by the names of fields. A field that became optional has a value, even if it is empty,
+/// but for a struct of which nothing is said; a field that became required is empty where it was not there.
+pub(crate) fn moved(old: &Struct, to: &'static Type) -> Struct {
     let mut new = Struct::new(to);
     for (field, value) in old.entries() {
         let Some(index) = to.index(&field.name) else { continue };
@@ -50,6 +55,7 @@ fn moved(old: &Struct, to: &'static Type) -> Struct {
 
 fn converted(value: &Data, kind: &Kind) -> Data {
     match (value, kind) {
+        (Data::Struct(old), Kind::Optional(_)) if old.is_zero() => Data::Absent,
         (value, Kind::Optional(inner)) => converted(value, inner),
         (Data::Struct(old), Kind::Struct(of)) => Data::Struct(moved(old, of)),
         (Data::List(items), Kind::List(_, item)) => Data::List(items.iter().map(|old| converted(old, item)).collect()),

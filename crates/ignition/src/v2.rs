@@ -1,11 +1,13 @@
 //! Configs of 2.2: reading with the words of Ignition 0.x, removal of entries that stand twice, and translation to 3.x.
 
+mod from_newer;
 mod repeats;
 mod report;
 mod rules;
 mod translate;
 mod walk;
 
+pub(crate) use from_newer::from_newer;
 pub use repeats::{UnexpectedUser, without_repeats};
 pub use report::{Entry, Kind, Report};
 pub use translate::{TranslationError, translate};

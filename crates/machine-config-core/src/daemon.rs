@@ -16,5 +16,5 @@ pub mod progress;
 
 pub use disk::Disk;
 pub use event::NodeEvent;
-pub use plan::{Facts, Next, Plan, plan};
+pub use plan::{Facts, Next, OperatingSystem, Plan, Reboot, action_failed, plan, write_failed};
 pub use progress::Progress;

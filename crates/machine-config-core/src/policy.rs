@@ -24,7 +24,43 @@ pub enum Action {
     Special,
 }
 
+/// What a service manager is asked to do with a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// To let it read its configuration again.
+    Reload,
+    /// To restart it.
+    Restart,
+}
+
+impl std::fmt::Display for Verb {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Verb::Reload => "reload",
+            Verb::Restart => "restart",
+        })
+    }
+}
+
+/// The service that reads registries.
+const REGISTRIES_SERVICE: &str = "crio";
+
 impl Action {
+    /// The verb and the service of an action that is one of a service.
+    pub fn of_service(&self) -> Option<(Verb, &str)> {
+        match self {
+            Action::Reload(service) => Some((Verb::Reload, service)),
+            Action::Restart(service) => Some((Verb::Restart, service)),
+            Action::Special => Some((Verb::Reload, REGISTRIES_SERVICE)),
+            Action::None | Action::Drain | Action::DaemonReload | Action::Reboot => None,
+        }
+    }
+
+    /// The verb, and the service or what stands for it in upstream's sentences.
+    pub(crate) fn told_as(&self) -> Option<(Verb, &str)> {
+        if *self == Action::DaemonReload { Some((Verb::Reload, "daemon-reload")) } else { self.of_service() }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Action::None => "None",

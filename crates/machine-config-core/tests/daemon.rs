@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use mainstay_machine_config_core::content::{self, ContentError};
 use mainstay_machine_config_core::daemon::disk::FileOnDisk;
 use mainstay_machine_config_core::daemon::progress::{State, step};
-use mainstay_machine_config_core::daemon::{Disk, Facts, Next, NodeEvent, Progress, plan};
+use mainstay_machine_config_core::daemon::{Disk, Facts, Next, NodeEvent, OperatingSystem, Progress, Reboot, plan};
 use mainstay_machine_config_core::disruption::RegistryDrain;
 use mainstay_machine_config_core::generated::{self, File, Known, Source};
 use mainstay_machine_config_core::ignition::parse_and_convert;
@@ -86,7 +86,8 @@ impl World {
             registries: RegistryDrain::AsNeeded,
             authority: Some(("sha256:ca", "7")),
             now: self.now,
-            reboot: SignedDuration::from_secs(30),
+            reboot: Reboot::Simulated(SignedDuration::from_secs(30)),
+            system: OperatingSystem::Recorded,
             next_boot_id: &boot_id,
         });
         if found.is_idle() {
@@ -249,7 +250,7 @@ fn drift() {
     let good = world.disk.clone();
     let edits: [(&str, Edit); 3] = [
         ("content mismatch for file \"/etc/a\"", |disk| disk.files.get_mut("/etc/a").unwrap().digest.push('0')),
-        ("mode mismatch for file: \"/etc/a\"; expected: 0600; received: 0644", |disk| {
+        ("mode mismatch for file: \"/etc/a\"; expected: -rw-------/384/0600; received: -rw-r--r--/420/0644", |disk| {
             "0644".clone_into(&mut disk.files.get_mut("/etc/a").unwrap().mode);
         }),
         ("could not stat file \"/etc/a\": lstat /etc/a: no such file or directory", |disk| disk.files.clear()),

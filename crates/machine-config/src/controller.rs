@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics::Measures;
 use crate::places::{CONFIG, GROUP, OS_IMAGE, REGISTRY_OVERRIDE, V1, name, resource, value};
 use crate::release::Release;
 use crate::{ACCOUNT, Error, NAMESPACE};
@@ -160,9 +161,11 @@ pub(crate) struct Operator {
     pub tag_mirrors: Optional,
     pub old_mirrors: Optional,
     pub infrastructures: Optional,
+    pub node_settings: Optional,
     pub proxies: Optional,
     pub versions: Optional,
     pub operators: Optional,
+    pub measures: Arc<Measures>,
     recorder: Recorder,
     state: Mutex<State>,
 }
@@ -248,10 +251,12 @@ impl Operator {
                 resource("operator.openshift.io", "v1alpha1", "ImageContentSourcePolicy", "imagecontentsourcepolicies"),
                 REGISTRIES,
             ),
+            node_settings: of_config("Node", "nodes", &[Work::Report]),
             infrastructures: of_config("Infrastructure", "infrastructures", &[Work::Base]),
             proxies: of_config("Proxy", "proxies", &[Work::Base]),
             versions: of_config("ClusterVersion", "clusterversions", &[Work::Base, Work::Registries]),
             operators: of_config("ClusterOperator", "clusteroperators", &[Work::Report]),
+            measures: Measures::shown(&env),
             recorder: Recorder::new(writer.clone(), env.clone(), "machineconfigcontroller", "mainstay"),
             nodes,
             maps,
@@ -266,6 +271,7 @@ impl Operator {
     }
 
     async fn reconcile(&self, work: Work) -> Result<Outcome, Error> {
+        self.measures.overrides_registries(self.overrides_registries());
         let outcome = match &work {
             Work::Base => self.base().await,
             Work::Generated => self.generated().await,

@@ -3,19 +3,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
-use mainstay_apply::{EventKind, Recorder};
-use mainstay_machine_config_core::daemon::{Disk, Facts, Next, Plan, disk::digest, plan};
+use mainstay_apply::Recorder;
+use mainstay_machine_config_core::daemon::{Disk, Facts, Next, NodeEvent, OperatingSystem, Plan, Reboot, disk::digest, plan};
 use mainstay_machine_config_core::disruption::RegistryDrain;
 use mainstay_machine_config_core::machine_config::MachineConfig;
 use mainstay_machine_config_core::pool::node::{Node, annotation};
+use mainstay_node_agent::report::tell;
 use mainstay_objects::Patch;
 use mainstay_runtime::{Key, Outcome};
 use serde_json::{Value, json};
 
+use crate::Error;
 use crate::controller::Operator;
 use crate::disk::{disk_name, object, read_disk};
 use crate::places::{CONTROLLER_CONFIG, config_map, node as node_place, of_group, value};
-use crate::{Error, progress};
 
 /// The time between two looks at what is not known yet.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
@@ -41,6 +42,7 @@ impl Operator {
             // The new labels wake this item.
             return Ok(Outcome::Done);
         }
+        self.measures.daemon(&facts, self.env.now());
         let pool = self.pool_of(&facts)?;
         let map = self.writer.get(&config_map(&disk_name(node))).await?;
         let disk = match map.as_ref().map(|map| read_disk(node, map)).transpose() {
@@ -69,7 +71,11 @@ impl Operator {
             _ => None,
         };
         let current = if disk.is_none() { self.fetched(current).await? } else { None };
-        let desired = self.fetched(desired).await?;
+        let asked = desired;
+        let desired = self.fetched(asked).await?;
+        if let Some(missing) = asked.filter(|_| desired.is_none()) {
+            self.measures.missing(missing);
+        }
         let policies = self.current_policies()?;
         let controller = self.controller_configs.named(CONTROLLER_CONFIG);
         let authority = controller.as_ref().and_then(|controller| {
@@ -87,7 +93,8 @@ impl Operator {
             registries: if self.overrides_registries() { RegistryDrain::Overridden } else { RegistryDrain::AsNeeded },
             authority: authority.as_ref().map(|(digest, version)| (digest.as_str(), version.as_str())),
             now: self.env.now(),
-            reboot: SignedDuration::try_from(self.config.reboot).unwrap_or(SignedDuration::MAX),
+            reboot: Reboot::Simulated(SignedDuration::try_from(self.config.reboot).unwrap_or(SignedDuration::MAX)),
+            system: OperatingSystem::Recorded,
             next_boot_id: &boot_id,
         }))
     }
@@ -138,28 +145,11 @@ impl Operator {
                 }
             }
         }
-        let mut node = live.clone();
-        if !found.annotations.is_empty() {
-            let all: serde_json::Map<String, Value> = found
-                .annotations
-                .iter()
-                .map(|(key, text)| ((*key).to_owned(), text.as_ref().map_or(Value::Null, |text| json!(text))))
-                .collect();
-            let patch = Patch::Merge(json!({"metadata": {"annotations": all}}));
-            node = self.writer.patch(&node_place(live["metadata"]["name"].as_str().unwrap_or_default()), "", &patch).await?;
-        }
-        progress::record(&self.writer, &node, pool, &found.progress, &self.now()).await?;
-        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let name = live["metadata"]["name"].as_str().unwrap_or_default();
         let recorder = Recorder::new(self.writer.clone(), self.env.clone(), "machineconfigdaemon", name);
-        for event in &found.events {
-            // What a simulated node only records is marked (MACH-REAL-02).
-            let note = if event.is_effect() { format!("{event} (simulated)") } else { event.to_string() };
-            let kind = if event.is_warning() { EventKind::Warning } else { EventKind::Normal };
-            if let Err(error) = recorder.record(&node, kind, event.reason(), "Updating", &note) {
-                tracing::warn!(%error, reason = event.reason(), "an event could not be reported");
-            }
-        }
-        Ok(())
+        // What a simulated node only records is marked (MACH-REAL-02).
+        let note = |event: &NodeEvent| if event.is_effect() { format!("{event} (simulated)") } else { event.to_string() };
+        Ok(tell(&self.writer, &recorder, live, pool, found, &self.now(), note).await?)
     }
 
     async fn broken(&self, live: &Value, text: &str) -> Result<(), Error> {

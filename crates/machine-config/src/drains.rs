@@ -7,13 +7,13 @@ use mainstay_drain::{Drain, EVICTION_RETRY, Options, Progress as Passed, Why, co
 use mainstay_machine_config_core::daemon::Progress;
 use mainstay_machine_config_core::daemon::progress::{State, step};
 use mainstay_machine_config_core::pool::node::{Node, annotation};
+use mainstay_node_agent::report::progress;
 use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
 use crate::Error;
 use crate::controller::Operator;
 use crate::places::{node as node_place, value};
-use crate::progress;
 
 /// The time after which a drain is called failed, and goes on.
 const FAILED: SignedDuration = SignedDuration::from_hours(1);
@@ -31,6 +31,7 @@ impl Operator {
     pub(crate) async fn drain(&self, node: &str) -> Result<Outcome, Error> {
         let Some(seen) = self.nodes.get(&Key::new("", node)) else {
             self.with(|state| state.drains.remove(node));
+            self.measures.forget(node);
             return Ok(Outcome::Done);
         };
         let facts = Node::of(&value(&seen, "v1", "Node")?);
@@ -53,7 +54,7 @@ impl Operator {
                 let text = "UnCordoned node. The node is reporting Unschedulable = false".to_owned();
                 let parent = "Uncordoned Node as part of completing upgrade phase".to_owned();
                 let steps = [Progress::part((step::COMPLETE, State::True, parent), (step::UNCORDONED, State::True, text))];
-                progress::record(&self.writer, &live, &pool, &steps, &self.now()).await?;
+                progress(&self.writer, &live, &pool, &steps, &self.now()).await?;
                 None
             }
             Some("drain") => self.pass(&live, &pool, wanted).await?,
@@ -63,6 +64,7 @@ impl Operator {
             }
         };
         if outcome.is_none() {
+            self.measures.drain_failed(node, false);
             self.annotate(node, annotation::LAST_APPLIED_DRAIN, wanted).await?;
         }
         Ok(outcome.map_or(Outcome::Done, Outcome::After))
@@ -77,7 +79,7 @@ impl Operator {
             let text = "Cordoned node. The node is reporting Unschedulable = true".to_owned();
             let parent = "Cordoned Node as part of update executed phase".to_owned();
             let steps = [Progress::part((step::EXECUTED, State::Unknown, parent), (step::CORDONED, State::True, text))];
-            progress::record(&self.writer, live, pool, &steps, &self.now()).await?;
+            progress(&self.writer, live, pool, &steps, &self.now()).await?;
         }
         let passed = Drain::new(self.client.clone(), node, Options::default()).pass(now).await;
         let remaining = match passed {
@@ -101,7 +103,7 @@ impl Operator {
             let text = format!("Drained node. The drain is complete as the desired drainer matches current drainer: {wanted}");
             let parent = "Drained Node as part of update executed phase".to_owned();
             let steps = [Progress::part((step::EXECUTED, State::Unknown, parent), (step::DRAINED, State::True, text))];
-            progress::record(&self.writer, live, pool, &steps, &self.now()).await?;
+            progress(&self.writer, live, pool, &steps, &self.now()).await?;
             return Ok(None);
         }
         if let Some(text) = told(&remaining, now, POD_ENDS) {
@@ -121,8 +123,11 @@ impl Operator {
         );
         let parent = format!("Node Drain has not succeeded: {text}");
         let steps = [Progress::part((step::EXECUTED, State::Unknown, parent), (step::DRAINED, State::Unknown, message))];
-        progress::record(&self.writer, live, pool, &steps, &self.now()).await?;
+        progress(&self.writer, live, pool, &steps, &self.now()).await?;
         let lasted = now.duration_since(since);
+        if lasted > FAILED {
+            self.measures.drain_failed(node, true);
+        }
         let is_due = self.with(|state| {
             let due = state.told.get(node).is_none_or(|told| now.duration_since(*told) >= TELL_AGAIN);
             if due && lasted > THRESHOLD {

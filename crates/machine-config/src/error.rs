@@ -31,6 +31,9 @@ pub enum Error {
     /// An object lacks a part of its identity.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// The progress of a node cannot be reported.
+    #[error(transparent)]
+    Report(#[from] mainstay_node_agent::Error),
     /// The disk of a simulated node cannot be read.
     #[error("the disk of node {node} cannot be read: {problem}")]
     Disk {
@@ -54,7 +57,8 @@ pub enum Error {
 impl Error {
     /// Returns whether another write came between, so that another look is enough.
     pub(crate) fn is_behind(&self) -> bool {
-        matches!(self, Self::Write(error) if error.is_conflict() || error.reason() == Some(&mainstay_apply::Reason::AlreadyExists))
+        let (Self::Write(write) | Self::Report(mainstay_node_agent::Error::Write(write))) = self else { return false };
+        write.is_conflict() || write.reason() == Some(&mainstay_apply::Reason::AlreadyExists)
     }
 }
 

@@ -1,9 +1,8 @@
 //! The objects that the operator needs: its namespace, its account, and the permissions that it uses.
 
+pub use mainstay_machine_config_core::NAMESPACE;
 use serde_json::{Value, json};
 
-/// The namespace of the operator, and of the disks of simulated nodes.
-pub const NAMESPACE: &str = "openshift-machine-config-operator";
 /// The account, and the field manager of what it writes.
 pub const ACCOUNT: &str = "machine-config-operator";
 /// The Lease that elects the active instance. It has upstream's name, so that ours and upstream's never work at the same time.
@@ -50,7 +49,7 @@ pub fn manifests() -> Vec<Value> {
         rule("operator.openshift.io", &["imagecontentsourcepolicies"], &read),
         rule(
             "config.openshift.io",
-            &["images", "imagedigestmirrorsets", "imagetagmirrorsets", "infrastructures", "proxies", "clusterversions"],
+            &["images", "imagedigestmirrorsets", "imagetagmirrorsets", "infrastructures", "nodes", "proxies", "clusterversions"],
             &read,
         ),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::controller::{Operator, Work};
 use crate::places::{CONTROLLER_CONFIG, name, node as node_place, of_group};
+use crate::render::OVERRIDDEN;
 
 /// The most nodes of a cluster that are looked at.
 const MOST_NODES: usize = 20_000;
@@ -31,6 +32,7 @@ impl Operator {
         let selecting = self.selecting_pools()?;
         // Nodes are read from the server: a copy that is behind could make more of them unavailable than a pool allows.
         let nodes = self.writer.list(&GroupVersionKind::gvk("", "v1", "Node"), MOST_NODES).await?;
+        self.measure(&pools, &selecting, &nodes);
         let mut behind = false;
         for pool in &pools {
             match self.pool(pool, &selecting, &nodes).await {
@@ -43,6 +45,21 @@ impl Operator {
             self.queue.add(Work::Pools);
         }
         Ok(Outcome::Done)
+    }
+
+    /// Notes what alerts are about: nodes that several pools claim, and pools with an operating system of their own.
+    fn measure(&self, pools: &[Value], selecting: &[SelectingPool], nodes: &[Value]) {
+        let disputed = nodes.iter().map(Node::of).filter_map(|node| {
+            let ignores = membership(&node.name, &node.labels, selecting).ok()??.ignores_custom_pool;
+            Some((node.name, ignores))
+        });
+        self.measures.disputed(disputed.collect());
+        let overridden = pools.iter().filter_map(|pool| {
+            let rendered = self.configs.named(pool["spec"]["configuration"]["name"].as_str()?)?;
+            let is = rendered.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(OVERRIDDEN));
+            Some((name(pool).to_owned(), is))
+        });
+        self.measures.overridden(overridden.collect());
     }
 
     async fn pool(&self, seen: &Value, selecting: &[SelectingPool], nodes: &[Value]) -> Result<(), Error> {

@@ -20,7 +20,8 @@ use crate::error::RenderRefusal;
 use crate::places::{CONTROLLER_CONFIG, V1, controlled_by, name, of_group, value};
 use crate::release::VERSION;
 
-const OVERRIDDEN: &str = "machineconfiguration.openshift.io/os-image-url-overridden";
+/// Annotation of a rendered MachineConfig whose operating system is not the release's.
+pub(crate) const OVERRIDDEN: &str = "machineconfiguration.openshift.io/os-image-url-overridden";
 const RENDER_DEGRADED: &str = "RenderDegraded";
 
 /// The MachineConfigs that a pool selects, and what they are merged with.

@@ -26,6 +26,8 @@ struct Facts<'a> {
     reported: Vec<Version>,
     /// True if the operator has said that it is on its way (CVO-CO-04).
     has_begun: bool,
+    /// True if nodes are told to use the first version of cgroups.
+    is_on_cgroup_v1: bool,
     /// The MachineConfigs that pools have, by name.
     configs: &'a dyn Fn(&str) -> Option<Value>,
 }
@@ -62,7 +64,10 @@ impl Operator {
         let (told, wait, is_of_release) = {
             let configs = |wanted: &str| self.configs.named(wanted).and_then(|config| serde_json::to_value(&*config).ok());
             let has_begun = is_condition_true(&live, "Progressing");
-            let facts = Facts { pools: &pools, release: &release, expected, reported: versions(&live), has_begun, configs: &configs };
+            let settings = Self::named(&self.node_settings, "cluster")?;
+            let is_on_cgroup_v1 = settings.is_some_and(|settings| settings["spec"]["cgroupMode"] == "v1");
+            let reported = versions(&live);
+            let facts = Facts { pools: &pools, release: &release, expected, reported, has_begun, is_on_cgroup_v1, configs: &configs };
             let problem = blocked(&facts);
             let (degraded, wait) = self.with(|state| state.inertia.judge(problem.clone(), now).split());
             (told(&facts, problem.as_ref(), degraded), wait, facts.expected.is_some())
@@ -182,6 +187,23 @@ fn outdated(pool: &Value, facts: &Facts<'_>) -> Option<String> {
     (got != expected).then(|| format!("release image version mismatch for {pool_name} in {rendered} expected: {expected} got: {got}"))
 }
 
+/// What forbids an upgrade, in upstream's words: the first pool that has something to say outranks the cluster's setting.
+fn not_upgradeable(pools: &[Value], is_on_cgroup_v1: bool) -> Option<Problem> {
+    for pool in pools {
+        let (reason, what) = match (is_true(pool, "Degraded"), is_true(pool, "BuildInterrupted")) {
+            (true, _) => ("DegradedPool", "pools are degraded"),
+            (false, true) => ("InterruptedBuild", "pools' builds have been interrupted"),
+            (false, false) => continue,
+        };
+        let message =
+            format!("One or more machine config {what}, please see `oc get mcp` for further details and resolve before upgrading");
+        return Some(Problem::new(reason, message));
+    }
+    let message = "Cluster is using deprecated cgroup v1 and is not upgradable. Please update the `CgroupMode` in the \
+                   `nodes.config.openshift.io` object to 'v2'. Once upgraded, the cluster cannot be changed back to cgroup v1";
+    is_on_cgroup_v1.then(|| Problem::new("ClusterOnCgroupV1", message))
+}
+
 fn told(facts: &Facts<'_>, problem: Option<&Problem>, degraded: Option<Problem>) -> Told {
     let own = vec![Version::new("operator", VERSION)];
     let wanted = facts.expected.clone().unwrap_or(own);
@@ -205,12 +227,7 @@ fn told(facts: &Facts<'_>, problem: Option<&Problem>, degraded: Option<Problem>)
         let before = if is_there { format!("Failed to resync {version} because: ") } else { format!("Unable to apply {version}: ") };
         Problem::new(problem.reason, format!("{before}{}", problem.message))
     });
-    let is_degraded = facts.pools.iter().any(|pool| is_true(pool, "Degraded"));
-    let not_upgradeable = is_degraded.then(|| {
-        let message =
-            "One or more machine config pools are degraded, please see `oc get mcp` for further details and resolve before upgrading";
-        Problem::new("DegradedPool", message)
-    });
+    let not_upgradeable = not_upgradeable(facts.pools, facts.is_on_cgroup_v1);
     let mut extension: Map<String, Value> = facts.pools.iter().map(|pool| (name(pool).to_owned(), json!(pool_status(pool)))).collect();
     if let Some(problem) = problem {
         extension.insert("lastSyncError".to_owned(), json!(problem.message));
@@ -226,5 +243,31 @@ fn told(facts: &Facts<'_>, problem: Option<&Problem>, degraded: Option<Problem>)
         versions: arrives.then_some(wanted),
         words,
         extension: Value::Object(extension),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MACH-OPER-03: degraded pools, interrupted builds and the first version of cgroups forbid an upgrade, in this order.
+    #[test]
+    fn what_forbids_an_upgrade() {
+        let pool = |kinds: &[&str]| {
+            let conditions: Vec<Value> = kinds.iter().map(|kind| json!({"type": kind, "status": "True"})).collect();
+            json!({"metadata": {"name": "worker"}, "status": {"conditions": conditions}})
+        };
+        let reason = |pools: &[Value], cgroups: bool| not_upgradeable(pools, cgroups).map(|problem| problem.reason);
+        let (fine, degraded, interrupted) = (pool(&["Updated"]), pool(&["Degraded"]), pool(&["BuildInterrupted"]));
+        assert_eq!(reason(&[fine.clone(), fine.clone()], false), None);
+        assert_eq!(reason(std::slice::from_ref(&fine), true).as_deref(), Some("ClusterOnCgroupV1"));
+        assert_eq!(reason(&[fine.clone(), degraded.clone()], true).as_deref(), Some("DegradedPool"));
+        assert_eq!(reason(&[interrupted.clone(), degraded], false).as_deref(), Some("InterruptedBuild"));
+        assert_eq!(reason(&[pool(&["Degraded", "BuildInterrupted"])], false).as_deref(), Some("DegradedPool"));
+        let told = not_upgradeable(&[interrupted], false).map(|problem| problem.message).unwrap_or_default();
+        assert_eq!(
+            told,
+            "One or more machine config pools' builds have been interrupted, please see `oc get mcp` for further details and resolve before upgrading"
+        );
     }
 }

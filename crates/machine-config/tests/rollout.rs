@@ -14,26 +14,26 @@ use mainstay_testing_cluster::EmbeddedCluster;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-const GROUP: &str = "machineconfiguration.openshift.io/v1";
+pub(crate) const GROUP: &str = "machineconfiguration.openshift.io/v1";
 
 fn operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
 }
 
-fn at(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
+pub(crate) fn at(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
     let text = str::to_owned;
     ObjectRef { api_version: text(api_version), kind: text(kind), namespace: text(namespace), name: text(name) }
 }
 
-struct Api {
-    admin: Writer,
-    server: Server,
-    stop: CancellationToken,
+pub(crate) struct Api {
+    pub(crate) admin: Writer,
+    pub(crate) server: Server,
+    pub(crate) stop: CancellationToken,
     _folder: tempfile::TempDir,
 }
 
 impl Api {
-    async fn start(nodes: usize) -> Self {
+    pub(crate) async fn start(nodes: usize) -> Self {
         let EmbeddedCluster { admin, server, folder } = EmbeddedCluster::start().await;
         let api = Self { admin, server, stop: CancellationToken::new(), _folder: folder };
         let kinds: Vec<Value> = mainstay_api::machine_config_manifests().unwrap().into_iter().map(|manifest| manifest.definition).collect();
@@ -60,14 +60,14 @@ impl Api {
         api
     }
 
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         self.stop = CancellationToken::new();
         let cluster = Cluster::Embedded { router: self.server.router(), identity: operator };
         let (config, stop) = (Config { reboot: Duration::from_millis(50), release: None }, self.stop.clone());
         tokio::spawn(async move { mainstay_machine_config::run(cluster, Env::system(), config, stop).await.unwrap() });
     }
 
-    async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..6_000 {
             last = self.admin.get(place).await.unwrap().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Api {
         panic!("{place} did not become as expected: {last:#}");
     }
 
-    async fn until_updated(&self, pool: &str, before: &str) -> Value {
+    pub(crate) async fn until_updated(&self, pool: &str, before: &str) -> Value {
         let updated = |live: &Value| {
             let name = &live["spec"]["configuration"]["name"];
             name.is_string() && name != before && live["status"]["configuration"]["name"] == *name && is_true(live, "Updated")
@@ -87,7 +87,7 @@ impl Api {
         self.until(&at(GROUP, "MachineConfigPool", "", pool), updated).await
     }
 
-    async fn config_of(&self, pool: &str) -> String {
+    pub(crate) async fn config_of(&self, pool: &str) -> String {
         let live = self.admin.get(&at(GROUP, "MachineConfigPool", "", pool)).await.unwrap().unwrap_or_default();
         live["spec"]["configuration"]["name"].as_str().unwrap_or_default().to_owned()
     }
@@ -97,7 +97,7 @@ fn is_true(object: &Value, kind: &str) -> bool {
     mainstay_objects::is_condition_true(object, kind)
 }
 
-fn file(name: &str, path: &str, text: &str) -> Value {
+pub(crate) fn file(name: &str, path: &str, text: &str) -> Value {
     let file = json!({"path": path, "contents": {"source": format!("data:,{text}")}});
     json!({
         "apiVersion": GROUP, "kind": "MachineConfig",

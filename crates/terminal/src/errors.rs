@@ -22,6 +22,8 @@ pub enum Exit {
     Impossible = 4,
     /// The command took too long.
     TimedOut = 5,
+    /// The node reboots, and the command is to be started again with it.
+    Reboot = 6,
 }
 
 impl From<FailureKind> for Exit {
@@ -39,7 +41,7 @@ impl From<FailureKind> for Exit {
 impl From<Exit> for FailureKind {
     fn from(exit: Exit) -> Self {
         match exit {
-            Exit::Failed => Self::Failed,
+            Exit::Failed | Exit::Reboot => Self::Failed,
             Exit::Usage => Self::Usage,
             Exit::NotFound => Self::NotFound,
             Exit::Impossible => Self::Impossible,
@@ -92,7 +94,7 @@ impl Failure {
 
     /// Creates a failure that is only an exit code: stdout has said everything.
     pub fn silent(exit: Exit) -> Self {
-        Self { silent: true, ..Self::new(exit, "", "") }
+        Self { silent: true, exit, ..Self::new(exit, "", "") }
     }
 
     /// Returns the failure without its presentation on this command line.

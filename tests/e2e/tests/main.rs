@@ -32,6 +32,7 @@ mod kubectl;
 mod machine_config;
 mod machines;
 mod migration;
+mod node_agent;
 mod oc;
 mod operators;
 #[path = "../../../crates/apiserver/tests/common/peer.rs"]

@@ -97,6 +97,7 @@ fn options(data_dir: &Path, nodes: u32) -> Options {
         components: Components::usual(false, false),
         platform: crate::up::platform::Arguments::default(),
         release: up::release::Arguments::default(),
+        machine_config: up::machine_config::Arguments::default(),
         simulation: up::simulation::Arguments::default(),
         processes: up::processes::Arguments::default(),
         sharing: up::storage::Sharing::default(),

@@ -1,5 +1,6 @@
 //! `mainstay machine-config`: what MachineConfigs become together, and what a change of them does to a node, without a cluster (MACH-NODE-14).
 
+mod apply;
 mod butane;
 mod diff;
 mod files;
@@ -35,6 +36,8 @@ pub enum Commands {
     Diff(diff::Diff),
     /// The effect of a MachineConfig on the pools and nodes of a cluster, before it is applied
     Plan(plan::PlanArguments),
+    /// A MachineConfig on a directory tree: everything is written, or nothing
+    Apply(apply::Apply),
     /// A Butane config as the Ignition config or MachineConfig that it stands for
     Butane(butane::Butane),
     /// Answer recorded questions about renders
@@ -124,6 +127,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Render(arguments) => render::run(&arguments),
         Commands::Diff(arguments) => diff::run(&arguments),
         Commands::Plan(arguments) => plan::run(&arguments),
+        Commands::Apply(arguments) => apply::run(&arguments),
         Commands::Butane(arguments) => butane::run(&arguments),
         Commands::Merge(Merge { questions }) => answer(&questions.cases, recorded::merge),
         Commands::Reconcilable(Reconcilable { questions }) => answer(&questions.cases, recorded::reconcilable),

@@ -12,6 +12,7 @@ mod cluster_version_settings;
 mod flags;
 mod health;
 mod listeners;
+mod machine_config_server;
 mod registries;
 mod update_service;
 mod work;
@@ -58,6 +59,7 @@ Components:
   machine-api          Machines, their sets, health checks, drains and certificates of nodes; not beside a machine-api-operator
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
   cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
+  machine-config-server  first configurations of machines (Ignition configs); has flags of its own
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
@@ -185,6 +187,8 @@ enum Alone {
     UpdateService(Box<update_service::Arguments>),
     /// Bring a cluster to a release of its platform, and keep it there
     ClusterVersion(Box<cluster_version::Arguments>),
+    /// Serve machines their first configuration
+    MachineConfigServer(Box<machine_config_server::Arguments>),
 }
 
 /// Runs the components until a signal.
@@ -192,6 +196,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.alone {
         Some(Alone::UpdateService(arguments)) => return update_service::run(arguments),
         Some(Alone::ClusterVersion(arguments)) => return cluster_version::run(arguments),
+        Some(Alone::MachineConfigServer(arguments)) => return machine_config_server::run(arguments),
         None => {}
     }
     let plan = flags::plan(arguments)?;

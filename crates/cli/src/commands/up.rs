@@ -111,6 +111,8 @@ pub struct Arguments {
     platform: up::platform::Arguments,
     #[command(flatten)]
     release: up::release::Arguments,
+    #[command(flatten)]
+    machine_config: up::machine_config::Arguments,
     /// Without the web console, which this version does not have anyway
     #[arg(long)]
     no_console: bool,
@@ -168,6 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         classic: arguments.classic.clone(),
         platform: arguments.platform.clone(),
         release: arguments.release.clone(),
+        machine_config: arguments.machine_config.clone(),
     };
     // Unpacked content can need many open files.
     mainstay_serve::raise_file_limit();

@@ -29,7 +29,16 @@ const COMPONENTS: [(&str, &[&str]); 18] = [
     ("cloud-credential", &["mainstay_cloud_credential", "mainstay_cloud_credential_core"]),
     ("cluster-operator", &["mainstay_olm_v1::cluster_operator"]),
     ("machine-api", &["mainstay_machine_api", "mainstay_machine_core"]),
-    ("machine-config", &["mainstay_machine_config", "mainstay_machine_config_core", "mainstay_drain"]),
+    (
+        "machine-config",
+        &[
+            "mainstay_machine_config",
+            "mainstay_machine_config_core",
+            "mainstay_machine_config_server",
+            "mainstay_node_agent",
+            "mainstay_drain",
+        ],
+    ),
     ("mainstay", &["mainstay"]),
     ("network-extras", &["mainstay_network_extras"]),
     ("oci", &["mainstay_oci", "mainstay_image_source::source", "mainstay_image_source::registries", "mainstay_olm_v1::images"]),

@@ -35,6 +35,18 @@ const CATALOG_OPERATOR: [&str; 9] = [
 /// The metrics of the Cloud Credential Operator (COP-CRED-07).
 const CLOUD_CREDENTIAL: [&str; 3] = ["cco_credentials_requests", "cco_credentials_requests_conditions", "cco_credentials_mode"];
 
+/// The metrics of the Machine Config Operator's parts (MACH-OPER-05), and of the Machine API (MACH-RUN-04).
+const MACHINE_CONFIG_OPERATOR: [&str; 1] = ["mco_image_registry_drain_override_exists"];
+const MACHINE_CONFIG_CONTROLLER: [&str; 3] = ["mcc_drain_err", "mcc_pool_alert", "os_image_url_override"];
+const MACHINE_CONFIG_DAEMON: [&str; 2] = ["mcd_state", "mcd_missing_mc"];
+const MACHINE_API: [&str; 5] = [
+    "mapi_machine_created_timestamp_seconds",
+    "mapi_machineset_created_timestamp_seconds",
+    "mapi_mao_collector_up",
+    "mapi_machinehealthcheck_short_circuit",
+    "mapi_machinehealthcheck_nodes_covered",
+];
+
 /// The components that run, as Prometheus would scrape them.
 fn targets(components: &Components) -> Vec<Target> {
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -53,6 +65,20 @@ fn targets(components: &Components) -> Vec<Target> {
         let namespace = mainstay_cloud_credential::NAMESPACE;
         targets.push(Target { job: "cco-metrics", namespace, endpoint: "metrics", metrics: named(&CLOUD_CREDENTIAL) });
     }
+    if components.has(Component::MachineConfig) {
+        let namespace = mainstay_machine_config::NAMESPACE;
+        for (job, metrics) in [
+            ("machine-config-operator", named(&MACHINE_CONFIG_OPERATOR)),
+            ("machine-config-controller", named(&MACHINE_CONFIG_CONTROLLER)),
+            ("machine-config-daemon", named(&MACHINE_CONFIG_DAEMON)),
+        ] {
+            targets.push(Target { job, namespace, endpoint: "metrics", metrics });
+        }
+    }
+    if components.has(Component::MachineApi) {
+        let metrics = named(&MACHINE_API);
+        targets.push(Target { job: "machine-api-operator", namespace: "openshift-machine-api", endpoint: "https", metrics });
+    }
     targets
 }
 
@@ -64,6 +90,9 @@ fn own_rules(components: &Components) -> Vec<Value> {
     }
     if components.has(Component::CloudCredential) {
         rules.push(mainstay_cloud_credential_core::alerts::rule());
+    }
+    if components.has(Component::MachineConfig) {
+        rules.extend(mainstay_machine_config_core::alerts::rules());
     }
     rules
 }
@@ -186,8 +215,8 @@ mod tests {
         let all = Components::all();
         let (evaluated, skipped) = chosen(&[], &own_rules(&all), &targets(&all));
         assert_eq!(skipped, []);
-        // OLM0-MET-04, COP-CRED-07.
-        assert_eq!(evaluated.len(), 4 + 5);
+        // OLM0-MET-04, COP-CRED-07, MACH-OPER-05.
+        assert_eq!(evaluated.len(), 4 + 5 + 4);
         let other = json!({
             "metadata": {"namespace": "openshift-marketplace", "name": "marketplace-alert-rules"},
             "spec": {"groups": [{"rules": [{"alert": "Mine", "expr": "vector(1)"}]}]},

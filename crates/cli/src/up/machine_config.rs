@@ -1,16 +1,20 @@
-//! The Machine Config Operator of `mainstay up`: kinds, account, and the operator itself (MACH-OPER-01).
+//! The Machine Config Operator of `mainstay up`: kinds, accounts, the operator itself, and the config server (MACH-OPER-01, MACH-MCS-01).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
+use clap::Args;
 use mainstay_api::Manifest;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_cluster_operators::base;
 use mainstay_machine_config::{ACCOUNT, Config, NAMESPACE, manifests};
+use mainstay_machine_config_server as config_server;
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::Env;
+use mainstay_serve::{Certificates, ClientCertificates, Tls};
 use mainstay_terminal::errors::Failure;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -33,6 +37,31 @@ pub const NAME: &str = "machine-config";
 
 fn machine_config_operator(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, ACCOUNT))));
+}
+
+/// Arguments.
+#[derive(Clone, Debug, Args)]
+#[group(skip)]
+#[command(next_help_heading = "Configuration of nodes")]
+pub struct Arguments {
+    /// Where machines get their first configuration by HTTPS, with the certificate of the API; port 0 is a free port
+    ///
+    /// Whoever reaches it gets the files of nodes, pull secrets among them.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    machine_config_server: SocketAddr,
+    /// The same by plain HTTP [default: off]
+    #[arg(long, value_name = "ADDR:PORT")]
+    machine_config_server_plain: Option<SocketAddr>,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self { machine_config_server: SocketAddr::from(([127, 0, 0, 1], 0)), machine_config_server_plain: None }
+    }
+}
+
+fn machine_config_server(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(NAMESPACE, config_server::ACCOUNT))));
 }
 
 /// The kinds of registries' configuration, which a release brings otherwise.
@@ -61,8 +90,8 @@ pub async fn start(
     if !options.release.any() {
         definitions(writer, &registries()?).await?;
     }
-    for object in manifests() {
-        apply(writer, &object).await?;
+    for object in manifests().iter().chain(&config_server::manifests()) {
+        apply(writer, object).await?;
     }
     let config = Config { reboot: options.simulation.reboot_delay(), release };
     let (of, around, until) = (apis.in_process(machine_config_operator), env.clone(), stop.clone());
@@ -72,5 +101,41 @@ pub async fn start(
         }
     });
     tell(NAME, "configuration of nodes; disks and reboots are simulated", begun.elapsed());
+    serve(apis, options, stop, tasks, tell).await
+}
+
+/// Starts the config server.
+async fn serve(
+    apis: &Apis,
+    options: &Options,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+    tell: &mut impl FnMut(&str, &str, Duration),
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let pki = options.data_dir.join("pki");
+    let certificates = Certificates::from_files(&pki.join("apiserver.crt"), &pki.join("apiserver.key"));
+    let tls = certificates.and_then(|certificates| Tls::new(&certificates, ClientCertificates::Ignored));
+    let tls = tls.map_err(|error| Failure::failed("--machine-config-server", &error))?;
+    let config = config_server::Config {
+        secure: Some((options.machine_config.machine_config_server, tls)),
+        plain: options.machine_config.machine_config_server_plain,
+        api_url: Some(apis.url.clone()),
+    };
+    let service = config_server::Service::open(config).await.map_err(|error| {
+        Failure::failed("--machine-config-server", &error)
+            .hint("--machine-config-server ADDR:PORT chooses another place, port 0 a free port")
+    })?;
+    let bound = service.bound();
+    let (of, until) = (apis.in_process(machine_config_server), stop.clone());
+    tasks.spawn(async move {
+        if let Err(error) = service.run(&of, until).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "the config server ended");
+        }
+    });
+    let urls = bound.secure.map(|address| format!("https://{address}/config/POOL"));
+    let plain = bound.plain.map(|address| format!("http://{address}/config/POOL"));
+    let shown: Vec<String> = urls.into_iter().chain(plain).collect();
+    tell("config-server", &shown.join(", "), begun.elapsed());
     Ok(())
 }

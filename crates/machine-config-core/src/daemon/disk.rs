@@ -14,9 +14,18 @@ use crate::machine_config::{MachineConfig, MachineConfigSpec};
 use crate::policy::Action;
 
 /// The folder of units.
-const UNITS: &str = "/etc/systemd/system";
+pub const UNITS: &str = "/etc/systemd/system";
 /// The mode of files of which none is said.
 const DEFAULT_MODE: i64 = 0o644;
+
+/// The authority that the kubelet trusts; it is written from the ControllerConfig.
+pub const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+/// Files whose content may be newer than that of a MachineConfig: they are not validated.
+const NOT_VALIDATED: [&str; 3] = [
+    KUBELET_CA,
+    "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+    "/etc/mco/internal-registry-pull-secret.json",
+];
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +86,7 @@ pub enum Drift {
     #[error("could not stat file {}: lstat {}: no such file or directory", quote(.0), .0)]
     Missing(String),
     /// A file has another mode.
-    #[error("mode mismatch for file: {}; expected: {expected}; received: {found}", quote(.path))]
+    #[error("mode mismatch for file: {}; expected: {}; received: {}", quote(.path), shown(.expected), shown(.found))]
     Mode {
         /// The file.
         path: String,
@@ -91,7 +100,23 @@ pub enum Drift {
     Content(String),
 }
 
+/// A mode as upstream's message has it three times over: in letters, as a number, and in octal.
+fn shown(mode: &str) -> String {
+    let Ok(bits) = u32::from_str_radix(mode, 8) else { return mode.to_owned() };
+    let letter = |shift: u32, letter: char| if bits >> shift & 1 == 1 { letter } else { '-' };
+    let letters: String = (0..9).rev().map(|shift| letter(shift, ['x', 'w', 'r'][(shift % 3) as usize])).collect();
+    format!("-{letters}/{bits}/0{bits:o}")
+}
+
 impl Disk {
+    /// The paths of the files that the configuration has, those of units among them.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub fn paths(config: &MachineConfig) -> Result<Vec<String>, DiskError> {
+        Ok(files(&ignition_of(&config.spec)?)?.into_keys().collect())
+    }
+
     /// The disk of a node that was booted with a configuration.
     ///
     /// # Errors
@@ -123,11 +148,13 @@ impl Disk {
     /// The configuration cannot be read any more.
     pub fn drift(&self) -> Result<Option<Drift>, DiskError> {
         let expected = files(&ignition_of(&self.config.spec)?)?;
-        Ok(expected.into_iter().find_map(|(path, file)| match self.files.get(&path) {
-            None => Some(Drift::Missing(path)),
-            Some(found) if found.digest != file.digest => Some(Drift::Content(path)),
-            Some(found) if found.mode != file.mode => Some(Drift::Mode { path, expected: file.mode, found: found.mode.clone() }),
-            Some(_) => None,
+        Ok(expected.into_iter().filter(|(path, _)| !NOT_VALIDATED.contains(&path.as_str())).find_map(|(path, file)| {
+            match self.files.get(&path) {
+                None => Some(Drift::Missing(path)),
+                Some(found) if found.digest != file.digest => Some(Drift::Content(path)),
+                Some(found) if found.mode != file.mode => Some(Drift::Mode { path, expected: file.mode, found: found.mode.clone() }),
+                Some(_) => None,
+            }
         }))
     }
 }
@@ -151,7 +178,8 @@ fn files(config: &Config) -> Result<BTreeMap<String, FileOnDisk>, ContentError> 
     for unit in config.units() {
         let name = unit.text_or_empty("name");
         let folder = format!("{UNITS}/{name}.d");
-        if let Some(text) = contents(unit) {
+        // A unit that is masked is a link to nothing, whatever its text.
+        if let Some(text) = contents(unit).filter(|_| !unit.is_true("mask")) {
             files.insert(format!("{UNITS}/{name}"), text);
         }
         let drop_ins = unit.structs("dropins").filter_map(|drop_in| Some((drop_in.text_or_empty("name"), contents(drop_in)?)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::policy::Action;
+use crate::policy::{Action, Verb};
 
 /// The service of CRI-O, as upstream names it in events about registries.
 const CRIO: &str = "crio";
@@ -36,6 +36,17 @@ pub enum NodeEvent {
     Reloaded(String),
     /// A service was restarted.
     Restarted(String),
+    /// A service could not be reloaded or restarted.
+    FailedAction {
+        /// `reload` or `restart`.
+        verb: Verb,
+        /// The service.
+        service: String,
+        /// The words of the service manager.
+        problem: String,
+    },
+    /// Files got no owner, because the agent may not give them one.
+    OwnershipNotApplied(Vec<String>),
     /// The node reboots into a configuration.
     Reboot(String),
     /// The node takes pods again.
@@ -64,7 +75,15 @@ impl NodeEvent {
 
     /// Returns whether it is a warning.
     pub fn is_warning(&self) -> bool {
-        matches!(self, Self::FailedToReconcile(_) | Self::Drift(_) | Self::FailedToDrain(_) | Self::FailedToUncordon(_))
+        matches!(
+            self,
+            Self::FailedToReconcile(_)
+                | Self::Drift(_)
+                | Self::FailedToDrain(_)
+                | Self::FailedToUncordon(_)
+                | Self::FailedAction { .. }
+                | Self::OwnershipNotApplied(_)
+        )
     }
 
     /// Returns whether it tells of an effect outside the configuration's files, which a simulated node does not have.
@@ -90,6 +109,9 @@ impl NodeEvent {
             Self::SkipReboot => "SkipReboot",
             Self::Reloaded(_) => "ServiceReload",
             Self::Restarted(_) => "ServiceRestart",
+            Self::FailedAction { verb: Verb::Reload, .. } => "FailedServiceReload",
+            Self::FailedAction { verb: Verb::Restart, .. } => "FailedServiceRestart",
+            Self::OwnershipNotApplied(_) => "OwnershipNotApplied",
             Self::Reboot(_) => "Reboot",
             Self::Uncordon(_) => "Uncordon",
             Self::Done { .. } => "NodeDone",
@@ -112,6 +134,11 @@ impl fmt::Display for NodeEvent {
             Self::SkipReboot => out.write_str("Config changes do not require reboot."),
             Self::Reloaded(service) => write!(out, "Config changes do not require reboot. Service {service} was reloaded."),
             Self::Restarted(service) => write!(out, "Config changes do not require reboot. Service {service} was restarted."),
+            Self::FailedAction { verb, service, problem } => match verb {
+                Verb::Reload => write!(out, "Reloading service {service} failed. Error: {problem}"),
+                Verb::Restart => write!(out, "Restarting {service} service failed. Error: {problem}"),
+            },
+            Self::OwnershipNotApplied(paths) => write!(out, "no permission to change the owner of {}", paths.join(", ")),
             Self::Reboot(config) => write!(out, "Node will reboot into config {config}"),
             Self::Uncordon(config) => write!(out, "Update completed for config {config} and node has been uncordoned"),
             Self::Done { node, config } => write!(out, "Setting node {node}, currentConfig {config} to Done"),

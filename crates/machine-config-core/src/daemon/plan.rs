@@ -7,7 +7,7 @@ use super::event::NodeEvent;
 use super::progress::{Progress, State, step};
 use crate::disruption::{Disruption, RegistryDrain, disruption};
 use crate::machine_config::MachineConfig;
-use crate::policy::{Action, Policies};
+use crate::policy::{Action, Policies, Verb};
 use crate::pool::node::{Node, annotation, state};
 use crate::reconcilable;
 
@@ -19,6 +19,8 @@ const DRAIN_ENDS: SignedDuration = SignedDuration::from_hours(1);
 const UNCORDON_ENDS: SignedDuration = SignedDuration::from_mins(10);
 /// The time after which a failed update is tried again.
 const AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// The time after which a reboot that did not begin another system is a failure.
+const REBOOT_ENDS: SignedDuration = SignedDuration::from_mins(30);
 /// The longest reason in an annotation, in characters.
 const REASON: usize = 2000;
 
@@ -53,10 +55,35 @@ pub struct Facts<'a> {
     pub authority: Option<(&'a str, &'a str)>,
     /// The time.
     pub now: Timestamp,
-    /// The time that a reboot takes.
-    pub reboot: SignedDuration,
-    /// The identifier of the system after the next boot.
+    /// The way in which the node reboots.
+    pub reboot: Reboot,
+    /// The operating system, as far as a MachineConfig can change it here.
+    pub system: OperatingSystem,
+    /// The identifier of the system: of the one that runs, or after a simulated reboot of the next one.
     pub next_boot_id: &'a str,
+}
+
+/// The way in which a node reboots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reboot {
+    /// It is simulated, and takes this time.
+    Simulated(SignedDuration),
+    /// It is real.
+    Real {
+        /// True if the system that runs is another one than before.
+        is_over: bool,
+    },
+}
+
+/// What becomes of changes of the operating system: its image, kernel arguments, kernel type, extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperatingSystem {
+    /// They are recorded, and the node says so (MACH-REAL-02).
+    Recorded,
+    /// They cannot be applied: nothing here is made of an image.
+    Packages,
+    /// They are not applied: this program calls neither rpm-ostree nor bootc.
+    NotDriven,
 }
 
 /// The time of the next look at a node.
@@ -95,6 +122,13 @@ impl Plan {
     fn annotate(&mut self, facts: &Facts<'_>, key: &'static str, value: &str) {
         if facts.node.annotation(key) != Some(value) {
             self.annotations.push((key, Some(value.to_owned())));
+        }
+    }
+
+    /// Sets an annotation that only the kubelet of a simulated node looks at.
+    fn simulate(&mut self, facts: &Facts<'_>, key: &'static str, value: &str) {
+        if matches!(facts.reboot, Reboot::Simulated(_)) {
+            self.annotate(facts, key, value);
         }
     }
 
@@ -155,7 +189,7 @@ fn first_boot(facts: &Facts<'_>) -> Plan {
         disk.kubelet_ca = Some(digest.to_owned());
         plan.annotate(facts, annotation::CONTROLLER_CONFIG, version);
     }
-    plan.annotate(facts, simulated::BOOT_ID, &disk.boot_id);
+    plan.simulate(facts, simulated::BOOT_ID, &disk.boot_id);
     if joins {
         for key in [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG] {
             plan.annotate(facts, key, &config.name);
@@ -172,16 +206,24 @@ fn first_boot(facts: &Facts<'_>) -> Plan {
 fn booting(facts: &Facts<'_>, disk: &Disk, since: Timestamp) -> Plan {
     let lasted = facts.now.duration_since(since);
     let mut plan = Plan::default();
+    let ends = match facts.reboot {
+        Reboot::Simulated(takes) => takes,
+        Reboot::Real { is_over: true } => SignedDuration::ZERO,
+        Reboot::Real { is_over: false } => REBOOT_ENDS,
+    };
     // A clock that was set back must not keep a node down.
-    if lasted < facts.reboot && lasted >= SignedDuration::ZERO {
+    if lasted < ends && lasted >= SignedDuration::ZERO {
         plan.annotate(facts, annotation::POST_ACTION, state::REBOOTING);
-        plan.annotate(facts, simulated::REBOOTING, "true");
-        plan.next = Next::After(facts.reboot - lasted);
+        plan.simulate(facts, simulated::REBOOTING, "true");
+        plan.next = Next::After(ends - lasted);
         return plan;
+    }
+    if facts.reboot == (Reboot::Real { is_over: false }) {
+        return failed(facts, "the node did not reboot within 30 minutes: its boot ID is the same", None);
     }
     let boot_id = facts.next_boot_id.to_owned();
     plan.progress.push(Progress::of(step::REBOOTED, State::True, "Node has rebooted"));
-    plan.annotate(facts, simulated::BOOT_ID, &boot_id);
+    plan.simulate(facts, simulated::BOOT_ID, &boot_id);
     plan.remove(facts, simulated::REBOOTING);
     plan.annotate(facts, annotation::POST_ACTION, "");
     plan.disk = Some(Disk { boot_id, rebooting_since: None, ..disk.clone() });
@@ -192,7 +234,7 @@ fn booting(facts: &Facts<'_>, disk: &Disk, since: Timestamp) -> Plan {
 /// Takes back the marks of a reboot whose writes were cut off.
 fn marks(facts: &Facts<'_>, disk: &Disk) -> Option<Plan> {
     let mut plan = Plan { next: Next::AtOnce, ..Plan::default() };
-    plan.annotate(facts, simulated::BOOT_ID, &disk.boot_id);
+    plan.simulate(facts, simulated::BOOT_ID, &disk.boot_id);
     plan.remove(facts, simulated::REBOOTING);
     if facts.node.annotation(annotation::POST_ACTION) == Some(state::REBOOTING) {
         plan.annotate(facts, annotation::POST_ACTION, "");
@@ -222,7 +264,7 @@ fn act(facts: &Facts<'_>, disk: &Disk) -> Plan {
         plan.progress.push(Progress::of(step::REBOOTED, State::Unknown, "Upgrade requires a reboot."));
         plan.events.push(NodeEvent::Reboot(config.clone()));
         plan.annotate(facts, annotation::POST_ACTION, state::REBOOTING);
-        plan.annotate(facts, simulated::REBOOTING, "true");
+        plan.simulate(facts, simulated::REBOOTING, "true");
     } else {
         plan.events = disk.pending.iter().filter_map(NodeEvent::of).collect();
         plan.progress = plan.events.iter().map(post_action).collect();
@@ -286,6 +328,21 @@ fn complete(facts: &Facts<'_>, disk: &Disk) -> Plan {
         plan.disk = Some(Disk { asked: None, ..disk.clone() });
     }
     plan
+}
+
+/// Plans what a node says whose action after the files were written failed; the action is tried again.
+pub fn action_failed(facts: &Facts<'_>, action: &Action, problem: &str) -> Plan {
+    let Some((verb, service)) = action.told_as() else { return failed(facts, problem, None) };
+    let text = match verb {
+        Verb::Reload => format!("could not apply update: reloading {service} configuration failed. Error: {problem}"),
+        Verb::Restart => format!("could not apply update: restarting {service} service failed. Error: {problem}"),
+    };
+    failed(facts, &text, Some(NodeEvent::FailedAction { verb, service: service.to_owned(), problem: problem.to_owned() }))
+}
+
+/// Plans what a node says whose files could not be written.
+pub fn write_failed(facts: &Facts<'_>, problem: &str) -> Plan {
+    failed(facts, problem, None)
 }
 
 /// A node whose update fails: it says why, and tries again.

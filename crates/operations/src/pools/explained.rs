@@ -1,19 +1,25 @@
 //! Explanations of pools and nodes, with the facts that they rest on.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use mainstay_diagnostics::Failure;
 use mainstay_drain::{Attempt, Drain, Found, Options};
+use mainstay_machine_config_core::NAMESPACE;
 use mainstay_machine_config_core::explain::{self, Blocking, Explanation, NodeFacts, PoolFacts};
 use mainstay_machine_config_core::pool::node::{Node, annotation};
+use mainstay_objects::LabelSelector;
 use serde_json::Value;
 
 use super::{GROUP, NODE, Pools, of_object, read};
-use crate::classic::objects::{Kind, find};
+use crate::classic::objects::{Kind, find, list};
 use crate::session::Session;
 
 const PROGRESS: Kind =
     Kind { group: GROUP, version: "v1", kind: "MachineConfigNode", plural: "machineconfignodes", word: "machineconfignode" };
 const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods", word: "pod" };
+const NETWORK_POLICY: Kind =
+    Kind { group: "networking.k8s.io", version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", word: "networkpolicy" };
 /// The most nodes of a pool whose drains are looked at.
 const MOST_DRAINS: usize = 20;
 
@@ -30,7 +36,29 @@ pub async fn explain_pool(session: &Session, name: &str, now: Timestamp) -> Resu
     for node in nodes.iter().filter(|node| is_draining(node)).take(MOST_DRAINS) {
         blocking_pods.push((node.name.clone(), blocking(session, &node.name, now).await?));
     }
-    Ok(explain::pool(&PoolFacts { object, pool: &pool, nodes: &nodes, blocking: &blocking_pods, limit }))
+    let mut answer = explain::pool(&PoolFacts { object, pool: &pool, nodes: &nodes, blocking: &blocking_pods, limit });
+    answer.notes.extend(reachable_server(session).await);
+    Ok(answer)
+}
+
+/// A warning if nothing on the cluster keeps pods from the config server, whose answers hold the files of nodes (MACH-MCS-02). Rules of firewalls
+/// are not seen from here.
+async fn reachable_server(session: &Session) -> Option<String> {
+    let policies = match list(session, NETWORK_POLICY, Some(NAMESPACE)).await {
+        Ok(policies) => policies,
+        // The pool is explained all the same.
+        Err(failure) => return Some(format!("whether pods reach the config server is not known: {}", failure.message())),
+    };
+    let of_server = BTreeMap::from([("k8s-app".to_owned(), "machine-config-server".to_owned())]);
+    let guards = |policy: &Value| {
+        let selector = serde_json::from_value::<LabelSelector>(policy["spec"]["podSelector"].clone());
+        let types = policy["spec"]["policyTypes"].as_array();
+        let is_ingress = types.is_none_or(|types| types.iter().any(|kind| kind == "Ingress"));
+        is_ingress && selector.is_ok_and(|selector| selector.matches(&of_server))
+    };
+    let text = "no NetworkPolicy keeps pods from the config server (ports 22623 and 22624), whose answers hold the files of nodes and the token \
+                that they join with; a firewall is not seen from here";
+    (!policies.iter().any(guards)).then(|| text.to_owned())
 }
 
 /// Explains a node.

@@ -1,8 +1,8 @@
 //! A node on its way to another configuration.
 
 use super::{
-    Action, DRAIN_ENDS, Disk, DiskError, Disruption, Facts, MachineConfig, Next, NodeEvent, Plan, Progress, SignedDuration, State,
-    annotation, disruption, failed, failing, missing, reconcilable, simulated, state, step,
+    Action, DRAIN_ENDS, Disk, DiskError, Disruption, Facts, MachineConfig, Next, NodeEvent, OperatingSystem, Plan, Progress,
+    SignedDuration, State, annotation, disruption, failed, failing, missing, reconcilable, simulated, state, step,
 };
 
 /// The time between two looks at policies that are not up to date.
@@ -34,6 +34,9 @@ pub(super) fn update(facts: &Facts<'_>, disk: &Disk, desired: &str) -> Plan {
         Ok(change) => change,
         Err(error) => return failed(facts, &error.to_string(), None),
     };
+    if let Some(text) = out_of_reach(facts, &change) {
+        return failing(facts, state::UNRECONCILABLE, &text, Some(NodeEvent::FailedToReconcile(text.clone())));
+    }
     let actions = if disk.force { vec![Action::Reboot] } else { change.actions.clone() };
     let drains = match &change.drain {
         Ok(drain) => drain.is_needed() || disk.force,
@@ -48,6 +51,31 @@ pub(super) fn update(facts: &Facts<'_>, disk: &Disk, desired: &str) -> Plan {
             }
             Err(error) => failed(facts, &error.to_string(), None),
         },
+    }
+}
+
+/// The parts of the operating system that differ, as annotations name them.
+fn parts(change: &Disruption) -> Vec<&'static str> {
+    let difference = &change.difference;
+    let all = [
+        (difference.os_update, "osImage"),
+        (difference.kargs, "kernelArguments"),
+        (difference.kernel_type, "kernelType"),
+        (difference.extensions, "extensions"),
+    ];
+    all.into_iter().filter(|(differs, _)| *differs).map(|(_, part)| part).collect()
+}
+
+/// Why changes of the operating system cannot be applied on this host (MACH-NODE-12); none if there are none, or they are recorded.
+fn out_of_reach(facts: &Facts<'_>, change: &Disruption) -> Option<String> {
+    let parts = parts(change).join(", ");
+    match facts.system {
+        _ if parts.is_empty() => None,
+        OperatingSystem::Recorded => None,
+        OperatingSystem::Packages => Some(format!("this host has no image-based operating system: cannot apply {parts}")),
+        OperatingSystem::NotDriven => {
+            Some(format!("this version of the node agent calls neither rpm-ostree nor bootc: cannot apply {parts}"))
+        }
     }
 }
 
@@ -120,14 +148,8 @@ fn written(facts: &Facts<'_>, disk: &Disk, new: &MachineConfig, change: &Disrupt
         plan.events.push(NodeEvent::OsUpdateStarted(changes));
         plan.events.push(NodeEvent::OsUpdateStaged);
     }
-    let recorded = [
-        (difference.os_update, "osImage"),
-        (difference.kargs, "kernelArguments"),
-        (difference.kernel_type, "kernelType"),
-        (difference.extensions, "extensions"),
-    ];
     let mut all: Vec<&str> = facts.node.filled(simulated::RECORDED_ONLY).into_iter().flat_map(|known| known.split(',')).collect();
-    all.extend(recorded.into_iter().filter(|(differs, _)| *differs).map(|(_, part)| part));
+    all.extend(parts(change));
     all.sort_unstable();
     all.dedup();
     if !all.is_empty() {

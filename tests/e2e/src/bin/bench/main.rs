@@ -10,6 +10,7 @@ mod catalogs;
 mod classic;
 mod extensions;
 mod load;
+mod machines;
 mod many;
 mod pods;
 mod releases;
@@ -59,7 +60,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies|releases|update-service] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions|subscriptions|copies|releases|update-service|config-server] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -119,6 +120,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("copies", Bench::copies),
     ("releases", Bench::releases),
     ("update-service", Bench::update_service),
+    ("config-server", Bench::config_server),
 ];
 
 /// The load against a cluster that somebody else runs.
