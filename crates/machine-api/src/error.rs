@@ -91,7 +91,7 @@ pub enum Error {
     /// The server refuses the template of a control plane.
     #[error("cannot ensure that the provider config is valid: could not dry-run create the machine")]
     DryRun(#[source] WriteError),
-    /// What the server makes of the template of a control plane cannot be read.
+    /// The answer of the server to the template of a control plane cannot be read.
     #[error("cannot ensure that the provider config is valid: could not get provider config for machine: {0}")]
     Defaulted(SpecError),
     /// A remediation template cannot be used.

@@ -121,7 +121,7 @@ impl ExecProvider {
     }
 }
 
-/// What a program is given.
+/// The input of a program.
 fn input(machine: &Value, user_data: Option<String>) -> Value {
     let key = machine.pointer("/metadata/uid").cloned().unwrap_or(Value::Null);
     json!({"machine": machine, "userData": user_data.unwrap_or_else(|| STANDARD.encode("")), "idempotencyKey": key})

@@ -24,7 +24,7 @@ pub enum Action {
     Special,
 }
 
-/// What a service manager is asked to do with a service.
+/// The task of a service manager with a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// To let it read its configuration again.

@@ -5,7 +5,7 @@
 //!   GET /config/POOL, Accept ── routes ──► answer of the snapshot (made once for each pool, configuration and version)
 //! ```
 //!
-//! What is answered is `mainstay_machine_config_core::config_server`'s. A snapshot is immutable, and an answer that was made stays as long as
+//! The answers are `mainstay_machine_config_core::config_server`'s. A snapshot is immutable, and an answer that was made stays as long as
 //! what it was made of. Machines have no credentials yet when they ask, so everybody who reaches the listener gets the answers, with what the
 //! pool's files hold: the network is to keep pods and strangers from it (MACH-MCS-02).
 

@@ -1,4 +1,4 @@
-//! What the server knows of pools at one moment, and the answers that were made of it.
+//! The knowledge of the server of pools at one moment, and the answers that were made of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

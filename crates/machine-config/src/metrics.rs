@@ -22,7 +22,7 @@ type Labels = Vec<(String, String)>;
 /// Series of a metric: labels and value.
 type Series = Vec<(Labels, i64)>;
 
-/// What was measured.
+/// A measurement.
 #[derive(Default)]
 pub(crate) struct Measures(Mutex<Counts>);
 

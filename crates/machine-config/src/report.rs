@@ -187,7 +187,7 @@ fn outdated(pool: &Value, facts: &Facts<'_>) -> Option<String> {
     (got != expected).then(|| format!("release image version mismatch for {pool_name} in {rendered} expected: {expected} got: {got}"))
 }
 
-/// What forbids an upgrade, in upstream's words: the first pool that has something to say outranks the cluster's setting.
+/// The obstacle to an upgrade, in upstream's words: the first pool that has something to say outranks the cluster's setting.
 fn not_upgradeable(pools: &[Value], is_on_cgroup_v1: bool) -> Option<Problem> {
     for pool in pools {
         let (reason, what) = match (is_true(pool, "Degraded"), is_true(pool, "BuildInterrupted")) {

@@ -82,7 +82,7 @@ impl PartState {
 pub struct Course<'a> {
     /// The steps with their states.
     pub parts: Vec<(Part, PartState)>,
-    /// What the drain controller does once no hook holds it up.
+    /// The next step of the drain controller once no hook holds it up.
     pub drain: Verdict<'a>,
 }
 

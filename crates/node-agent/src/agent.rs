@@ -66,7 +66,7 @@ pub struct Agent {
     has_begun_reboot: bool,
 }
 
-/// What a step leads to.
+/// The outcome of a step.
 enum Outcome {
     Next(Next),
     Reboot,
@@ -253,7 +253,7 @@ impl Agent {
         tell(&self.writer, &self.recorder, live, pool, found, &now, note).await
     }
 
-    /// What becomes of changes of the operating system.
+    /// The fate of changes of the operating system.
     fn system(&self) -> Result<OperatingSystem, Error> {
         let root = self.tree.root();
         if !root.is_host() {

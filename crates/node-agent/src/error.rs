@@ -37,7 +37,7 @@ pub enum Error {
     Kept {
         /// The file.
         path: &'static str,
-        /// What is wrong with it.
+        /// The mistake.
         problem: KeptProblem,
     },
     /// Another agent works on the root.

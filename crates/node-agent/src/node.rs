@@ -32,11 +32,11 @@ pub struct Tree {
 pub struct Change {
     /// The configuration of the tree; none before the first one.
     pub old: Option<MachineConfig>,
-    /// What is written, in order.
+    /// The changes, in order.
     pub edits: Vec<Edit>,
 }
 
-/// What was written.
+/// The changes that were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files that got no owner, because the agent may not give them one.
@@ -176,7 +176,7 @@ impl Tree {
         Ok(Some(disk))
     }
 
-    /// What tells one state of the configuration's files from another, without their contents.
+    /// Marks that tell one state of the configuration's files from another, without their contents.
     ///
     /// # Errors
     /// They cannot be looked at.

@@ -1,4 +1,4 @@
-//! What a step tells the cluster: annotations of the node, conditions of its MachineConfigNode, events (MACH-NODE-02, MACH-NODE-06, MACH-NODE-08).
+//! The words of a step to the cluster: annotations of the node, conditions of its MachineConfigNode, events (MACH-NODE-02, MACH-NODE-06, MACH-NODE-08).
 
 use mainstay_apply::{EventKind, Recorder, Writer};
 use mainstay_machine_config_core::daemon::{NodeEvent, Plan, Progress};

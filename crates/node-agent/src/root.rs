@@ -62,7 +62,7 @@ pub enum RootError {
     Io {
         /// The path below the root.
         path: String,
-        /// What was tried.
+        /// The attempt.
         doing: &'static str,
         /// The system's words.
         source: io::Error,
@@ -89,7 +89,7 @@ pub enum RootError {
     },
 }
 
-/// What is at a path.
+/// The thing at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -126,7 +126,7 @@ pub struct Owner {
     pub group: Option<u32>,
 }
 
-/// What became of a wish for an owner.
+/// The outcome of a wish for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// The file has it.
@@ -191,7 +191,7 @@ impl Root {
         }
     }
 
-    /// What is at a path; a link at its end is not followed.
+    /// The thing at a path; a link at its end is not followed.
     ///
     /// # Errors
     /// It cannot be looked at.

@@ -22,7 +22,7 @@ pub struct Services {
     pub reboot: Option<Vec<String>>,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// It was done, or there is nothing to do.
@@ -95,7 +95,7 @@ pub enum CommandError {
         command: String,
         /// Its end.
         status: std::process::ExitStatus,
-        /// What it said.
+        /// Its words.
         words: String,
     },
     /// It took too long.

@@ -1,4 +1,4 @@
-//! What the agent remembers on the tree itself.
+//! The memory of the agent on the tree itself.
 
 use jiff::Timestamp;
 use mainstay_machine_config_core::daemon::Disk;

@@ -50,14 +50,14 @@ pub enum TransactionError {
     /// The edits failed, and could not be taken back yet.
     #[error("{failed}; taking back what was written failed, too: {undoing}; the next start tries again")]
     NotTakenBack {
-        /// What failed first.
+        /// The first failure.
         failed: Box<TransactionError>,
-        /// What failed then.
+        /// The second failure.
         undoing: Box<TransactionError>,
     },
 }
 
-/// What was there before.
+/// The thing that was there before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "was", rename_all = "camelCase")]
 enum Before {

@@ -1,4 +1,4 @@
-//! What is on a tree after a config was written.
+//! The content of a tree after a config was written.
 
 use serde_json::json;
 

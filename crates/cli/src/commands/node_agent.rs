@@ -45,10 +45,10 @@ pub struct Arguments {
     /// Do what there is to do now, then stop
     #[arg(long)]
     once: bool,
-    /// What reloads and restarts services, words separated by blanks [default: systemctl for --root /]
+    /// The command that reloads and restarts services, words separated by blanks [default: systemctl for --root /]
     #[arg(long, value_name = "CMD")]
     service_command: Option<String>,
-    /// What reboots [default: systemctl reboot for --root /]
+    /// The command that reboots [default: systemctl reboot for --root /]
     #[arg(long, value_name = "CMD")]
     reboot_command: Option<String>,
     /// The layout of log lines

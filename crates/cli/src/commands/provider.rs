@@ -42,7 +42,7 @@ pub struct Check {
     /// The program
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
-    /// What spec.providerSpec.value.parameters of machines says (YAML or JSON)
+    /// The content of spec.providerSpec.value.parameters of machines (YAML or JSON)
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
     /// The name that machines use for the program

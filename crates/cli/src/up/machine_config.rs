@@ -46,7 +46,7 @@ fn machine_config_operator(extensions: &mut Extensions) {
 pub struct Arguments {
     /// Where machines get their first configuration by HTTPS, with the certificate of the API; port 0 is a free port
     ///
-    /// Whoever reaches it gets the files of nodes, pull secrets among them.
+    /// The files of nodes, pull secrets among them, go to everybody who reaches it.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     machine_config_server: SocketAddr,
     /// The same by plain HTTP [default: off]

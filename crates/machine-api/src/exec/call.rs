@@ -66,7 +66,7 @@ pub enum CallError {
     Failed {
         /// The call.
         operation: &'static str,
-        /// How it ended.
+        /// Its end.
         status: String,
         /// The end of what it wrote to stderr.
         told: String,

@@ -1,4 +1,4 @@
-//! What a request of the config server is about, as upstream's router sees it.
+//! The subject of a request to the config server, as upstream's router sees it.
 
 /// The subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

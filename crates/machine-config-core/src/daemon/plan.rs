@@ -75,7 +75,7 @@ pub enum Reboot {
     },
 }
 
-/// What becomes of changes of the operating system: its image, kernel arguments, kernel type, extensions.
+/// The fate of changes of the operating system: its image, kernel arguments, kernel type, extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatingSystem {
     /// They are recorded, and the node says so (MACH-REAL-02).

@@ -19,7 +19,7 @@ const AUTHORITIES: [&str; 3] = [
 ];
 const IMAGE_AUTHORITIES: &str = "/etc/docker/certs.d";
 
-/// What a path is.
+/// The kind of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Live {
     /// Nothing.
@@ -42,7 +42,7 @@ pub trait View {
     /// The error of a look.
     type Error: From<InstallError> + From<EditError>;
 
-    /// What a path is.
+    /// The kind of a path.
     fn live(&self, path: &str) -> Result<Live, Self::Error>;
 
     /// The content of a file; none if it is none.
@@ -52,7 +52,7 @@ pub trait View {
     fn names(&self, folder: &str) -> Result<Vec<String>, Self::Error>;
 }
 
-/// What a path is to be.
+/// The wanted state of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing.
@@ -63,7 +63,7 @@ pub enum Target {
     Content(Vec<u8>, u32),
     /// A link.
     Link(String),
-    /// What another path is at that moment.
+    /// The kind of another path at that moment.
     CopyOf(String),
 }
 
@@ -72,7 +72,7 @@ pub enum Target {
 pub struct Edit {
     /// The path.
     pub path: String,
-    /// What it is to be.
+    /// Its wanted state.
     pub to: Target,
 }
 
@@ -84,7 +84,7 @@ pub enum EditError {
     InTheWay {
         /// The path.
         path: String,
-        /// What is there.
+        /// The thing that is there.
         what: &'static str,
     },
 }

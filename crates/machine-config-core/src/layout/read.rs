@@ -1,4 +1,4 @@
-//! What a MachineConfig wants on a disk.
+//! The content of a disk that a MachineConfig wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub struct Unit {
     pub drop_ins: Vec<(String, Option<String>)>,
 }
 
-/// What a MachineConfig wants on a disk.
+/// The content of a disk that a MachineConfig wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The files, by path.

@@ -89,7 +89,7 @@ impl fmt::Display for Wait {
 pub struct Plan {
     /// The steps.
     pub steps: Vec<Step>,
-    /// What is waited for.
+    /// The thing that is waited for.
     pub waits: Vec<Wait>,
     /// The time after which to look again, because what is waited for may change without a word.
     pub again: Option<Duration>,
