@@ -22,6 +22,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mainstay_apply::Writer;
 use mainstay_machine_core::lifecycle::Instance;
+use mainstay_machine_core::machine::Machine;
 use mainstay_objects::{ObjectRef, meta};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -142,7 +143,11 @@ impl Provider for ExecProvider {
 
     fn exists<'a>(&'a self, machine: &'a Value) -> BoxFuture<'a, Result<bool, ProviderError>> {
         async move {
-            let answer = self.ask(machine, Operation::Exists).await?;
+            let answer = match self.ask(machine, Operation::Exists).await {
+                // What can never be made is told by the call that would make it; of an instance that was made, nothing is known.
+                Err(ProviderError::InvalidConfiguration(_)) if !Machine::of(machine).is_provisioned() => return Ok(false),
+                answer => answer?,
+            };
             answer.exists.ok_or_else(|| ProviderError::Retryable("the program does not say whether the instance exists".to_owned()))
         }
         .boxed()

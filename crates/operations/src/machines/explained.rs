@@ -118,7 +118,7 @@ fn provisioning(facts: &MachineFacts, subject: String) -> Explanation {
     let mut answer = Explanation::new(subject, situation, State::Working, "its instance is being made");
     answer.waits_for = Some("the provider to make the instance".to_owned());
     answer.since = cause.and_then(|cause| cause.changed).or(facts.machine.created);
-    if facts.machine.phase.is_none() {
+    if facts.machine.phase.is_none() && cause.is_none() {
         answer.summary = String::from("no controller has taken it up yet");
         answer.waits_for = Some("the machine controller".to_owned());
     }
