@@ -58,7 +58,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
-    ("Mainstay on other clusters", &["deploy", "run", "provider", "image", "log-level"]),
+    ("Mainstay on other clusters", &["deploy", "run", "node-agent", "provider", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
 ];
 

@@ -89,10 +89,17 @@ impl Agent {
     /// # Errors
     /// The node is not there, or the tree cannot be used.
     pub async fn run(mut self, stop: CancellationToken) -> Result<Ended, Error> {
+        let ended = self.work(&stop).await;
+        // What was told last is written before the process ends.
+        self.recorder.flush().await;
+        ended
+    }
+
+    async fn work(&mut self, stop: &CancellationToken) -> Result<Ended, Error> {
         let changed = Arc::new(Notify::new());
         let nodes = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Node"), "nodes");
         let scope = Scope { fields: Some(format!("metadata.name={}", self.config.node)), ..Scope::default() };
-        let node = Cache::start(&self.client, &nodes, &scope, &stop);
+        let node = Cache::start(&self.client, &nodes, &scope, stop);
         let wake = changed.clone();
         node.on_change(move |_| wake.notify_one());
         loop {
@@ -230,6 +237,7 @@ impl Agent {
             return Ok(None);
         }
         tracing::info!(node = self.config.node, "rebooting");
+        self.recorder.flush().await;
         let has_command = self.config.services.begin_reboot().await?;
         self.has_begun_reboot = true;
         if !self.tree.root().is_host() {
