@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::cache::{Begin, Scope};
 use crate::open::{Config, Server, lock};
+use crate::rest::ControlPlane;
 
 /// Longer than anything here takes, unless it never happens.
 const NEVER: Duration = Duration::from_secs(60);
@@ -161,7 +162,8 @@ impl World {
     pub async fn new(shared: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Faulty::open(directory.path(), shared);
-        let config = Config::local(directory.path(), 6443);
+        let control_plane = ControlPlane { controllers: true, scheduler: false };
+        let config = Config { control_plane, ..Config::local(directory.path(), 6443) };
         let server = Server::over(store.clone(), config, lock(directory.path()).unwrap()).await.unwrap();
         let admin = server.in_process(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
         Self { store, server, admin, _directory: directory }

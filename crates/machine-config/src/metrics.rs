@@ -148,8 +148,12 @@ impl Collector for Page {
         let Some(measures) = self.0.upgrade() else { return Ok(()) };
         for (name, help, series) in measures.series() {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (labels, value) in series {
-                ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
+            for (labels, value) in &series {
+                if labels.is_empty() {
+                    ConstGauge::new(*value).encode(metric)?;
+                    break;
+                }
+                ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
             }
         }
         Ok(())

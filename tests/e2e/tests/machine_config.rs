@@ -75,6 +75,14 @@ impl Walk {
         self.until_rolled_out("worker", &before);
     }
 
+    /// Waits until an event about a node with this reason says this: events are written after the work.
+    fn until_told(&self, node: &str, reason: &str, says: &str) {
+        mainstay_e2e::eventually(&format!("{node}: {reason}: {says}"), std::time::Duration::from_secs(30), || {
+            let told = self.told(node, reason);
+            if told.iter().any(|told| told.contains(says)) { Ok(()) } else { Err(format!("{told:?}")) }
+        });
+    }
+
     /// Notes of the events about a node with this reason.
     fn told(&self, node: &str, reason: &str) -> Vec<String> {
         let selector = format!("reason={reason},involvedObject.name={node}");
@@ -122,13 +130,9 @@ fn what_a_change_does_to_nodes() {
     for (node, before) in ["worker-1", "worker-2"].into_iter().zip(&boots) {
         assert_ne!(&walk.boot_id(node), before, "{node} did not reboot");
         let config = walk.config_of("worker");
-        assert!(
-            walk.told(node, "Reboot").contains(&format!("Node will reboot into config {config} (simulated)")),
-            "{:?}",
-            walk.told(node, "Reboot")
-        );
+        walk.until_told(node, "Reboot", &format!("Node will reboot into config {config} (simulated)"));
         for (reason, says) in [("Cordon", "Cordoned node to apply update"), ("Drain", "Draining node to update config.")] {
-            assert!(walk.told(node, reason).iter().any(|told| told == says), "{node} {reason}");
+            walk.until_told(node, reason, says);
         }
         let progress = cluster.get(&["machineconfignode", node]).unwrap();
         assert_eq!(
@@ -156,12 +160,12 @@ fn what_a_change_does_to_nodes() {
     let boots = [walk.boot_id("worker-1"), walk.boot_id("worker-2")];
     walk.roll_out(&file("51-chrony", "worker", "/etc/chrony.conf", "pool%20time.example.com"));
     let restarted = "Config changes do not require reboot. Service chronyd.service was restarted. (simulated)";
-    assert!(walk.told("worker-1", "ServiceRestart").iter().any(|told| told == restarted));
+    walk.until_told("worker-1", "ServiceRestart", restarted);
 
     // SSH keys: nothing at all.
     let users = json!({"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA"]}]});
     walk.roll_out(&machine_config("52-key", "worker", &json!({"ignition": {"version": "3.4.0"}, "passwd": users})));
-    assert!(walk.told("worker-2", "SkipReboot").iter().any(|told| told == "Config changes do not require reboot."));
+    walk.until_told("worker-2", "SkipReboot", "Config changes do not require reboot.");
 
     // A mirror by digest: CRI-O reads its registries again, without a drain.
     let before = walk.config_of("worker");
@@ -171,7 +175,7 @@ fn what_a_change_does_to_nodes() {
     });
     cluster.apply(&mirrors.to_string());
     walk.until_rolled_out("worker", &before);
-    assert!(walk.told("worker-1", "ServiceReload").iter().any(|told| told.contains("Service crio was reloaded.")));
+    walk.until_told("worker-1", "ServiceReload", "Service crio was reloaded.");
     assert_eq!([walk.boot_id("worker-1"), walk.boot_id("worker-2")], boots, "none of the three reboots");
     assert_eq!(walk.told("worker-1", "Drain").len(), 1, "and none drains");
 

@@ -109,7 +109,9 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
     let deleting = !meta(&live.value, "deletionTimestamp").is_empty();
     finalizers(served, &mut next, options, deleting);
     strategy::prepare_delete(served, &mut next);
-    let held = !meta_list(&next, "finalizers").is_empty() || strategy::held(served, &next);
+    // The first deletion of a namespace only begins it, whatever holds it.
+    let begins = served.is("", "namespaces") && !deleting;
+    let held = begins || !meta_list(&next, "finalizers").is_empty() || strategy::held(served, &next);
     let current = live.value["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64);
     if deleting && (grace > 0 || held) {
         // Deletion has begun: a shorter grace period counts, nothing else does.

@@ -1,6 +1,6 @@
 //! Metadata: the names of each kind, labels, annotations, owners, finalizers; the fields that an update may not change.
 
-use mainstay_schema::field::{Error, Path};
+use mainstay_schema::field::{BadValue, Error, Path, go_json};
 use serde_json::{Value, json};
 
 use super::{Errors, all_invalid, flag, has, int, labels, list, map, names, text};
@@ -145,7 +145,7 @@ fn owners(metadata: &Value, path: &Path) -> Errors {
             }
         }
         if version == "v1" && text(owner, "kind") == "Event" {
-            errors.push(Error::invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"));
+            errors.push(Error::invalid(path, go_owner(owner), "/v1, Kind=Event is disallowed from being an owner"));
         }
         if flag(owner, "controller") {
             match &controller {
@@ -239,4 +239,15 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     }
     errors.extend(common(new, &path));
     errors
+}
+
+/// An owner reference as Go writes its struct.
+fn go_owner(owner: &Value) -> BadValue {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let always = |field: &str| matches!(field, "apiVersion" | "kind" | "name" | "uid");
+    let member = |field: &&str| match owner.get(*field) {
+        Some(value) => Some(format!("{field:?}:{}", go_json(value))),
+        None => always(field).then(|| format!("{field:?}:\"\"")),
+    };
+    BadValue::Json(format!("{{{}}}", fields.iter().filter_map(member).collect::<Vec<_>>().join(",")))
 }
