@@ -148,8 +148,9 @@ impl Taken {
     fn remove(&mut self, item: &Item) {
         match item {
             Item::Address(address) => {
-                if let Ok(address) = address.parse::<Ipv4Addr>() {
-                    self.addresses.remove(&u32::from(address));
+                // The first address is that of the API: its Service comes back at once, and nobody else may be faster.
+                if let Some(address) = address.parse::<Ipv4Addr>().ok().map(u32::from).filter(|address| *address != NETWORK + 1) {
+                    self.addresses.remove(&address);
                 }
             }
             Item::Port(port) => {
