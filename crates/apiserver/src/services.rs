@@ -148,7 +148,7 @@ impl Taken {
     fn remove(&mut self, item: &Item) {
         match item {
             Item::Address(address) => {
-                // The first address is that of the API: its Service comes back at once, and nobody else may be faster.
+                // The first address is that of the API: its Service comes back at once, and no other Service may be faster.
                 if let Some(address) = address.parse::<Ipv4Addr>().ok().map(u32::from).filter(|address| *address != NETWORK + 1) {
                     self.addresses.remove(&address);
                 }

@@ -53,7 +53,7 @@ pub(crate) async fn run(shared: Shared) {
             woken.add(key.clone());
         }
     });
-    // The object may have gone while nobody looked.
+    // The object may have gone unseen.
     queue.add(own);
     let (env, stop) = (shared.env.clone(), shared.stop.clone());
     let events = shared.recorder("control-plane-machine-set-controller");

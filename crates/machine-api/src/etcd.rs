@@ -123,7 +123,7 @@ impl Controller {
                 Ok(())
             }
             Action::AddLearner { node, address } => {
-                // The first member has nobody to receive a database from.
+                // The first member has no other to receive a database from.
                 let made = self.shared.writer.create(&member(node, address, !is_first)).await;
                 match made {
                     Err(WriteError::Refused { reason: Reason::AlreadyExists, .. }) | Ok(_) => Ok(()),

@@ -11,7 +11,7 @@ use crate::lifecycle::{Begin, Deletion, begin};
 use crate::machine::{Machine, phase};
 use crate::node::Node;
 
-/// The time after which a hook that nobody acted upon is told (MACH-TRB-02).
+/// The time after which a hook without any action of its owner is told (MACH-TRB-02).
 pub const SILENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// A step of a deletion, in order.
@@ -156,7 +156,7 @@ pub struct HeldBy {
 }
 
 impl HeldBy {
-    /// Returns for how long nobody has acted, if that is longer than [`SILENCE`].
+    /// Returns the time without any action, if that is longer than [`SILENCE`].
     pub fn silence(&self, now: Timestamp) -> Option<SignedDuration> {
         let acted = self.written.as_ref().map(|(_, at)| *at).into_iter().chain(self.since).max()?;
         Some(now.duration_since(acted)).filter(|silent| *silent >= SILENCE)

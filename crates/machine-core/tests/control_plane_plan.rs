@@ -449,7 +449,7 @@ impl Play {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// MACH-CPMS-03: whatever happens in whatever order, there is one surge at most, the last machine of an index that serves is never deleted by us,
+    /// MACH-CPMS-03: in every order of events there is one surge at most, the last machine of an index that serves is never deleted by us,
     /// and once things go well all machines are as wanted.
     #[test]
     fn replacement_is_safe_and_ends(happenings in happenings(), rolling in any::<bool>()) {

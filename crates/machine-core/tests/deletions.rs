@@ -70,7 +70,7 @@ fn master(name: &str, cordoned: bool) -> Node {
     Node::of(&json!({"metadata": {"name": name, "labels": labels}, "spec": {"unschedulable": cordoned}}))
 }
 
-/// MACH-TRB-02, MS-READY-02: a hook's owner, who wrote it and when, and that nobody has acted for ten minutes.
+/// MACH-TRB-02, MS-READY-02: a hook's owner, who wrote it and when, and that ten minutes have passed without any action.
 #[test]
 fn hooks_and_their_ages() {
     let mut object = machine();

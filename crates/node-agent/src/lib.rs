@@ -5,7 +5,7 @@
 //!   node, tree, configs ── mainstay_machine_config_core::daemon ──► step ── agent ──► tree, services, reboot, report
 //! ```
 //!
-//! [`root`] keeps everything within the root. [`transaction`] makes edits one, whatever happens in between. [`node`] is the tree as a node's disk;
+//! [`root`] keeps everything within the root. [`transaction`] makes edits one, failures and kills in between included. [`node`] is the tree as a node's disk;
 //! [`agent`] the loop before a cluster. [`report`] tells the cluster of a step; the daemons of simulated nodes tell it by the same code.
 
 pub mod agent;

@@ -1,6 +1,6 @@
 //! A directory tree as the root of a node: every path is looked up below it, and no link leads out of it.
 //!
-//! Folders are opened with `openat2` and `RESOLVE_IN_ROOT`, so that absolute links and `..` stay within the root whoever changes the tree
+//! Folders are opened with `openat2` and `RESOLVE_IN_ROOT`, so that absolute links and `..` stay within the root while others change the tree
 //! meanwhile; everything else is done with a name within a folder that is open. What changes something asks [`Steps`] first, by which tests stop
 //! the agent between any two of them.
 

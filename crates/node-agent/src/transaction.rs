@@ -6,7 +6,7 @@
 //!                       from here: taken back        from here: done
 //! ```
 //!
-//! The journal is written as a whole and removed as a whole. Whoever finds one takes back what it names, in reverse, so that a kill at any instant
+//! The journal is written as a whole and removed as a whole. An agent that finds one takes back what it names, in reverse, so that a kill at any instant
 //! leaves the tree as it was before or as it is to be.
 
 use std::collections::BTreeSet;
@@ -269,7 +269,7 @@ fn folders(root: &Root, path: &str, owner: Owner) -> Result<(), TransactionError
 /// Ends the transaction: from here on it is done.
 fn commit(root: &Root) -> Result<(), TransactionError> {
     root.remove(JOURNAL)?;
-    // What is left there harms nobody, and the next start removes it.
+    // The rest there does no harm, and the next start removes it.
     if let Err(error) = clean(root) {
         tracing::debug!(%error, "kept files are removed later");
     }

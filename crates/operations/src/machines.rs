@@ -64,7 +64,7 @@ pub struct MachineFacts {
     pub node: Option<Value>,
     /// All nodes.
     pub nodes: Vec<Node>,
-    /// Names of certificate requests of its node that nobody decided about; `None` if they cannot be read.
+    /// Names of certificate requests of its node without a decision; `None` if they cannot be read.
     pub requests: Option<Vec<String>>,
     /// The members of etcd, while its hook holds the machine up and they can be asked.
     pub quorum: Option<Quorum>,

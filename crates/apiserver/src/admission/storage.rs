@@ -40,7 +40,7 @@ impl AdmissionStep for DefaultStorageClass {
     }
 }
 
-/// StorageObjectInUseProtection: volumes, claims and classes of attributes stay until a controller has seen that nobody uses them.
+/// StorageObjectInUseProtection: volumes, claims and classes of attributes stay until a controller has seen that they are not in use.
 pub struct StorageObjectInUseProtection;
 
 #[async_trait]

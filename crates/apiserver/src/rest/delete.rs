@@ -109,7 +109,7 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
     let deleting = !meta(&live.value, "deletionTimestamp").is_empty();
     finalizers(served, &mut next, options, deleting);
     strategy::prepare_delete(served, &mut next);
-    // The first deletion of a namespace only begins it, whatever holds it.
+    // The first deletion of a namespace only begins it, with or without finalizers.
     let begins = served.is("", "namespaces") && !deleting;
     let held = begins || !meta_list(&next, "finalizers").is_empty() || strategy::held(served, &next);
     let current = live.value["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -157,7 +157,7 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
         Ok(revision) => {
             metadata_mut(&mut next).insert("resourceVersion".into(), revision.to_string().into());
         }
-        // Somebody who heard of it was faster.
+        // Another client that heard of it was faster.
         Err(error) if last.revision != live.revision && error.code == StatusCode::NOT_FOUND => {}
         Err(error) => return Err(error),
     }

@@ -233,7 +233,7 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
 async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
     let info = &context.request.info;
     if sub.is_some() {
-        // Only what is there has subresources, whatever the body says.
+        // Only what is there has subresources; the body is not read before.
         context.api.objects.require(served, &info.namespace, &info.name).await?;
     }
     let (wanted, repeated) = read_applied(body)?;

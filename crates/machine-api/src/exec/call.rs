@@ -98,7 +98,7 @@ pub async fn call(program: &Path, operation: Operation, input: &Value, limits: L
     command.arg(name).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).process_group(0);
     let mut child = command.spawn().map_err(|source| CallError::Start { program: program.to_owned(), source })?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    // Whatever happens, nothing of the call lives on.
+    // In every case, nothing of the call lives on.
     let _ended = Group(group);
     let spoken = tokio::time::timeout(limits.call, speak(&mut child, name, input.to_string())).await;
     if let Ok(answer) = spoken {

@@ -6,7 +6,7 @@ use mainstay_ignition::{Spec, Version};
 
 /// The media type of Ignition configs, without its first part: upstream does not look at that.
 const IGNITION: &str = "vnd.coreos.ignition+json";
-/// The version of clients that ask for none: somebody who looks with a browser or curl.
+/// The version of clients that ask for none, as a browser and curl do.
 const UNSAID: Spec = Spec::V2_2;
 /// Versions by the lowest request that gets them, newest first; the first two bounds are ends without a version of their own.
 const BOUNDS: [([i64; 3], Option<Spec>); 8] = [

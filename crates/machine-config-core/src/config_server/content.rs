@@ -131,7 +131,7 @@ fn put(values: &mut Struct, path: &str, content: &[u8]) {
             }
             if let Some(Data::Struct(contents)) = file.get_mut("contents") {
                 contents.set("source", Data::Text(escaped(content)));
-                // The new content is as it is, whatever the old one was.
+                // The new content is as it is; the old one does not matter.
                 contents.set("compression", Data::Absent);
             }
             return;

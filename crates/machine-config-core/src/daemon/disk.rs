@@ -178,7 +178,7 @@ fn files(config: &Config) -> Result<BTreeMap<String, FileOnDisk>, ContentError> 
     for unit in config.units() {
         let name = unit.text_or_empty("name");
         let folder = format!("{UNITS}/{name}.d");
-        // A unit that is masked is a link to nothing, whatever its text.
+        // A unit that is masked is a link to nothing; its text does not matter.
         if let Some(text) = contents(unit).filter(|_| !unit.is_true("mask")) {
             files.insert(format!("{UNITS}/{name}"), text);
         }

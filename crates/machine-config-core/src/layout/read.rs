@@ -172,7 +172,7 @@ fn one_file(file: &Struct, path: &str) -> Result<File, LayoutError> {
         if let Some(number) = owner.int("id") {
             let wrong = || LayoutError::Owner { path: path.to_owned(), number };
             let number = u32::try_from(number).map_err(|_| wrong())?;
-            // The highest number stands for nobody in every call about owners.
+            // The highest number stands for no user in every call about owners.
             return if number == u32::MAX { Err(wrong()) } else { Ok(Some(Id::Number(number))) };
         }
         Ok(owner.text("name").filter(|name| !name.is_empty()).map(|name| Id::Name(name.to_owned())))

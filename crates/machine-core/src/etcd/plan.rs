@@ -46,7 +46,7 @@ pub fn plan(facts: &Facts) -> Plan {
     let removal = removal(facts);
     let shrinking = || facts.stable.then(|| orphan(facts).or_else(|| learner_of_deleted(facts))).flatten();
     let change = || shrinking().or_else(|| removal.as_ref().ok().cloned().flatten()).or_else(|| growth(facts));
-    // A membership without quorum can be changed by nobody.
+    // A membership without quorum cannot be changed.
     let change = has_quorum(facts).then(change).flatten();
     for machine in deleting(facts).filter(|machine| has_hook(machine)) {
         let Some(member) = member_of(facts, machine).filter(|member| !member.learner) else {
@@ -75,7 +75,7 @@ fn healthy(facts: &Facts) -> usize {
     voters(facts).filter(|member| member.healthy).count()
 }
 
-/// Returns whether the members can agree; the first member agrees with nobody.
+/// Returns whether the members can agree; the first member agrees alone.
 fn has_quorum(facts: &Facts) -> bool {
     let voters = voters(facts).count();
     voters == 0 || healthy(facts) >= quorum(voters)
@@ -138,7 +138,7 @@ fn removal(facts: &Facts) -> Result<Option<Action>, Held> {
         return Err(Held::TooFew { voters: count, desired });
     }
     let healthy = healthy(facts);
-    // Upstream asks for the quorum of the wanted number; etcd itself can remove nobody without that of the present one.
+    // Upstream asks for the quorum of the wanted number; etcd itself can remove no member without that of the present one.
     let needed = quorum(desired).max(quorum(count));
     if healthy < needed {
         return Err(Held::NoQuorum { healthy, quorum: needed });

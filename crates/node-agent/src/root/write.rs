@@ -24,7 +24,7 @@ impl Root {
         }
         let made = rustix::fs::openat(&parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
         let made = made.map_err(|error| failed(path, "open the folder", error))?;
-        // The mode counts, whatever the process's mask is.
+        // The mode counts; the mask of the process does not.
         rustix::fs::fchmod(&made, Mode::from_raw_mode(mode)).map_err(|error| failed(path, "set the mode", error))?;
         self.own(&made, path, owner)?;
         self.sync(&parent, path)
@@ -39,7 +39,7 @@ impl Root {
         discard(&folder, path, temporary)?;
         self.step("create", path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Nobody else reads it before it has its mode.
+        // No other user reads it before it has its mode.
         let file = rustix::fs::openat(&folder, temporary, flags, Mode::RUSR | Mode::WUSR).map_err(|error| failed(path, "create", error))?;
         let mut file = StdFile::from(file);
         self.step("write", path)?;

@@ -57,7 +57,7 @@ pub async fn plan_deletion(session: &Session, namespace: &str, name: &str, now: 
     let facts = read(session, namespace, name).await?;
     let emptied = match (facts.course().drain, &facts.machine.node) {
         (Verdict::Drain { settings, grace_period }, Some(node)) => pods::of_node(session, node, settings, grace_period, now).await?,
-        // The pods are the same, whoever is drained first.
+        // The pods are the same in every order of drains.
         (Verdict::NotPermitted { .. }, Some(node)) => pods::of_node(session, node, mainstay_drain::Settings::MACHINE, None, now).await?,
         _ => Emptied::default(),
     };

@@ -1,4 +1,4 @@
-//! EndpointSlices of Endpoints that somebody made by hand for a Service without a selector: readers of slices see them, too.
+//! EndpointSlices of Endpoints made by hand for a Service without a selector: readers of slices see them, too.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

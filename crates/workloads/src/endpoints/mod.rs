@@ -32,7 +32,7 @@ struct Controller {
     endpoints: Live,
 }
 
-/// Runs the controllers: of Services that select pods, and of Endpoints that somebody made.
+/// Runs the controllers: of Services that select pods, and of Endpoints made by hand.
 pub async fn run(world: World) {
     tokio::join!(of_pods(world.clone()), mirror::run(world));
 }

@@ -129,7 +129,7 @@ fn identity(endpoint: &Value) -> String {
     json!([endpoint["addresses"], pod["namespace"], pod["name"], pod["uid"]]).to_string()
 }
 
-/// Returns true if both are the same ports, in whatever order.
+/// Returns true if both are the same ports, in any order.
 pub fn same_ports(one: &[Value], other: &[Value]) -> bool {
     one.len() == other.len() && one.iter().all(|port| other.contains(port))
 }

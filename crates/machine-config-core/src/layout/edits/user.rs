@@ -1,4 +1,4 @@
-//! The user `core`: keys and password; and the kubeconfig that nobody else may read.
+//! The user `core`: keys and password; and the kubeconfig that no other user may read.
 
 use super::{EditError, Live, Plan, Target, View, in_the_way};
 use crate::layout::read::{File, Id};
