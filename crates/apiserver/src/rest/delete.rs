@@ -243,7 +243,6 @@ fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Res
     let handled_apart = served.is("", "namespaces") || served.is("apiextensions.k8s.io", "customresourcedefinitions");
     let refuse = |what: &str, wanted: &str, found: &str, otherwise: &str| {
         if handled_apart {
-            let what = if what == "ResourceVersion" { what } else { "UID" };
             let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
             return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
         }

@@ -75,9 +75,7 @@ pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiE
     // What is authorized as one name may still be a list with a field selector.
     let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
     if served.is("", "componentstatuses") && matches!(info.verb.as_str(), "get" | "list" | "watch") {
-        if let Some(disagreement) = disagreement {
-            return Err(disagreement);
-        }
+        disagreement.map_or(Ok(()), Err)?;
         return components::answer(context, &served).await;
     }
     if !allowed(&served, &info.verb, on_collection) {
@@ -86,9 +84,7 @@ pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiE
         }
         return Err(unsupported(info, &served));
     }
-    if let Some(disagreement) = disagreement {
-        return Err(disagreement);
-    }
+    disagreement.map_or(Ok(()), Err)?;
     match info.verb.as_str() {
         "list" => read::list(context, &served).await,
         "watch" => crate::watch::open(context, &served).await,
@@ -194,9 +190,7 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body, d
     if !sub.verbs.iter().any(|one| one == verb) {
         return Err(unsupported(info, served));
     }
-    if let Some(disagreement) = disagreement {
-        return Err(disagreement);
-    }
+    disagreement.map_or(Ok(()), Err)?;
     let body = crate::body::receive(context, body).await?;
     if let Some(answer) = special::subresource(context, served, &body).await? {
         return Ok(answer);

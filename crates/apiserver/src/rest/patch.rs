@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::checks;
 use super::create::create_object;
-use super::update::{Change, RETRIES, update_object};
+use super::update::{Change, RETRIES, name_matches, update_object};
 use crate::context::Context;
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
@@ -147,19 +147,7 @@ pub fn patched(
 
 /// Checks the name of a patched object, and puts it into the namespace of the request.
 pub fn placed(info: &RequestInfo, served: &Served, new: &mut Value) -> Result<()> {
-    if meta(new, "name").is_empty() {
-        let shown = &info.name;
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({shown} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    if meta(new, "name") != info.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            meta(new, "name"),
-            info.name
-        )));
-    }
+    name_matches(info, new)?;
     strategy::place(info, served, new)
 }
 
