@@ -21,6 +21,8 @@ struct State {
     objects: BTreeMap<String, Value>,
     revision: u64,
     calls: Vec<String>,
+    /// What another process changes right after managed fields are written.
+    between: Option<Value>,
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -63,6 +65,7 @@ async fn serve(state: Shared, request: Request<Body>) -> Response {
         return status(403, "Forbidden", "configmaps \"forbidden\" is forbidden: User \"u\" cannot patch resource \"configmaps\"");
     }
     let dry = query.contains("dryRun=All");
+    let writes_managers = parts.method == "PATCH" && body["metadata"]["managedFields"].is_array();
     let object_path = path.trim_end_matches("/status").to_owned();
     let live = state.objects.get(&object_path).cloned();
     let version = |value: &Value| value["metadata"]["resourceVersion"].as_str().map(str::to_owned);
@@ -129,7 +132,14 @@ async fn serve(state: Shared, request: Request<Body>) -> Response {
         object["metadata"]["resourceVersion"] = json!(state.revision.to_string());
     }
     if !dry {
-        state.objects.insert(object_path, object.clone());
+        state.objects.insert(object_path.clone(), object.clone());
+    }
+    if let Some(change) = state.between.take_if(|_| writes_managers) {
+        state.revision += 1;
+        let mut changed = object.clone();
+        merge_patch(&mut changed, &change);
+        changed["metadata"]["resourceVersion"] = json!(state.revision.to_string());
+        state.objects.insert(object_path, changed);
     }
     (StatusCode::from_u16(code).unwrap(), Json(object)).into_response()
 }
@@ -253,6 +263,22 @@ async fn what_was_seen_is_what_is_written() {
     let late = writer.apply(&wanted, true, &Expect::as_seen(&applied)).await.unwrap_err();
     assert_eq!(late.reason(), Some(&Reason::Conflict));
     assert_eq!(writer.get(&place("a")).await.unwrap().unwrap()["data"]["k"], "of the next leader");
+}
+
+/// OLM0-RES-28: what another process of the same manager writes between two requests of one apply is not taken away; it is a conflict.
+#[tokio::test]
+async fn nobody_is_overwritten_in_between() {
+    let (writer, state) = start();
+    let mut object = config_map("a", &json!({"k": "1"}));
+    let entry = |operation: &str, field: &str| json!({"manager": "tester", "operation": operation, "fieldsV1": {"f:data": {field: {}}}});
+    object["metadata"]["managedFields"] = json!([entry("Update", "f:k"), entry("Apply", "f:l")]);
+    object["metadata"]["resourceVersion"] = json!("1");
+    state.lock().unwrap().objects.insert("/api/v1/namespaces/n/configmaps/a".to_owned(), object);
+    let seen = writer.get(&place("a")).await.unwrap().unwrap();
+    state.lock().unwrap().between = Some(json!({"data": {"of": "another"}}));
+    let late = writer.apply(&config_map("a", &json!({"k": "2"})), true, &Expect::exactly(&seen)).await;
+    assert_eq!(late.unwrap_err().reason(), Some(&Reason::Conflict));
+    assert_eq!(writer.get(&place("a")).await.unwrap().unwrap()["data"]["of"], "another");
 }
 
 #[tokio::test]
