@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     adm, apply_plan, approve, backup, bundle, catalog, complete, completion, crd, csv, demo, deploy, describe, down, explain, graph,
-    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, node_agent, operator, operatorgroup, plan,
+    graph_data, history, image, install, list, log_level, machine, machine_config, migrate, node_agent, operator, operatorgroup, pin, plan,
     pool, provider, rbac, reference, registry, rehearse, release, resolve, restore, rollback, run, status, uninstall, up, update_graph,
     upgrade, version, versions, wait,
 };
@@ -54,7 +54,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Operators on a cluster",
         &["install", "upgrade", "uninstall", "migrate", "list", "describe", "explain", "wait", "operator", "machine", "pool", "adm"],
     ),
-    ("Changes before and after they happen", &["plan", "apply-plan", "rehearse", "approve", "history", "rollback", "rbac"]),
+    ("Changes before and after they happen", &["plan", "apply-plan", "rehearse", "approve", "history", "rollback", "pin", "rbac"]),
     ("Catalogs and bundles", &["catalog", "bundle", "crd", "csv", "operatorgroup", "graph", "resolve", "versions", "registry", "opm"]),
     ("Releases and updates of clusters", &["release", "update-graph", "graph-data", "machine-config"]),
     ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
@@ -138,6 +138,8 @@ pub enum Command {
     History(history::Arguments),
     /// Go back to an earlier revision, with a verdict first
     Rollback(rollback::Arguments),
+    /// Keep an extension at the version that is installed
+    Pin(pin::Arguments),
     /// Wait until an extension or a catalog is as wanted
     Wait(wait::Arguments),
     /// Run the controllers against an existing cluster

@@ -33,6 +33,7 @@ pub mod migrate;
 pub mod node_agent;
 pub mod operator;
 pub mod operatorgroup;
+pub mod pin;
 pub mod plan;
 pub mod pool;
 pub mod provider;

@@ -331,6 +331,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::History(arguments) => commands::history::run(&arguments),
         Command::Rollback(arguments) => commands::rollback::run(&arguments),
+        Command::Pin(arguments) => commands::pin::run(&arguments),
         Command::Wait(arguments) => commands::wait::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Deploy(arguments) => commands::deploy::run(&arguments),

@@ -6,7 +6,7 @@
 //!   Live objects ────────┘                      ├── preflight    permissions, owners, kinds, CRDs: a Reason where one refuses
 //!                                               ├── approval     whether a person has to be asked, and was
 //!                                               └── after        what the records say once the steps are done
-//!   health_gate, rollback, removal: verdicts about a way back and a way out        explanation: the answer to "why"
+//!   health_gate, rollback, removal, pin: verdicts about a way back, a way out, and staying        explanation: the answer to "why"
 //! ```
 //!
 //! Everything here works on a [`Subject`], never on one kind: ClusterExtensions, Subscriptions and cluster updates plan with the same functions.
@@ -18,6 +18,7 @@ pub mod explanation;
 pub mod health_gate;
 pub mod live;
 pub mod object;
+pub mod pin;
 pub mod policy;
 pub mod preflight;
 pub mod preview;

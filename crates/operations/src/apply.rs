@@ -67,6 +67,7 @@ pub async fn carry_out(
     let from = planned.preview.steps.first().and_then(|step| step.from.as_ref());
     let seconds = begun.elapsed().as_secs_f64();
     let line = match (&planned.change, from) {
+        (Change::Pin { .. }, _) => format!("clusterextension {name} stays at {bundle}"),
         _ if planned.stays() => format!("clusterextension {name}: {bundle} is installed already and stays"),
         (Change::Install(_), _) | (_, None) => {
             format!("clusterextension {name}: {bundle} installed in namespace {} in {seconds:.1} s", extension.spec.namespace)

@@ -37,6 +37,12 @@ pub enum Change {
         /// Goes on although the rollback is unsafe.
         force: bool,
     },
+    /// Staying at the installed version.
+    #[serde(rename_all = "camelCase")]
+    Pin {
+        /// The extension.
+        name: String,
+    },
     /// Removal.
     #[serde(rename_all = "camelCase")]
     Uninstall {
@@ -120,7 +126,7 @@ impl Change {
     pub fn extension(&self) -> &str {
         match self {
             Self::Install(request) => &request.name,
-            Self::Upgrade { name, .. } | Self::Rollback { name, .. } | Self::Uninstall { name, .. } => name,
+            Self::Upgrade { name, .. } | Self::Rollback { name, .. } | Self::Pin { name } | Self::Uninstall { name, .. } => name,
             Self::Object { extension, .. } => extension["metadata"]["name"].as_str().unwrap_or_default(),
         }
     }
@@ -140,6 +146,7 @@ impl Change {
             Self::Install(_) => "install",
             Self::Upgrade { .. } => "upgrade",
             Self::Rollback { .. } => "rollback",
+            Self::Pin { .. } => "pin",
             Self::Uninstall { .. } => "uninstall",
             Self::Object { .. } => "apply",
         }

@@ -9,6 +9,7 @@ mod dependencies;
 mod install;
 pub(crate) mod installer;
 mod object;
+mod pin;
 mod refusal;
 mod rollback;
 mod uninstall;
@@ -99,6 +100,7 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
             Box::pin(planner.upgrade(change, name, request)).await
         }
         Change::Rollback { name, to, force } => Box::pin(planner.rollback(change, name, to, *force)).await,
+        Change::Pin { name } => Box::pin(planner.pin(change, name)).await,
         Change::Uninstall { name, choices } => Box::pin(planner.uninstall(change, name, *choices)).await,
         Change::Object { extension, with } => Box::pin(planner.object(change, extension, with)).await,
     }

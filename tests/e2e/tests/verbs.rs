@@ -306,8 +306,8 @@ fn offered(cluster: &Cluster, registry: &Registry) {
     until_serving(cluster, "toys");
 }
 
-/// MS-PLAN-01, MS-PLAN-02, MS-RB-01, MS-RB-02, OLM1-CTRL-11, OLM1-INST-15: for each verb the plan as text, the plan as JSON, the record and the
-/// audit name the same steps.
+/// MS-PLAN-01, MS-PLAN-02, MS-RB-01, MS-RB-02, MS-RB-05, OLM1-CTRL-11, OLM1-INST-15: for each verb the plan as text, the plan as JSON, the
+/// record and the audit name the same steps.
 #[test]
 fn each_verb_does_what_its_plan_says() {
     let Some(()) = need_embedded() else { return };
@@ -335,9 +335,15 @@ fn each_verb_does_what_its_plan_says() {
     assert!(!checked.change("install", "gadget", &["--version", "1.0.0"]));
     checked.aside(|cluster| drop(cluster.kubectl(&["delete", "crd", "gadgets.gadgets.example.com"]).ok()));
 
-    done(&mut checked, "install", &["--version", "1.0.0"]);
+    done(&mut checked, "install", &["--version", "<=1.0.0"]);
     checked.aside(|cluster| drop(cluster.apply(&mine.to_string())));
+    done(&mut checked, "pin", &[]);
+    let accepted = || cluster.get(&["clusterextension", "gadget"]).unwrap()["spec"]["source"]["catalog"]["version"].clone();
+    assert_eq!(accepted(), "1.0.0", "the installed version is the only one");
+    // A pin of what is pinned writes nothing new.
+    done(&mut checked, "pin", &[]);
     done(&mut checked, "upgrade", &[]);
+    assert_eq!(accepted(), Value::Null, "an upgrade that names no version lets the pin go");
     done(&mut checked, "uninstall", &["--delete-crds"]);
     cluster.until_gone(&["crd", "gadgets.gadgets.example.com"]);
 }

@@ -206,7 +206,11 @@ fn live(said: &Before<'_>, id: &str) -> Vec<Live> {
         }
         (["migrate"], "operator") => vec![Live::Operators],
         (["list"], "names") => vec![Live::Extensions, Live::Operators],
-        (["uninstall" | "upgrade" | "describe" | "history" | "rollback"] | ["plan", "upgrade" | "rollback" | "uninstall"], "name")
+        (
+            ["uninstall" | "upgrade" | "describe" | "history" | "rollback" | "pin"]
+            | ["plan", "upgrade" | "rollback" | "pin" | "uninstall"],
+            "name",
+        )
         | (["wait"], "what") => vec![Live::Extensions],
         (["explain"], "what") => match said.given.as_slice() {
             [] => vec![Live::Extensions],

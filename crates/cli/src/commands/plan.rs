@@ -3,7 +3,7 @@
 //! As JSON, one document per change (a `List` if there are several):
 //!
 //! ```text
-//!   {"kind": "Plan", "operation": install|upgrade|rollback|uninstall|apply, "doable", "extension",
+//!   {"kind": "Plan", "operation": install|upgrade|rollback|pin|uninstall|apply, "doable", "extension",
 //!    "writes":  [Object]            what the command itself writes
 //!    "installerRights": [text]      what the installer's account gets in addition
 //!    "choices": [text]              what was decided without being requested: channel, watched namespace
@@ -94,14 +94,14 @@ enum Verb {
 /// Changes of packages.
 #[derive(Debug, Subcommand)]
 enum Operation {
-    /// What mainstay install satisfies it
+    /// The plan of mainstay install
     Install {
         #[command(flatten)]
         request: Box<RequestArguments>,
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay upgrade satisfies it
+    /// The plan of mainstay upgrade
     Upgrade {
         /// The extension
         name: String,
@@ -129,7 +129,7 @@ enum Operation {
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay rollback satisfies it
+    /// The plan of mainstay rollback
     Rollback {
         /// The extension
         name: String,
@@ -145,7 +145,14 @@ enum Operation {
         #[command(flatten)]
         common: Common,
     },
-    /// What mainstay uninstall satisfies it
+    /// The plan of mainstay pin
+    Pin {
+        /// The extension
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// The plan of mainstay uninstall
     Uninstall {
         /// The extension
         name: String,
@@ -203,7 +210,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             (vec![change], common)
         }
         None if arguments.file.is_empty() => {
-            return Err(Failure::new(Exit::Usage, "plan", "say what is to be planned: install, upgrade, rollback, uninstall, or -f FILE"));
+            return Err(Failure::new(
+                Exit::Usage,
+                "plan",
+                "say what is to be planned: install, upgrade, rollback, pin, uninstall, or -f FILE",
+            ));
         }
         None => (objects(&arguments.file)?, &arguments.common),
     };
@@ -240,6 +251,7 @@ impl Operation {
                 let to = Destination { to_revision: *to_revision, to_version: to_version.clone() };
                 (Change::Rollback { name: name.clone(), to, force: *force }, common)
             }
+            Self::Pin { name, common } => (Change::Pin { name: name.clone() }, common),
             Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, delete_namespace, common, .. } => {
                 let keep_crds = (*delete_crds || *keep_crds).then_some(*keep_crds);
                 let choices = Choices { keep_crds, even_if_needed: *even_if_needed, delete_namespace: *delete_namespace };
@@ -252,14 +264,17 @@ impl Operation {
         match self {
             Self::Install { request, .. } => request.classic,
             Self::Upgrade { classic, .. } | Self::Uninstall { classic, .. } => *classic,
-            Self::Rollback { .. } => false,
+            Self::Rollback { .. } | Self::Pin { .. } => false,
         }
     }
 
     /// Prints the plan of an operation of OLM classic.
     fn plan_classic(&self) -> Result<(), Failure> {
-        let (Self::Install { common, .. } | Self::Upgrade { common, .. } | Self::Rollback { common, .. } | Self::Uninstall { common, .. }) =
-            self;
+        let (Self::Install { common, .. }
+        | Self::Upgrade { common, .. }
+        | Self::Rollback { common, .. }
+        | Self::Pin { common, .. }
+        | Self::Uninstall { common, .. }) = self;
         if common.verify || common.out.is_some() {
             return Err(Failure::new(Exit::Usage, "plan", "--verify and --out are for OLM v1, and not for --classic"));
         }
@@ -283,6 +298,9 @@ impl Operation {
                     classic::uninstall::uninstall(&session, namespace, name, choices, &manner).await
                 }
                 Self::Rollback { .. } => Err(Failure::new(Exit::Usage, "plan rollback", "OLM classic has no rollback")),
+                Self::Pin { .. } => {
+                    Err(Failure::new(Exit::Usage, "plan pin", "a Subscription stays where its InstallPlans are approved by hand"))
+                }
             }
         })
     }

@@ -32,6 +32,7 @@ struct Version {
 enum Verb {
     Change { to: usize },
     Rollback,
+    Pin,
     Uninstall { keep: bool },
 }
 
@@ -51,6 +52,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     let verb = prop_oneof![
         3 => (0..VERSIONS.len()).prop_map(|to| Verb::Change { to }),
         1 => Just(Verb::Rollback),
+        1 => Just(Verb::Pin),
         1 => any::<bool>().prop_map(|keep| Verb::Uninstall { keep }),
     ];
     (vec(version(), VERSIONS.len()), vec(verb, 2..4)).prop_map(|(mut versions, verbs)| {
@@ -109,6 +111,9 @@ fn run(checked: &mut Checked<'_>, package: &str, verbs: &[Verb]) {
             Verb::Rollback if checked.is_installed(package) => {
                 checked.change("rollback", package, &["--force"]);
             }
+            Verb::Pin if checked.is_installed(package) => {
+                checked.change("pin", package, &[]);
+            }
             Verb::Uninstall { keep } if checked.is_installed(package) => {
                 assert!(checked.change("uninstall", package, &[if *keep { "--keep-crds" } else { "--delete-crds" }]));
             }
@@ -118,7 +123,7 @@ fn run(checked: &mut Checked<'_>, package: &str, verbs: &[Verb]) {
                     assert!(checked.change("install", package, &["--version", VERSIONS[*to]]));
                 }
             }
-            Verb::Rollback | Verb::Uninstall { .. } => {}
+            Verb::Rollback | Verb::Pin | Verb::Uninstall { .. } => {}
         }
     }
     if checked.is_installed(package) {
