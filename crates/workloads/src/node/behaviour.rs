@@ -12,6 +12,7 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use super::command::{Course, course};
 use super::observed::Process;
 use crate::object::{Read as _, items};
 
@@ -27,7 +28,7 @@ pub const SILENT: &str = "silent";
 /// The longest script that is read, in bytes.
 const LONGEST: usize = 1_000;
 /// The longest time that a script may set.
-const LATEST: Duration = Duration::from_secs(24 * 3_600);
+pub(super) const LATEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// A fault or a delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,8 +264,8 @@ pub struct Script {
 }
 
 impl Behaviour {
-    /// Returns the behaviour of a pod: containers that do not always restart, such as those of Jobs, succeed; all others keep running.
-    /// `absent` returns the reason why an image cannot be pulled.
+    /// Returns the behaviour of a pod: containers that always restart keep running; the others end as their words say, those of Jobs in any
+    /// case. `absent` returns the reason why an image cannot be pulled.
     pub fn of(pod: &DynamicObject, script: &Script, absent: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut own = Self { start_delay: script.start_delay, stop_delay: Duration::ZERO, containers: HashMap::new(), problem: None };
         let scripted = match pod.annotation(FAULT).map(faults).transpose() {
@@ -274,12 +275,14 @@ impl Behaviour {
                 Vec::new()
             }
         };
+        let of_job = pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.kind == "Job");
         let always = matches!(pod.text("/spec/restartPolicy"), "" | "Always");
         for (list, runs_on) in [("/spec/initContainers", false), ("/spec/containers", always)] {
             for container in items(pod, list) {
                 let name = container["name"].as_str().unwrap_or_default();
                 let image = container["image"].as_str().unwrap_or_default();
-                let end = (!runs_on && container["restartPolicy"] != "Always").then(|| End::code(0));
+                let may_run_on = list == "/spec/containers" && !of_job;
+                let end = if runs_on || container["restartPolicy"] == "Always" { None } else { end(course(container), may_run_on) };
                 let mut conduct = Conduct { end, ..Conduct::RUNS };
                 if let Some(why) = absent(image) {
                     conduct.stuck = Some(("ErrImagePull", why));
@@ -321,6 +324,15 @@ impl Behaviour {
             Fault::SlowStop(delay) => self.stop_delay = self.stop_delay.max(*delay),
             Fault::RunFor(time) => *run_for = Some(*time),
         }
+    }
+}
+
+/// Returns the exit of a container that is not started again for ever. One that has to end before others come, or a Job is done, is taken to do so.
+fn end(course: Course, may_run_on: bool) -> Option<End> {
+    match course {
+        Course::RunsOn if may_run_on => None,
+        Course::Ends { code, after } => Some(End { after, ..End::code(code) }),
+        Course::RunsOn | Course::Unknown => Some(End::code(0)),
     }
 }
 

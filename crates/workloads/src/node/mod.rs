@@ -2,6 +2,7 @@
 
 mod addresses;
 pub mod behaviour;
+mod command;
 mod container;
 mod fleet;
 pub mod images;

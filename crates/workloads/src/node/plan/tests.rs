@@ -16,7 +16,7 @@ struct Simulation {
 
 impl Simulation {
     fn of(spec: Value, fault: &str) -> Self {
-        let mut whole = json!({"restartPolicy": "Always", "containers": [{"name": "main", "image": "app:1"}]});
+        let mut whole = json!({"restartPolicy": "Always", "containers": [{"name": "main", "image": "app:1", "command": ["work"]}]});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let metadata = json!({"name": "p", "namespace": "n", "uid": "u", "annotations": {FAULT: fault}});
         Self {
@@ -79,7 +79,8 @@ impl Simulation {
 #[test]
 fn pods_live() {
     let job = |policy: &str| json!({"restartPolicy": policy});
-    let cases: [(&str, Value, &str, i64, &str, &str, i64); 13] = [
+    let never = |container: Value| json!({"restartPolicy": "Never", "containers": [container]});
+    let cases: [(&str, Value, &str, i64, &str, &str, i64); 16] = [
         ("runs at once", json!({}), "", 0, "Running", "", 0),
         ("late", json!({}), "slow-start=10s", 9, "Pending", "ContainerCreating", 0),
         ("late but there", json!({}), "slow-start=10s", 10, "Running", "", 0),
@@ -87,6 +88,9 @@ fn pods_live() {
         ("job that takes long", job("Never"), "run-for=5s", 4, "Running", "", 0),
         ("job that is done", job("Never"), "run-for=5s", 5, "Succeeded", "", 0),
         ("job that fails", job("Never"), "exit-code=3", 0, "Failed", "", 0),
+        ("server that is not restarted", never(json!({"name": "main", "image": "app:1"})), "", 60, "Running", "", 0),
+        ("its words say when", never(json!({"name": "main", "image": "sh:1", "command": ["sleep", "5"]})), "", 4, "Running", "", 0),
+        ("its words say how", never(json!({"name": "main", "image": "sh:1", "command": ["sh", "-c", "exit 3"]})), "", 0, "Failed", "", 0),
         ("job that tries again", job("OnFailure"), "exit-code=3", 0, "Running", "CrashLoopBackOff", 1),
         ("no image", json!({}), "image-pull", 0, "Pending", "ErrImagePull", 0),
         ("still no image", json!({}), "image-pull", 30, "Pending", "ImagePullBackOff", 0),
