@@ -93,8 +93,8 @@ impl Walk {
 }
 
 /// MACH-MC-01, MACH-MC-03, MACH-MC-07, MACH-MCP-02, MACH-MCP-03, MACH-MCP-08, MACH-NODE-01, MACH-NODE-02, MACH-NODE-05, MACH-NODE-06,
-/// MACH-NODE-07, MACH-DISR-01, MACH-DISR-04, MACH-DISR-05, MACH-DISR-06, MACH-DISR-08, MACH-REAL-02: nodes join; a change reboots, another one
-/// restarts a service, a third one does nothing.
+/// MACH-NODE-07, MACH-DISR-01, MACH-DISR-04, MACH-DISR-05, MACH-DISR-06, MACH-DISR-08, MACH-REAL-02, OLM0-ADMIN-25: nodes join; a
+/// change reboots, another one restarts a service, a third one does nothing.
 #[test]
 fn what_a_change_does_to_nodes() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
@@ -179,6 +179,32 @@ fn what_a_change_does_to_nodes() {
     assert_eq!([walk.boot_id("worker-1"), walk.boot_id("worker-2")], boots, "none of the three reboots");
     assert_eq!(walk.told("worker-1", "Drain").len(), 1, "and none drains");
 
+    // A mirror by tag: the nodes drain, and go on without a reboot.
+    let before = walk.config_of("worker");
+    let mirrors = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet", "metadata": {"name": "team"},
+        "spec": {"imageTagMirrors": [{"source": "registry.example/tags", "mirrors": ["mirror.example/tags"]}]},
+    });
+    cluster.apply(&mirrors.to_string());
+    walk.until_rolled_out("worker", &before);
+    mainstay_e2e::eventually("the drain is told", std::time::Duration::from_secs(30), || {
+        let told = walk.told("worker-1", "Drain");
+        if told.len() == 2 { Ok(()) } else { Err(format!("{told:?}")) }
+    });
+    assert_eq!([walk.boot_id("worker-1"), walk.boot_id("worker-2")], boots, "nor does this one reboot");
+    assert!(walk.node("worker-1")["spec"]["unschedulable"].is_null(), "it is uncordoned");
+
+    // The cluster's pull secret: neither.
+    let before = walk.config_of("worker");
+    cluster.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-config"}}).to_string());
+    let credentials = json!({"auths": {"registry.example": {"auth": "YTpi"}}}).to_string();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull-secret", "namespace": "openshift-config"},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": credentials}});
+    cluster.apply(&secret.to_string());
+    walk.until_rolled_out("worker", &before);
+    assert_eq!([walk.boot_id("worker-1"), walk.boot_id("worker-2")], boots, "the pull secret reboots nothing");
+    assert_eq!(walk.told("worker-1", "Drain").len(), 2, "and drains nothing");
+
     // A change on a node's disk by hand, and its repair (MACH-NODE-13).
     let disk = cluster.get(&["configmap", "simulated-disk-worker-1", "-n", NAMESPACE]).unwrap();
     let content = disk["data"]["disk.json"].as_str().unwrap();
@@ -198,7 +224,7 @@ fn what_a_change_does_to_nodes() {
 }
 
 /// MACH-MC-04, MACH-MC-06, MACH-MCP-03, MACH-MCP-10, MACH-MCP-12, MACH-PAUSE-01, MACH-PAUSE-02, MACH-PAUSE-03, MACH-PAUSE-05, MACH-NODE-05,
-/// MACH-TRB-03, MACH-TRB-05, MACH-TRB-06, MACH-TRB-07: what holds pools up, and how it is repaired; pauses; generated configurations; a pool of
+/// MACH-TRB-03, MACH-TRB-05, MACH-TRB-06, MACH-TRB-07, OLM0-ADMIN-24: what holds pools up, and how it is repaired; pauses; generated configurations; a pool of
 /// one's own.
 #[test]
 fn what_holds_pools_up() {
@@ -276,6 +302,15 @@ fn what_holds_pools_up() {
     cluster.until("it is repaired", &["mcp", "worker"], degraded("False"));
 
     // A pause: changes gather, and go out in one step.
+    let patch = |paused: bool| json!({"spec": {"paused": paused}}).to_string();
+    let columns = || {
+        let table = cluster.kubectl(&["get", "machineconfigpool/worker", "--no-headers"]).ok();
+        table.split_whitespace().skip(2).take(2).collect::<Vec<_>>().join("/")
+    };
+    assert_eq!(columns(), "True/False", "nothing is pending");
+    cluster.kubectl(&["patch", "--type=merge", &format!("--patch={}", patch(true)), "machineconfigpool/worker"]).ok();
+    assert_eq!(cluster.kubectl(&["get", "machineconfigpool/worker", "--template={{.spec.paused}}"]).ok(), "true");
+    cluster.kubectl(&["patch", "--type=merge", &format!("--patch={}", patch(false)), "machineconfigpool/worker"]).ok();
     assert_eq!(cluster.mainstay(&["pool", "pause", "worker"]).ok(), "machineconfigpool worker paused\n");
     assert_eq!(cluster.mainstay(&["pool", "pause", "worker"]).ok(), "machineconfigpool worker already paused\n");
     assert_eq!(cluster.kubectl(&["get", "machineconfigpool/worker", "--template={{.spec.paused}}"]).ok(), "true");
@@ -290,6 +325,7 @@ fn what_holds_pools_up() {
         (condition(pool, "Updated")["status"] == "False") && condition(pool, "Updating")["status"] == "False"
     });
     assert_eq!(condition(&held, "Updating")["message"], format!("Pool is paused; will not update to MachineConfig {newest}"));
+    assert_eq!(columns(), "False/False", "changes are pending");
     let listed = cluster.mainstay(&["pool", "list"]).ok();
     assert!(listed.contains("worker") && listed.contains("PAUSED"), "{listed}");
     let told = cluster.mainstay(&["explain", "mcp/worker"]).ok();
