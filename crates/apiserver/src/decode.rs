@@ -26,11 +26,12 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
         let given =
             Gvk::of(if api_version.is_empty() { &gvk.version } else { &api_version }, if kind.is_empty() { &gvk.kind } else { &kind });
         let known = registry().schema(&given);
+        let is_registered = known.is_some() || is_meta(&given);
         // The decoder goes by what the body says it is; only then is it found to be the wrong kind.
         let misfit = known.as_ref().and_then(|schema| fits(schema, value, &mut Vec::new(), &given.kind).err());
         let why = if let Some(misfit) = misfit {
             misfit.to_string()
-        } else if known.is_some() {
+        } else if is_registered {
             format!("converting ({}.{}) to ({}.{}): unknown conversion", given.version, given.kind, internal(&gvk.group), gvk.kind)
         } else {
             format!(
@@ -49,6 +50,15 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
         ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
     })?;
     Ok(mainstay_schema::prune::prune(&schema, value).iter().map(|path| path.as_str().to_owned()).collect())
+}
+
+/// Returns whether a kind is one of the types that belong to no group: lists of anything, Status and what discovery answers are of `v1`, options and
+/// events of watches of every version.
+fn is_meta(gvk: &Gvk) -> bool {
+    let unversioned = ["List", "Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
+    let everywhere = ["WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
+    let kind = gvk.kind.as_str();
+    gvk.api_version() == "v1" && unversioned.contains(&kind) || everywhere.contains(&kind) && registry().group(&gvk.group).is_some()
 }
 
 /// The name of Kubernetes' internal package of a group.

@@ -20,7 +20,7 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
     let info = &context.request.info;
     let named = meta(&eviction, "name");
     if !named.is_empty() && named != info.name {
-        return Err(ApiError::bad_request(format!("name in URL does not match name in Eviction object: {} != {named}", info.name)));
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let pods = context.api.objects.built_in("", "pods")?;
     let dry_run =

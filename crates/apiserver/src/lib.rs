@@ -52,6 +52,7 @@ mod flow;
 pub mod fuzz;
 mod gotime;
 mod health;
+mod horizon;
 pub mod inflight;
 mod jsonpath;
 mod members;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::cache::Cache;
 use crate::entry::Entry;
 use crate::error::{ApiError, Result, store_error};
+use crate::horizon::Horizon;
 use crate::object;
 use crate::served::{Served, Snapshot};
 use crate::stored::Loaded;
@@ -18,13 +19,15 @@ pub struct ObjectStore {
     pub store: Arc<dyn Store>,
     /// The watch cache.
     pub cache: Arc<Cache>,
+    /// The end of the past that can be listed.
+    pub horizon: Horizon,
     served: RwLock<Arc<Snapshot>>,
 }
 
 impl ObjectStore {
     /// Over a store and its cache; built-in resources alone are served.
     pub fn new(store: Arc<dyn Store>, cache: Arc<Cache>) -> Self {
-        Self { store, cache, served: RwLock::new(Arc::new(Snapshot::built_in())) }
+        Self { store, cache, horizon: Horizon::default(), served: RwLock::new(Arc::new(Snapshot::built_in())) }
     }
 
     /// The resources that are served at this moment.
@@ -76,7 +79,7 @@ impl ObjectStore {
             mainstay_store::Error::Conflict { .. } => ApiError::modified(&facts.group, &facts.plural, &name),
             other => store_error(other),
         })?;
-        if served.converts_to_store() {
+        if served.stores_another_version() {
             // What the way to the store and back loses is not there: the answer shows it.
             *object = served.load(&written.value, written.modified).await?.value;
         }

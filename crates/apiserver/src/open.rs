@@ -26,6 +26,7 @@ use crate::containers::Containers;
 use crate::crd::Establisher;
 use crate::error::ApiError;
 use crate::flow;
+use crate::horizon;
 use crate::members;
 use crate::object_store::ObjectStore;
 use crate::policy_status::PolicyStatus;
@@ -258,6 +259,7 @@ impl Server {
         }
         keeper.refresh()?;
         self.tasks.push(tokio::spawn(keeper.run(closing.clone())));
+        self.tasks.push(tokio::spawn(horizon::run(objects.clone(), closing.clone())));
         let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));

@@ -33,7 +33,32 @@ impl Rules {
     }
 }
 
-/// Problems of the rules of a schema.
+/// Problems of the rules of a schema, and of defaults that break them.
 pub fn problems(schema: &Schema, path: &Path) -> Vec<FieldError> {
-    CompiledRules::refusals(schema, path.as_str()).into_iter().map(FieldError::from).collect()
+    let mut errors: Vec<FieldError> = CompiledRules::refusals(schema, path.as_str()).into_iter().map(FieldError::from).collect();
+    if errors.is_empty() {
+        broken_defaults(schema, path, &mut errors);
+    }
+    errors
+}
+
+/// A default must follow the rules of its own schema, unchanged and new. Those below `additionalProperties` are forbidden anyway.
+fn broken_defaults(schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
+    if let Some(default) = schema.default.as_ref().filter(|default| !default.is_null())
+        && let Ok(rules) = CompiledRules::compile(schema, "")
+    {
+        let mut found = Vec::new();
+        rules.check(default, Some(default), &mut found);
+        if found.is_empty() {
+            rules.check(default, None, &mut found);
+        }
+        let path = path.child("default");
+        errors.extend(found.into_iter().map(|error| error.below(&path)));
+    }
+    if let Some(items) = &schema.items {
+        broken_defaults(items, &path.child("items"), errors);
+    }
+    for (name, property) in &schema.properties {
+        broken_defaults(property, &path.child("properties").key(name), errors);
+    }
 }

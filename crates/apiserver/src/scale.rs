@@ -66,8 +66,8 @@ pub fn scale_of(served: &Served, object: &Value) -> Result<Value> {
     if !selector.is_empty() {
         status.insert("selector".into(), selector.into());
     }
-    let mut scale = json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "status": status});
-    // Go leaves a zero out, and with it the spec that holds nothing else.
+    // Go leaves a zero out, but not the spec that held it.
+    let mut scale = json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": {}, "status": status});
     if let Some(replicas) = replicas.filter(|replicas| *replicas != 0) {
         scale["spec"] = json!({"replicas": replicas});
     }

@@ -54,6 +54,11 @@ impl Served {
         self.converter().is_some() && *self.storage_version != *self.facts.version
     }
 
+    /// Returns whether a custom resource is stored in another version than the one that is served here.
+    pub fn stores_another_version(&self) -> bool {
+        self.custom.is_some() && *self.storage_version != *self.facts.version
+    }
+
     fn is_outdated(&self, stored: &[u8]) -> bool {
         self.custom.is_some() && stored_version(stored).and_then(|version| version.rsplit('/').next()) != Some(&*self.storage_version)
     }

@@ -199,6 +199,23 @@ pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&
     }
 }
 
+/// Brings an object into the form in which storage gives it back.
+pub fn stored_form(served: &Served, value: &mut Value) {
+    if served.custom.is_none() {
+        kinds::stored_form(&served.gvk(), value);
+    }
+}
+
+/// Refuses the deletion of what Kubernetes itself made and needs.
+pub fn check_delete(served: &Served, name: &str) -> Result<()> {
+    let kept = served.is("scheduling.k8s.io", "priorityclasses") && matches!(name, "system-node-critical" | "system-cluster-critical");
+    if !kept {
+        return Ok(());
+    }
+    let facts = &served.facts;
+    Err(ApiError::forbidden(&facts.group, &facts.plural, name, "this is a system priority class and cannot be deleted"))
+}
+
 /// Returns whether objects hold addresses or ports of the cluster.
 pub fn allocates(served: &Served) -> bool {
     served.is("", "services")
@@ -340,7 +357,7 @@ pub fn selector_text(selector: Option<&Value>) -> String {
 pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
     use mainstay_merge::fieldset::Path;
     if served.custom.is_some() {
-        return vec![Path::fields(["spec"])];
+        return vec![Path::fields(["metadata"]), Path::fields(["spec"])];
     }
     match (served.facts.group.as_str(), served.facts.kind.as_str()) {
         ("", "Pod") => {

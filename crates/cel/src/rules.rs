@@ -271,6 +271,14 @@ impl Compiler {
         self.errors.push(RuleError { path, reason, value, detail: detail.into() });
     }
 
+    /// Refuses a flag about the old value in a rule that does not use it.
+    fn refuse_flag(&mut self, rule: &ValidationRule, path: &str) {
+        if let Some(flag) = rule.optional_old_self {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.refuse(format!("{path}.optionalOldSelf"), Reason::Invalid, Some(flag.to_string()), detail);
+        }
+    }
+
     fn rule(&mut self, rule: &ValidationRule, schema: &SchemaRef, sizes: Option<Arc<Decl>>, path: &str, above: &Above<'_>) -> Option<Rule> {
         let before = self.errors.len();
         let field_path = self.shape(rule, schema, path);
@@ -287,6 +295,8 @@ impl Compiler {
             Ok(program) => program,
             Err(error) => {
                 self.refuse(format!("{path}.rule"), Reason::Invalid, Some(rule_json(rule)), error.to_string());
+                // Of what does not compile, upstream takes it that it does not use the old value.
+                self.refuse_flag(rule, path);
                 return None;
             }
         };
@@ -312,9 +322,8 @@ impl Compiler {
         if uses_old && let Some(blind) = above.blind {
             let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {blind}");
             self.refuse(format!("{path}.rule"), Reason::Invalid, Some(go_json(&rule.rule)), detail);
-        } else if !uses_old && let Some(flag) = rule.optional_old_self {
-            let detail = "may not be set if oldSelf is not used in rule";
-            self.refuse(format!("{path}.optionalOldSelf"), Reason::Invalid, Some(flag.to_string()), detail);
+        } else if !uses_old {
+            self.refuse_flag(rule, path);
         }
         if self.errors.len() > before {
             return None;

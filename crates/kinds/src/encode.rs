@@ -25,6 +25,44 @@ pub fn go_form(gvk: &Gvk, object: &mut Value) {
     }
 }
 
+/// Brings an object that was admitted into the form in which it comes back from Kubernetes' storage: protobuf knows no empty list, so that those
+/// that are always written are `null`. What is stored as JSON (CRDs, APIServices) stays.
+pub fn stored_form(gvk: &Gvk, object: &mut Value) {
+    if matches!(gvk.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+        return;
+    }
+    if let Some(schema) = registry().schema(gvk) {
+        without_empty_lists(&schema, object);
+    }
+}
+
+fn without_empty_lists(schema: &Schema, value: &mut Value) {
+    match value {
+        Value::Object(map) if is_struct(schema) => {
+            let name = short_name(schema.definition.as_deref().unwrap_or_default());
+            for (field, child) in map {
+                let Some(inner) = schema.properties.get(field) else { continue };
+                if child.as_array().is_some_and(Vec::is_empty) && WRITTEN_NULL.contains(&(name, field)) {
+                    *child = Value::Null;
+                } else {
+                    without_empty_lists(inner, child);
+                }
+            }
+        }
+        Value::Object(map) => {
+            if let Additional::Schema(inner) = &schema.additional {
+                map.values_mut().for_each(|child| without_empty_lists(inner, child));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = &schema.items {
+                items.iter_mut().for_each(|item| without_empty_lists(inner, item));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The last two parts of a definition's name with its group: `core.v1.PodSpec`, `meta.v1.ObjectMeta`.
 pub(crate) fn short_name(definition: &str) -> &str {
     definition

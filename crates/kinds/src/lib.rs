@@ -31,7 +31,7 @@ mod warnings;
 
 pub use convert::{convert, convertible, hub, settle};
 pub use default::default;
-pub use encode::go_form;
+pub use encode::{go_form, stored_form};
 pub use fields::{field_selectors, field_value, unsupported_field};
 pub use gvk::Gvk;
 pub use mainstay_schema::quantity;

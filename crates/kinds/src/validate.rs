@@ -265,6 +265,7 @@ fn status(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
         ("", "Pod") => pod::status(new, old),
         ("", "Service") => service::status(new),
+        ("", "Namespace") => misc::namespace_status(new),
         ("apps" | "", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController") => workloads::status(new),
         ("certificates.k8s.io", _) => misc::certificate_approval(new),
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::status(new),

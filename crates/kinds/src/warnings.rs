@@ -114,6 +114,9 @@ fn service(service: &Value) -> Vec<String> {
     if annotation(service, hints).is_some() {
         found.push(format!("annotation {hints} is deprecated, please use service.kubernetes.io/topology-mode instead"));
     }
+    if text(spec, "trafficDistribution") == "PreferClose" {
+        found.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
+    }
     let (kind, cluster_ip) = (text(spec, "type"), text(spec, "clusterIP"));
     let external = texts(spec, "externalIPs");
     if !cluster_ip.is_empty() && cluster_ip != "None" {

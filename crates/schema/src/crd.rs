@@ -240,6 +240,13 @@ pub fn fill(crd: &mut Value) {
             }
         }
     }
+    // A status without stored versions has that of the spec.
+    let stored = storage_versions(crd).next();
+    if let (Some(stored), Some(status)) = (stored, crd.get_mut("status").and_then(Value::as_object_mut))
+        && list_is_empty(status.get("storedVersions"))
+    {
+        status.insert("storedVersions".to_owned(), json!([stored]));
+    }
 }
 
 /// Gives a new CRD the status it begins with.
@@ -279,6 +286,10 @@ pub fn prepare_update(crd: &mut Value, old: &Value) {
 /// Returns true if a condition of the CRD's status is True.
 pub fn is_condition_true(crd: &Value, kind: &str) -> bool {
     list(&crd["status"], "conditions").iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn list_is_empty(value: Option<&Value>) -> bool {
+    value.and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
 fn storage_versions(crd: &Value) -> impl Iterator<Item = String> + '_ {

@@ -211,6 +211,17 @@ pub struct Error {
 }
 
 impl Error {
+    /// The same finding about a part of something: its field lies below the path.
+    #[must_use]
+    pub fn below(self, path: &Path) -> Self {
+        let field = match self.field.as_str() {
+            "" => path.clone(),
+            inner if inner.starts_with('[') => Path(format!("{}{inner}", path.0)),
+            inner => path.child(inner),
+        };
+        Self { field, ..self }
+    }
+
     /// A finding of any sort.
     pub fn new(kind: Kind, field: &Path, bad_value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Self { kind, field: field.clone(), bad_value: bad_value.into(), detail: detail.into() }

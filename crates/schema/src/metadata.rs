@@ -78,6 +78,11 @@ pub fn prune(metadata: &mut Value, path: &Path, unknown: &mut Vec<Path>) {
 /// Removes empty labels, annotations, owner references and finalizers: Go's type does not write them.
 pub fn drop_empty(metadata: &mut Value) {
     let Value::Object(map) = metadata else { return };
+    // A null among texts is Go's empty text.
+    for name in ["labels", "annotations"] {
+        let members = map.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten();
+        members.filter(|(_, member)| member.is_null()).for_each(|(_, member)| *member = Value::from(""));
+    }
     for name in ["labels", "annotations", "ownerReferences", "finalizers"] {
         let is_empty = match map.get(name) {
             Some(Value::Null) => true,

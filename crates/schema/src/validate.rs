@@ -22,6 +22,8 @@ use serde_json::Value;
 use crate::field::{self, Error, Kind, Path};
 use crate::model::{Additional, Schema, SchemaRef, Type};
 
+pub use embedded::malformed;
+
 /// Validates a value on its own. `path` stands before each finding's field; messages name the field from the value's root, as upstream does.
 pub fn validate(schema: &Schema, value: &Value, path: &Path) -> Vec<Error> {
     let mut errors = Checker { base: path }.errors(schema, value, None);

@@ -82,11 +82,10 @@ impl CustomVersion {
         converter: Option<Arc<Converter>>,
     ) -> Self {
         let schema = schema_json(crd, &version.name);
-        let stored = definition.storage_version();
         let prunes = !definition.preserve_unknown_fields;
-        // What was stored by the one schema that there ever was has only fields that this one has.
+        // What was stored by the one schema that there ever was, in whichever version, has only fields that this one has.
         let unchanged = crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(1) <= 1;
-        let alike = stored.is_some_and(|stored| schema_json(crd, &stored.name) == schema);
+        let alike = definition.versions.iter().all(|version| schema_json(crd, &version.name) == schema);
 
         let pointer = |path: &str| path.replace('.', "/");
         Self {
@@ -145,6 +144,14 @@ impl CustomVersion {
         let mut unknown = coerce::metadata(value, false).map_err(|why| {
             ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
         })?;
+        for field in ["creationTimestamp", "deletionTimestamp"] {
+            if let Some(text) = value["metadata"][field].as_str() {
+                crate::gotime::check(text, false).map_err(|why| crate::decode::refused(gvk, &why.to_string()))?;
+            }
+        }
+        if let Some(problem) = validate::malformed(&self.structural, value, &Path::root()) {
+            return Err(crate::decode::refused(gvk, &problem.to_string()));
+        }
         coerce::numbers(value);
         if self.prunes {
             unknown.extend(prune::prune(&self.structural, value));
@@ -227,11 +234,20 @@ impl CustomVersion {
     }
 
     /// Errors of a changed object.
-    pub fn validate_update(&self, new: &Value, old: &Value, _sub: Option<&str>) -> Vec<FieldError> {
+    pub fn validate_update(&self, new: &Value, old: &Value, sub: Option<&str>) -> Vec<FieldError> {
         // Kubernetes looks at metadata twice: before each update, and by the rules of custom resources.
         let mut errors = mainstay_kinds::validate_metadata_update(new, old);
         errors.extend(errors.clone());
-        errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));
+        match (sub, self.structural.properties.get("status")) {
+            // A status is held against its own schema, which knows no path to it.
+            (Some("status"), Some(schema)) => {
+                let (path, before) = (Path::new("status"), old.get("status").unwrap_or(&Value::Null));
+                let found = new.get("status").map(|status| validate::validate_update(schema, status, before, &path));
+                errors.extend(found.into_iter().flatten());
+            }
+            (Some("status"), None) => {}
+            _ => errors.extend(validate::validate_update(&self.structural, new, old, &Path::root())),
+        }
         self.rules.check(new, Some(old), &mut errors);
         self.check_scale(new, &mut errors);
         errors

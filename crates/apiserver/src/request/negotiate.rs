@@ -261,13 +261,32 @@ pub struct Decoded {
     pub text: bytes::Bytes,
 }
 
+/// The media type that a body is read by: in small letters, and none where a parameter is no `name=value`.
+fn body_type(headers: &HeaderMap) -> Option<String> {
+    let given = text(headers, header::CONTENT_TYPE);
+    let mut parts = given.split(';');
+    let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let parameters: Vec<&str> = parts.map(str::trim).collect();
+    // One semicolon at the end is passed over.
+    let (last, others) = parameters.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
+    let is_pair = |pair: &&str| pair.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty());
+    (others.iter().all(is_pair) && (last.is_empty() || is_pair(&last))).then_some(media_type)
+}
+
+/// Returns whether a body is YAML by its media type.
+fn is_yaml(media_type: &str) -> Result<bool> {
+    match media_type {
+        "" | "application/json" | "*/*" => Ok(false),
+        "application/yaml" | "text/yaml" | "application/x-yaml" => Ok(true),
+        _ => Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+    }
+}
+
 /// Reads a body by its media type. `kind` is the kind that is expected there.
 pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Decoded> {
-    let yaml = match content_type(headers) {
+    let yaml = match body_type(headers).unwrap_or_else(|| "?".to_owned()).as_str() {
         mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind),
-        "" | "application/json" | "*/*" => false,
-        "application/yaml" | "text/yaml" | "application/x-yaml" => true,
-        _ => return Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+        other => is_yaml(other)?,
     };
     decode_as(body, kind, yaml)
 }
@@ -278,15 +297,51 @@ fn decode_protobuf(body: &[u8], kind: &str) -> Result<Decoded> {
     let api_version = if kind.ends_with("Options") { "v1" } else { "" };
     match mainstay_protobuf::decode_as(body, api_version, kind, &mainstay_protobuf::Limits::default()) {
         Ok(value) => Ok(Decoded { value, ..Decoded::default() }),
+        Err(mainstay_protobuf::Error::NoEnvelope) => Err(unrecognized(
+            kind,
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+            &summary(body),
+        )),
         Err(error) => Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error}"))),
     }
+}
+
+fn unrecognized(kind: &str, why: &str, shown: &str) -> ApiError {
+    ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+}
+
+/// The beginning of a body, as Kubernetes shows one that it cannot read: JSON as it is, everything else in hexadecimal digits.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let (start, more) = if body.len() > SHOWN { (&body[..SHOWN], " ...") } else { (body, "") };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned() + more,
+        Some(_) => start.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")) + more,
+    }
+}
+
+/// The problem of a text that is no YAML, in the words of Go's library: without what was being parsed.
+pub fn yaml_problem(error: &mainstay_yaml::Error) -> String {
+    let problem =
+        error.problem.strip_prefix("while ").and_then(|rest| rest.split_once(": ")).map_or(&*error.problem, |(_, problem)| problem);
+    let problem = match problem {
+        "did not find its end before that of the text" => "did not find expected node content",
+        other => other.strip_suffix(" before the end of the text").unwrap_or(other),
+    };
+    format!("yaml: line {}: {problem}", error.line)
+}
+
+/// What is said of keys that stand twice in YAML.
+pub fn yaml_duplicates<'a>(lines: impl Iterator<Item = &'a mainstay_yaml::Duplicate>) -> Vec<String> {
+    lines.map(|one| format!("line {}: key {:?} already set in map", one.line, one.key)).collect()
 }
 
 /// A body that is no document, in the words of Kubernetes' decoder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// It is no YAML.
-    #[error("error converting YAML to JSON: {0}")]
+    #[error("{0}")]
     Yaml(String),
     /// It is no JSON object, or does not say what it is.
     #[error("couldn't get version/kind; json parse error: {why}")]
@@ -301,34 +356,29 @@ pub enum Unreadable {
 /// Reads a JSON or YAML document with duplicates noted. `kind` is the kind that is expected there.
 pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
     read(body, yaml).map_err(|unreadable| match &unreadable {
-        Unreadable::Yaml(_) => ApiError::bad_request(unreadable.to_string()),
-        Unreadable::Json { shown, .. } => {
-            ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {unreadable} ({shown})"))
-        }
+        Unreadable::Yaml(why) => unrecognized(kind, why, &summary(body)),
+        Unreadable::Json { shown, .. } => unrecognized(kind, &unreadable.to_string(), shown),
     })
 }
 
 /// Reads options: those of a body that a media type is known of.
 pub fn decode_options(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value> {
-    let yaml = match content_type(headers) {
+    let yaml = match body_type(headers).unwrap_or_else(|| "?".to_owned()).as_str() {
         mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind).map(|decoded| decoded.value),
-        "" | "application/json" | "*/*" => false,
-        "application/yaml" | "text/yaml" | "application/x-yaml" => true,
-        _ => return Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+        other => is_yaml(other)?,
     };
     read(body, yaml).map(|decoded| decoded.value).map_err(|unreadable| ApiError::bad_request(unreadable.to_string()))
 }
 
 fn read(body: &[u8], yaml: bool) -> std::result::Result<Decoded, Unreadable> {
-    let shown = || {
-        let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
-        if text.is_empty() { "<empty>".to_owned() } else { text.into_owned() }
-    };
     let unrecognized = |why: &str, shown: &str| Unreadable::Json { why: why.to_owned(), shown: shown.to_owned() };
     if yaml {
-        let text = std::str::from_utf8(body).map_err(|_| Unreadable::Yaml("the body is not UTF-8".to_owned()))?;
-        let value = mainstay_yaml::parse(text).map_err(|error| Unreadable::Yaml(format!("yaml: {error}")))?;
-        return Ok(Decoded { value, ..Decoded::default() });
+        let text = std::str::from_utf8(body).map_err(|_| Unreadable::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
+        let read = mainstay_yaml::parse_with(text, &mainstay_yaml::Options::default());
+        let document = read.map_err(|error| Unreadable::Yaml(yaml_problem(&error)))?;
+        let twice = yaml_duplicates(document.duplicates.iter());
+        let problems = if twice.is_empty() { Vec::new() } else { vec![format!("yaml: unmarshal errors:\n  {}", twice.join("\n  "))] };
+        return Ok(Decoded { value: document.value, problems, ..Decoded::default() });
     }
     let (value, duplicates) = crate::strict::parse(body).map_err(|error| {
         let why = if error.is_eof() {
@@ -338,7 +388,7 @@ fn read(body: &[u8], yaml: bool) -> std::result::Result<Decoded, Unreadable> {
         } else {
             go_syntax_error(&error, body)
         };
-        unrecognized(&why, &shown())
+        unrecognized(&why, &summary(body))
     })?;
     match value {
         Value::Object(_) => Ok(Decoded { value, duplicates, text: bytes::Bytes::copy_from_slice(body), ..Decoded::default() }),
@@ -351,9 +401,7 @@ fn read(body: &[u8], yaml: bool) -> std::result::Result<Decoded, Unreadable> {
                 _ => "number",
             };
             let head = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-            let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-            let hex: String = body.iter().take(1024).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-            Err(unrecognized(&format!("json: cannot unmarshal {found} into Go value of type {head}"), &hex))
+            Err(unrecognized(&format!("json: cannot unmarshal {found} into Go value of type {head}"), &summary(body)))
         }
     }
 }
@@ -361,6 +409,24 @@ fn read(body: &[u8], yaml: bool) -> std::result::Result<Decoded, Unreadable> {
 fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
     let offset = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1)).map(|line| line.len() + 1).sum::<usize>()
         + error.column().saturating_sub(1);
-    let found = body.get(offset).copied().map_or('?', char::from);
-    format!("invalid character '{found}' looking for beginning of value")
+    let found = match body.get(offset).copied() {
+        Some(b'\'') => "'\\''".to_owned(),
+        Some(b'"') => "'\"'".to_owned(),
+        Some(byte) if byte.is_ascii() => format!("'{}'", (byte as char).escape_default()),
+        Some(byte) => format!("'{}'", byte as char),
+        None => "'?'".to_owned(),
+    };
+    let said = error.to_string();
+    let place = [
+        ("trailing characters", "after top-level value"),
+        ("expected `:`", "after object key"),
+        ("expected `,` or `}`", "after object key:value pair"),
+        ("expected `,` or `]`", "after array element"),
+        ("key must be a string", "looking for beginning of object key string"),
+        ("control character", "in string literal"),
+        ("invalid escape", "in string escape code"),
+        ("invalid number", "in numeric literal"),
+    ];
+    let place = place.iter().find(|(serde, _)| said.starts_with(serde)).map_or("looking for beginning of value", |(_, go)| go);
+    format!("invalid character {found} {place}")
 }

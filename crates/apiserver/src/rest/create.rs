@@ -41,6 +41,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
 /// Admits, checks and stores an object that was decoded, defaulted and has its managed fields.
 pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: Value, options: &WriteOptions) -> Result<Value> {
     let facts = &served.facts;
+    checks::not_while_terminating(context, served, meta(&value, "name"))?;
     let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
     system_fields(&mut value);
     let allocation = value;
@@ -112,6 +113,7 @@ async fn store(context: &Context, served: &Arc<Served>, value: &mut Value, dry_r
 async fn insert(api: &Api, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     let (namespace, name) = (meta(value, "namespace").to_owned(), meta(value, "name").to_owned());
     let facts = &served.facts;
+    strategy::stored_form(served, value);
     if dry_run {
         return match api.objects.load(served, &namespace, &name).await? {
             Some(_) => Err(ApiError::already_exists(&facts.group, &facts.plural, &name)),

@@ -78,6 +78,7 @@ pub async fn delete_object(
     options: &DeleteOptions,
 ) -> Result<Deleted> {
     let facts = &served.facts;
+    strategy::check_delete(served, name)?;
     let mut admitted = false;
     for _ in 0..RETRIES {
         let live = context.api.objects.require(served, namespace, name).await?;
@@ -134,7 +135,9 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
                 metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
             }
             // Beginning to delete is a change of what is wanted, where generations are counted.
-            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0) {
+            // Those of CRDs and namespaces their own handlers do not count.
+            let counted = metadata.get("generation").and_then(Value::as_i64).filter(|_| !strategy::no_grace_field(served));
+            if let Some(generation) = counted.filter(|generation| *generation > 0) {
                 metadata.insert("generation".into(), (generation + 1).into());
             }
         }

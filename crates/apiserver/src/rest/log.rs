@@ -21,8 +21,8 @@ const PROCESS: &str = "mainstay.dev/process";
 pub async fn log(context: &Context) -> Result<Answer> {
     let info = &context.request.info;
     let pods = context.api.objects.built_in("", "pods")?;
-    let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?.value;
     let mut options = options(&context.request.query, &info.name, Timestamp::now())?;
+    let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?.value;
     let container = container(&pod, &options.container)?;
     text(&container["name"]).clone_into(&mut options.container);
     let found = context

@@ -18,12 +18,14 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::Method;
 
+use mainstay_kinds::registry;
+
 use crate::context::Context;
 use crate::error::{ApiError, Result};
 use crate::request::negotiate;
 use crate::request::{ApiRequest, RequestInfo};
 use crate::respond::Answer;
-use crate::served::{Served, is_built_in};
+use crate::served::Served;
 
 pub use components::ControlPlane;
 pub use delete::delete_object;
@@ -104,9 +106,9 @@ pub async fn route(context: &Context, body: &mut Body, disagreement: Option<ApiE
     }
 }
 
-/// 404 for what no resource is at: a page that is not there where CRDs could serve it, else a refusal in the form of the API.
+/// 404 for what no resource is at: a page that is not there where CRDs could serve it, else (in a group of Kubernetes) in the form of the API.
 fn absent(info: &RequestInfo) -> ApiError {
-    if is_built_in(&info.group, &info.version) { ApiError::no_such_resource() } else { ApiError::page_not_found() }
+    if info.group.is_empty() || registry().group(&info.group).is_some() { ApiError::no_such_resource() } else { ApiError::page_not_found() }
 }
 
 /// Returns whether a path has more or fewer elements than the resource's.

@@ -157,7 +157,9 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
         return error.clone();
     }
     let marker = format!(" cannot be handled as a {}: ", served.facts.kind);
-    let why = error.message.split_once(&marker).map_or(error.message.as_str(), |(_, why)| why);
+    // What a patch makes is read by another scheme than a body.
+    let told = error.message.replace("in scheme \"pkg/api/legacyscheme/scheme.go:30\"", "in scheme \"pkg/runtime/scheme.go:111\"");
+    let why = told.split_once(&marker).map_or(told.as_str(), |(_, why)| why);
     let text = match patch {
         // Of what a strategic merge patch makes, Kubernetes has no text; it shows the patch.
         Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => mainstay_golang::value::plain(patch),
@@ -259,11 +261,11 @@ pub fn read_applied(body: &[u8]) -> Result<(Value, Vec<String>)> {
         std::str::from_utf8(body).map_err(|_| refuse("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()))?;
     let options = mainstay_yaml::Options::default();
     let document = mainstay_yaml::parse_with(text, &options)
-        .map_err(|error| refuse(format!("error converting YAML to JSON: yaml: line {}: {}", error.line, error.problem)))?;
+        .map_err(|error| refuse(format!("error converting YAML to JSON: {}", negotiate::yaml_problem(&error))))?;
     let found = match document.value {
         Value::Object(_) => {
-            let repeated = document.duplicates.iter().map(|one| format!("line {}: key {:?} already set in map", one.line, one.key));
-            return Ok((document.value, repeated.collect()));
+            let repeated = negotiate::yaml_duplicates(document.duplicates.iter());
+            return Ok((document.value, repeated));
         }
         // Nothing at all is an object without members, of no type.
         Value::Null => return Ok((Value::Object(serde_json::Map::new()), Vec::new())),
@@ -324,9 +326,7 @@ impl Apply<'_> {
             return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
         }
         let mut new = self.applied(None).await?;
-        if meta(&new, "name").is_empty() {
-            metadata_mut(&mut new).insert("name".into(), name.clone().into());
-        }
+        name_matches(&context.request.info, &new)?;
         strategy::place(&context.request.info, served, &mut new)?;
         create_object(context, served, new, options).await
     }

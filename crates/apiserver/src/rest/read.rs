@@ -269,6 +269,9 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
         after = Some(format!("{prefix}{}", token.after));
         revision = token.revision;
     }
+    if revision.is_some_and(|revision| context.api.objects.horizon.is_past(revision)) {
+        return Err(after.map_or_else(expired, |after| expired_token(&prefix, &after)));
+    }
     let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
     let all_selected = options.labels.is_empty() && options.fields.is_empty();
     let mut entries: Vec<Arc<Entry>> = Vec::new();

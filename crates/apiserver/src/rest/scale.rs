@@ -50,7 +50,12 @@ fn scaled(request: &ApiRequest, served: &Served, body: &[u8], live: &Loaded, opt
     let owners = Managed::decode(live.value["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let pointer = paths(served).spec;
     let path: Vec<PathElement> = pointer.trim_start_matches('/').split('/').map(PathElement::field).collect();
-    let mut current = scale_of(served, &live.value)?;
+    // What a custom resource does not say yet is not known to be any number; a write gives it one.
+    let mut seen = live.value.clone();
+    if seen.pointer(&pointer).is_none() {
+        set(&mut seen, &pointer, 0.into());
+    }
+    let mut current = scale_of(served, &seen)?;
     let entries = to_scale(&owners, &path).encode();
     if !entries.is_empty() {
         metadata_mut(&mut current).insert("managedFields".into(), entries.into());
@@ -67,6 +72,12 @@ fn scaled(request: &ApiRequest, served: &Served, body: &[u8], live: &Loaded, opt
                 metadata_mut(&mut scale).insert("managedFields".into(), entries.clone());
             }
             managed::update(&current, &scale, &write)
+        }
+        // Upstream's handler tries to convert the Scale between the versions of the custom resource.
+        Wanted::Apply(_) if served.custom.is_some() => {
+            return Err(ApiError::untyped(format!(
+                "failed to create manager for existing fields: failed to convert live object (/; {VERSION}, Kind=Scale) to proper version: request to convert CR to an invalid group/version: {VERSION}"
+            )));
         }
         Wanted::Apply(config) => {
             managed::apply(&current, &config, &write, options.force == Some(true)).map_err(|error| fields::refused(&error))?.object

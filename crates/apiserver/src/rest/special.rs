@@ -53,6 +53,7 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
     let options = WriteOptions::parse(&context.request.query, "UpdateOptions", context.request.user_agent())?;
     let decoded = negotiate::decode(&context.request.headers, body, "Namespace")?;
     let wanted = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
+    super::update::name_matches(&context.request.info, &wanted)?;
     let name = &context.request.info.name;
     for _ in 0..8 {
         let live = context.api.objects.require(served, "", name).await?;

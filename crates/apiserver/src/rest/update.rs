@@ -210,6 +210,7 @@ async fn replace(
         metadata_mut(new).insert("resourceVersion".into(), version.into());
         return Ok(());
     }
+    strategy::stored_form(served, new);
     fields::keep_times(new, &live.value);
     metadata_mut(new).insert("resourceVersion".into(), version.into());
     if *new == live.value && !live.outdated || dry_run {

@@ -107,7 +107,9 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
         ("", "PersistentVolumeClaim") => {
             let phase = if deleting { json!("Terminating") } else { string(status, "phase") };
             let bound = !text(spec, "volumeName").is_empty();
-            let capacity = status.pointer("/capacity/storage").filter(|_| bound).cloned().unwrap_or(json!(""));
+            // The zero quantity of a claim that is bound and does not say how much it got.
+            let missing = if bound { "0" } else { "" };
+            let capacity = status.pointer("/capacity/storage").filter(|_| bound).cloned().unwrap_or(json!(missing));
             let modes = if bound { access_modes(status.get("accessModes")) } else { String::new() };
             vec![
                 name,

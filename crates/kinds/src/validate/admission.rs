@@ -390,12 +390,12 @@ fn validation(validation: &Value, env: &Env, path: &Path) -> Errors {
     }
     let message = text(validation, "message");
     if has(validation, "message") && message.trim().is_empty() {
-        errors.push(Error::invalid(&path.child("message"), message, "message must be non-empty if specified"));
-    } else if message.contains('\n') {
-        errors.push(Error::invalid(&path.child("message"), message, "message must not contain line breaks"));
+        errors.push(Error::invalid(&path.child("message"), message, "must be non-empty if specified"));
+    } else if message.trim().contains(['\n', '\r']) {
+        errors.push(Error::invalid(&path.child("message"), message, "must not contain line breaks"));
     }
     let known = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-    if has(validation, "reason") && !known.contains(&text(validation, "reason")) && text(validation, "reason") != "Unauthorized" {
+    if has(validation, "reason") && !known.contains(&text(validation, "reason")) {
         errors.push(Error::not_supported(&path.child("reason"), text(validation, "reason"), &known));
     }
     errors

@@ -65,6 +65,9 @@ pub(super) fn node(object: &Value) -> Errors {
         } else if id.len() > 256 {
             errors.push(Error::invalid(&path.child("nodeID"), id, "must be 256 characters or less"));
         }
+        if let Some(allocatable) = driver.get("allocatable") {
+            errors.extend(super::not_negative(allocatable, "count", &path.child("allocatable")));
+        }
         if seen.contains(&name) {
             errors.push(Error::duplicate(&path.child("name"), name));
         }
@@ -78,9 +81,6 @@ pub(super) fn node(object: &Value) -> Errors {
                 errors.push(Error::required(&path, ""));
             }
             errors.extend(all_invalid(&path, key, names::qualified(key)));
-        }
-        if let Some(allocatable) = driver.get("allocatable") {
-            errors.extend(super::not_negative(allocatable, "count", &path.child("allocatable")));
         }
     }
     errors

@@ -382,6 +382,18 @@ pub(super) fn runtime_class(object: &Value) -> Errors {
 }
 
 /// Finalizers of a namespace's content.
+/// The phase says whether the namespace is being deleted, and nothing else.
+pub(super) fn namespace_status(object: &Value) -> Errors {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    let (wanted, when) = if is_deleted { ("Terminating", "not empty") } else { ("Active", "empty") };
+    if phase == wanted {
+        return Vec::new();
+    }
+    let words = format!("may only be '{wanted}' if `deletionTimestamp` is {when}");
+    vec![Error::invalid(&Path::new("status").child("Phase"), phase, words)]
+}
+
 pub(super) fn namespace(object: &Value) -> Errors {
     let path = Path::new("spec").child("finalizers");
     let mut errors = Vec::new();

@@ -148,7 +148,7 @@ pub(super) fn families(object: &Value, old: Option<&Value>) -> Errors {
     let own = path.child("ipFamilyPolicy");
     if policy == "SingleStack" {
         for (_, what) in [(addresses.len(), "cluster IPs"), (given.len(), "IP families")].into_iter().filter(|(count, _)| *count == 2) {
-            let words = format!("must be RequireDualStack or PreferDualStack when multiple {what} are specified");
+            let words = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
             errors.push(Error::invalid(&own, policy, words));
         }
     }

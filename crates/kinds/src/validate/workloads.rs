@@ -311,7 +311,9 @@ fn stateful_set_spec(spec: &Value, looked: Looked, path: &Path) -> Errors {
         "OnDelete" => {
             if has(strategy, "rollingUpdate") {
                 let words = "only allowed for updateStrategy 'RollingUpdate'";
-                errors.push(Error::invalid(&own.child("rollingUpdate"), strategy.get("rollingUpdate"), words));
+                let rolling = strategy.get("rollingUpdate").unwrap_or(&Value::Null);
+                let shown = internal::shown("RollingUpdateStatefulSetStrategy", rolling);
+                errors.push(Error::invalid(&own.child("rollingUpdate"), shown, words));
             }
         }
         "RollingUpdate" => {

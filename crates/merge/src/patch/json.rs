@@ -61,6 +61,9 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), F
         }
         "copy" => {
             let from = Pointer::parse(text("from")?)?;
+            if from.0.is_empty() {
+                return misfit("the document as a whole is no member that can be copied".to_owned());
+            }
             let source = find(doc, &from)?.clone();
             *copied += size(&source);
             if *copied > MAX_COPY_BYTES {

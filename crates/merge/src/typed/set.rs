@@ -34,7 +34,9 @@ impl Node<'_> {
                     let Some((node, declared)) = map.member(name) else { continue };
                     let (below, own) = node.fields(member);
                     let empty = member.is_null() || member.as_object().is_some_and(serde_json::Map::is_empty);
-                    entries.push(Entry { element: PathElement::field(name.as_str()), member: own || empty || !declared, below });
+                    // As structured-merge-diff has it, a field that is granular although its type is atomic is owned beside its members.
+                    let member = own || empty || !declared || node.is_made_granular();
+                    entries.push(Entry { element: PathElement::field(name.as_str()), member, below });
                 }
                 entries
             }

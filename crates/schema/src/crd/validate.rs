@@ -81,7 +81,13 @@ pub fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
         for schema in versions_with_schema(crd) {
             any(schema, &mut |schema| {
                 let format = schema["format"].as_str().unwrap_or_default();
-                if schema["type"] == "string" && !format.is_empty() && !format::is_known(format) {
+                let is_known = match schema["type"].as_str() {
+                    None | Some("" | "string") => format::is_known(format),
+                    Some("integer") => matches!(format, "int32" | "int64"),
+                    Some("number") => matches!(format, "float" | "double"),
+                    Some(_) => true,
+                };
+                if !format.is_empty() && !is_known {
                     let warning = format!("unrecognized format {}", quote(format));
                     if !found.contains(&warning) {
                         found.push(warning);
@@ -480,9 +486,11 @@ fn stored_versions(crd: &Value, errors: &mut Vec<Error>) {
         return;
     }
     let versions = list(&crd["spec"], "versions");
-    for version in versions.iter().filter(|version| flag(version, "storage")) {
+    for (index, version) in versions.iter().enumerate().filter(|(_, version)| flag(version, "storage")) {
         let name = text(version, "name");
-        if !stored.iter().any(|stored| *stored == name) {
+        // Of versions with the same name the first alone counts.
+        let is_first = versions.iter().position(|one| text(one, "name") == name) == Some(index);
+        if !is_first || !stored.iter().any(|stored| *stored == name) {
             errors.push(Error::invalid(&path, Value::from(stored), format!("must have the storage version {name}")));
         }
     }

@@ -36,11 +36,35 @@ pub(super) fn validate(schema: &Schema, value: &Value, path: &Path, errors: &mut
     }
 }
 
+/// Returns the first embedded object whose metadata cannot be read as such: a body that holds one is refused before it is validated.
+pub fn malformed(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
+    match value {
+        Value::Object(map) => {
+            if schema.embedded_resource
+                && let Some(member) = map.get("metadata")
+                && let Some(problem) = metadata::malformed(member)
+            {
+                return Some(Error::invalid(&path.child("metadata"), member, problem));
+            }
+            map.iter().find_map(|(key, member)| match (schema.properties.get(key), &schema.additional) {
+                (Some(property), _) => malformed(property, member, &path.child(key)),
+                (None, Additional::Schema(additional)) => malformed(additional, member, &path.key(key)),
+                _ => None,
+            })
+        }
+        Value::Array(items) => {
+            let schema = schema.items.as_deref()?;
+            items.iter().enumerate().find_map(|(index, item)| malformed(schema, item, &path.index(index)))
+        }
+        _ => None,
+    }
+}
+
 fn object(map: &Map<String, Value>, path: &Path, errors: &mut Vec<Error>) {
     for (key, member) in ["apiVersion", "kind"].map(|key| (key, map.get(key))) {
         let field = path.child(key);
         match member {
-            None => errors.push(Error::required(&field, "must not be empty")),
+            None => errors.push(Error::required(&field, "")),
             Some(Value::String(text)) if text.is_empty() => errors.push(Error::invalid(&field, "", "must not be empty")),
             Some(Value::String(text)) if key == "apiVersion" => {
                 if text.matches('/').count() > 1 {

@@ -18,7 +18,8 @@ pub(super) fn wrong_type(schema: &Schema, value: &Value) -> Option<(String, Stri
             return (!schema.nullable).then(|| (wanted.to_owned(), "null".to_owned()));
         }
         Value::Bool(_) => (Type::Boolean, ""),
-        Value::Number(number) if number.is_f64() => (Type::Number, "float64"),
+        // Beyond 64 bits with a sign Go reads a number as a float.
+        Value::Number(number) if number.as_i64().is_none() => (Type::Number, "float64"),
         Value::Number(_) => (Type::Integer, "int64"),
         Value::String(_) => (Type::String, ""),
         Value::Array(_) => (Type::Array, ""),

@@ -36,7 +36,9 @@ fn node(schema: &Value, place: Place, path: &Path, pruned: bool, errors: &mut Ve
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let path = path.child("default");
         // A schema that cannot be read is told by the checks of its keywords.
-        if let Ok(schema) = Schema::from_json(schema) {
+        if let Ok(mut schema) = Schema::from_json(schema) {
+            // The root is an object with a type, too.
+            schema.embedded_resource |= place.root;
             if pruned && !in_metadata {
                 let mut rest = default.clone();
                 let unknown = if embedded { prune::prune(&schema, &mut rest) } else { prune::prune_value(&schema, &mut rest) };

@@ -337,9 +337,9 @@ impl Walker<'_> {
             if expression.trim().is_empty() {
                 self.errors.push(Error::required(&path.child("rule"), "rule is not specified"));
             } else if !message.is_empty() && message.trim().is_empty() {
-                self.errors.push(Error::invalid(&path.child("message"), message, "message must be non-empty if specified"));
+                self.errors.push(Error::invalid(&path.child("message"), message, "must be non-empty if specified"));
             } else if broken(message.trim()) {
-                self.errors.push(Error::invalid(&path.child("message"), message, "message must not contain line breaks"));
+                self.errors.push(Error::invalid(&path.child("message"), message, "must not contain line breaks"));
             } else if broken(expression.trim()) && message.trim().is_empty() {
                 self.errors.push(Error::required(&path.child("message"), "message must be specified if rule contains line breaks"));
             }
@@ -357,13 +357,13 @@ impl Walker<'_> {
             }
             let field = path.child("fieldPath");
             if field_path.trim().is_empty() {
-                self.errors.push(Error::invalid(&field, &field_path, "fieldPath must be non-empty if specified"));
+                self.errors.push(Error::invalid(&field, &field_path, "must be non-empty if specified"));
             }
             if broken(&field_path) {
-                self.errors.push(Error::invalid(&field, &field_path, "fieldPath must not contain line breaks"));
+                self.errors.push(Error::invalid(&field, &field_path, "must not contain line breaks"));
             }
             if json_path::follow(&field_path, schema, true).is_err() {
-                self.errors.push(Error::invalid(&field, &field_path, "fieldPath must be a valid path"));
+                self.errors.push(Error::invalid(&field, &field_path, "must be a valid path"));
             }
         }
     }
