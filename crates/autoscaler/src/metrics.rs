@@ -145,9 +145,8 @@ impl Counts {
                 gauge(encoder, name, help, &samples)?;
             }
         }
-        let mut out =
-            encoder.encode_descriptor("cluster_autoscaler_scaled_up_nodes", "Nodes that were added", None, MetricType::Counter)?;
-        ConstCounter::new(self.grown).encode(out.encode_family(&Vec::<(&str, &str)>::new())?)?;
+        let out = encoder.encode_descriptor("cluster_autoscaler_scaled_up_nodes", "Nodes that were added", None, MetricType::Counter)?;
+        ConstCounter::new(self.grown).encode(out)?;
         for (name, help, counted) in [
             ("cluster_autoscaler_scaled_down_nodes", "Nodes that were removed", &self.shrunk),
             ("cluster_autoscaler_failed_scale_ups", "Attempts to grow that failed", &self.failures),
@@ -163,8 +162,9 @@ impl Counts {
 
 fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, samples: &[Sample]) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in samples {
-        ConstGauge::new(*value).encode(family.encode_family(labels)?)?;
+    match samples {
+        // Without labels there are no braces.
+        [(labels, value)] if labels.is_empty() => ConstGauge::new(*value).encode(family),
+        samples => samples.iter().try_for_each(|(labels, value)| ConstGauge::new(*value).encode(family.encode_family(labels)?)),
     }
-    Ok(())
 }

@@ -187,7 +187,7 @@ fn grows_and_shrinks() {
     assert!(raise.contains("\"maxReplicas\":4"), "{raise}");
     walk.kubectl(&["patch", "machineautoscaler", "workers", "--type", "merge", "-p", "{\"spec\":{\"maxReplicas\":4}}"]).ok();
     walk.until_size("workers", 4);
-    let metrics = walk.0.kubectl(&["get", "--raw", "/metrics"]).ok();
+    let metrics = walk.0.kubectl(&["get", "--raw", "/mainstay/metrics"]).ok();
     for sample in [
         "cluster_autoscaler_scaled_up_nodes_total 3",
         "cluster_autoscaler_unschedulable_pods_count{type=\"unschedulable\"}",
