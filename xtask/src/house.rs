@@ -27,6 +27,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
                 "olm-classic-core",
                 "olm-v1-core",
             ],
+            &["autoscaler-core"],
         ],
     ),
     (
@@ -41,6 +42,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
     (
         "loops",
         &[&[
+            "autoscaler",
             "cloud-credential",
             "cluster-operators",
             "machine-api",

@@ -21,6 +21,7 @@ mod error;
 mod etcd;
 pub mod exec;
 mod health;
+pub mod hook_owner;
 mod kinds;
 mod machine;
 mod manifests;

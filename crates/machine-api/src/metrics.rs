@@ -130,10 +130,11 @@ impl Collector for Page {
         let (machines, sets) = (self.machines.all(), self.sets.all());
         let gauge = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, samples: Vec<(Labels, f64)>| {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (labels, value) in samples {
-                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            match samples.as_slice() {
+                // Without labels there are no braces.
+                [(labels, value)] if labels.is_empty() => ConstGauge::new(*value).encode(family),
+                samples => samples.iter().try_for_each(|(labels, value)| ConstGauge::new(*value).encode(family.encode_family(labels)?)),
             }
-            Ok::<_, fmt::Error>(())
         };
         let alone = |value: f64| vec![(Labels::new(), value)];
         gauge(&mut encoder, "mapi_machine_items", "Machines", alone(machines.len() as f64))?;

@@ -5,6 +5,7 @@
 //!   approval        which certificate requests of nodes are approved
 //!   condition       conditions of machines, sets and health checks
 //!   hooks           lifecycle hooks: their rules, and the conditions that they cause
+//!   hook_owner      the protocol of their owners
 //!   lifecycle       the life of one machine: the next step, and the status that tells of it
 //!   node_link       which machine a node is, and what it gets from it
 //!   set             MachineSets: which machines are theirs, which go first, their status
@@ -26,6 +27,7 @@ pub mod drain;
 pub mod etcd;
 pub mod event;
 pub mod health_check;
+pub mod hook_owner;
 pub mod hooks;
 pub mod lifecycle;
 pub mod machine;

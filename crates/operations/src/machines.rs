@@ -11,6 +11,7 @@ mod blockers;
 mod explained;
 mod planned;
 mod pods;
+mod sets;
 
 use kube::api::ListParams;
 use mainstay_diagnostics::{Failure, FailureKind};
@@ -30,6 +31,7 @@ pub use blockers::{Blocker, BlockerKind};
 pub use explained::{Explanation, explain_machine, explain_node};
 pub use planned::{DeletionPlan, PlannedPart, plan_deletion};
 pub use pods::Leaving;
+pub use sets::explain_set;
 
 const GROUP: &str = "machine.openshift.io";
 /// Machines.

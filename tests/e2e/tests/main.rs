@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod approvals;
+mod autoscaling;
 mod backpressure;
 mod backup;
 mod bad_input;
@@ -27,9 +28,11 @@ mod full_disk;
 mod go_operator;
 mod helm;
 mod history;
+mod hook_owners;
 mod kube_rs;
 mod kubectl;
 mod machine_config;
+mod machine_lives;
 mod machines;
 mod migration;
 mod node_agent;

@@ -88,7 +88,7 @@ Components, each in its own namespace:
   cloud-credential       Secrets for CredentialsRequests (openshift-cloud-credential-operator); definitions that the cluster lacks come along
   storage-migrator       writes objects again whose kind is stored in another version now (openshift-kube-storage-version-migrator)
   machine-api            Machines, their sets, health checks, drains and certificates of nodes (openshift-machine-api); not beside a
-                         machine-api-operator
+                         machine-api-operator; with --autoscaler also the sizes of sets
   machine-config         the configuration of nodes: pools, roll-out, drains (openshift-machine-config-operator); nodes need a daemon of their own
   cluster-version        the release of the cluster's platform, and updates of it (openshift-cluster-version)
 
@@ -163,6 +163,9 @@ pub struct Arguments {
     /// Let operator-controller look at namespaces and make them, for extensions that ask for theirs
     #[arg(long)]
     create_namespaces: bool,
+    /// Let the process of machine-api also scale sets of machines, as ClusterAutoscaler default and MachineAutoscalers say
+    #[arg(long)]
+    autoscaler: bool,
     /// Install extensions as operator-controller, which becomes cluster-admin for that, and ignore the accounts that they name
     #[arg(long)]
     use_own_service_account: bool,
@@ -231,7 +234,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if chosen.contains(&Component::OlmClassic) {
             objects.extend(classic::definitions()?);
         }
-        objects.extend(platform_definitions(&chosen)?);
+        objects.extend(platform_definitions(&chosen, shape.autoscaler)?);
         for component in &chosen {
             let frame = frame(*component, &shape, arguments, arguments.service_monitor, None)?;
             objects.extend(component.objects(&shape, &frame));
@@ -290,6 +293,9 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
             return Err(Failure::new(Exit::Usage, flag, "it is olm-v1's, which is not among the components"));
         }
     }
+    if arguments.autoscaler && !chosen.contains(&Component::MachineApi) {
+        return Err(Failure::new(Exit::Usage, "--autoscaler", "it is machine-api's, which is not among the components"));
+    }
     if arguments.global_pull_secret.is_some() && !chosen.contains(&Component::OlmV1) && !chosen.contains(&Component::OlmClassic) {
         let why = "it is that of olm-v1 and olm-classic, neither of which is among the components";
         return Err(Failure::new(Exit::Usage, "--global-pull-secret", why));
@@ -331,7 +337,7 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
     if let Some(release) = &classic.release {
         hub::definitions(&hub::default_catalogs(), release).map_err(|error| Failure::of(Exit::Usage, "--release-version", &error))?;
     }
-    Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1, classic })
+    Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1, classic, autoscaler: arguments.autoscaler })
 }
 
 /// Settings of all programs of a component; `trusted` are the authorities that are trusted so far.
@@ -386,18 +392,16 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         classic::define(writer, arguments.force_conflicts).await?;
     }
     if chosen.contains(&Component::MachineApi) {
-        let rival = place("apps/v1", "Deployment", mainstay_machine_api::OTHER, mainstay_machine_api::NAMESPACE);
-        if writer.get(&rival).await.map_err(|error| not_written(&error))?.is_some() {
-            let subject = format!("deployment {}/{}", rival.namespace, rival.name);
-            return Err(Failure::new(Exit::Impossible, subject, "it manages the machines of this cluster already")
-                .hint("mainstay machine and mainstay explain machine work beside it"));
+        refuse_rival(writer, mainstay_machine_api::OTHER, "it manages the machines of this cluster already").await?;
+        if shape.autoscaler {
+            refuse_rival(writer, mainstay_autoscaler::OTHER, "it scales the machines of this cluster already").await?;
         }
     }
     if chosen.contains(&Component::ClusterVersion) {
         cluster_version::check(writer).await?;
         note("the Cluster Version Operator may do everything on this cluster: it creates every object of a release");
     }
-    for definition in platform_definitions(&chosen)? {
+    for definition in platform_definitions(&chosen, shape.autoscaler)? {
         // A platform's own definitions are better than these.
         if !has_definition(definition["metadata"]["name"].as_str().unwrap_or_default()).await? {
             apply(writer, &definition, arguments.force_conflicts).await?;
@@ -503,6 +507,16 @@ async fn emptied(writer: &Writer, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses to work beside an operator of the platform that does the same.
+async fn refuse_rival(writer: &Writer, name: &str, why: &str) -> Result<(), Failure> {
+    let rival = place("apps/v1", "Deployment", name, mainstay_machine_api::NAMESPACE);
+    if writer.get(&rival).await.map_err(|error| not_written(&error))?.is_none() {
+        return Ok(());
+    }
+    let subject = format!("deployment {}/{}", rival.namespace, rival.name);
+    Err(Failure::new(Exit::Impossible, subject, why).hint("mainstay machine and mainstay explain machine work beside it"))
+}
+
 async fn is_there(writer: &Writer, object: &Value) -> Result<bool, Failure> {
     let place = ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))?;
     Ok(writer.get(&place).await.map_err(|error| not_written(&error))?.is_some())
@@ -513,7 +527,7 @@ fn place(api_version: &str, kind: &str, name: &str, namespace: &str) -> ObjectRe
 }
 
 /// The CRDs of a platform that these components work on, and that a cluster may lack.
-fn platform_definitions(chosen: &BTreeSet<Component>) -> Result<Vec<Value>, Failure> {
+fn platform_definitions(chosen: &BTreeSet<Component>, with_autoscaler: bool) -> Result<Vec<Value>, Failure> {
     let mut all = if chosen.contains(&Component::CloudCredential) { credentials_definitions()? } else { Vec::new() };
     if chosen.contains(&Component::StorageMigrator) {
         all.extend(storage_migration::definitions());
@@ -522,6 +536,9 @@ fn platform_definitions(chosen: &BTreeSet<Component>) -> Result<Vec<Value>, Fail
         let kinds = mainstay_machine_api::definitions().map_err(|error| Failure::failed("manifests", &error))?;
         // The simulated provider is for the embedded cluster alone.
         all.extend(kinds.into_iter().filter(|definition| definition["spec"]["group"] != mainstay_machine_api::simulated::GROUP));
+        if with_autoscaler {
+            all.extend(mainstay_autoscaler::definitions().map_err(|error| Failure::failed("manifests", &error))?);
+        }
     }
     if chosen.contains(&Component::MachineConfig) {
         let kinds = mainstay_api::machine_config_manifests().map_err(|error| Failure::failed("manifests", &error))?;

@@ -33,6 +33,7 @@ Examples:
   mainstay explain clusterversion                the cluster's own release: what it waits for, what is held back and why
   mainstay explain machineconfigpool worker      which nodes are on their way, and which pod, budget or limit keeps them
   mainstay explain machine demo-worker-a         the step of its life, and which hook, pod or budget holds it up, whose and since when
+  mainstay explain machineset demo-worker        whether the autoscaler lets it grow or shrink, and why not
   mainstay explain node worker-1                 what its configuration waits for, and the same table of what blocks it
   mainstay explain clusteroperator etcd          also one that is not there: what it is, what is played, what would be real
   mainstay explain beacon -o 'jsonpath={.next.commands[0]}'
@@ -47,10 +48,10 @@ Nothing is changed. Commands that are proposed were tried where that is possible
 
 Exit codes: 0 explained, 2 a kind that this version does not look after, 3 there is nothing of this name.")]
 pub struct Arguments {
-    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator|machine|machineconfigpool|node] NAME
+    /// [clusterextension|clustercatalog|package|subscription|csv|installplan|catalogsource|operatorgroup|operatorcondition|credentialsrequest|clusterversion|clusteroperator|machine|machineset|machineconfigpool|node] NAME
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
-    /// The namespace of an object of OLM classic [default: the only one that has it], or of a machine [default: openshift-machine-api]
+    /// The namespace of an object of OLM classic [default: the only one that has it], or of a machine or set [default: openshift-machine-api]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
     namespace: Option<String>,
     /// table, json, yaml or jsonpath=PATH
@@ -85,11 +86,12 @@ fn credentials_subject(words: &[String]) -> Option<&str> {
 #[derive(Debug, PartialEq, Eq)]
 enum Machines<'a> {
     Machine(&'a str),
+    Set(&'a str),
     Pool(&'a str),
     Node(&'a str),
 }
 
-/// The subject, if it is a machine, a pool or a node.
+/// The subject, if it is a machine, a set, a pool or a node.
 fn machines_subject(words: &[String]) -> Option<Machines<'_>> {
     let (kind, name) = match words {
         [one] => one.split_once('/')?,
@@ -100,6 +102,7 @@ fn machines_subject(words: &[String]) -> Option<Machines<'_>> {
         "machineconfigpool" | "machineconfigpools" | "mcp" => Some(Machines::Pool(name)),
         "node" | "nodes" => Some(Machines::Node(name)),
         "machine" | "machines" => Some(Machines::Machine(name)),
+        "machineset" | "machinesets" => Some(Machines::Set(name)),
         _ => None,
     }
 }
@@ -150,7 +153,7 @@ fn subject(words: &[String]) -> Result<Subject, Failure> {
             None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
         .hint(
-            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion, clusteroperator, machine, machineconfigpool or node",
+            "it can be clusterextension, clustercatalog, package, subscription, csv, installplan, catalogsource, operatorgroup, operatorcondition, credentialsrequest, clusterversion, clusteroperator, machine, machineset, machineconfigpool or node",
         )),
     }
 }
@@ -160,8 +163,9 @@ fn foreign(kind: &str) -> Option<&'static str> {
     match kind.to_lowercase().as_str() {
         "clusterversion" | "clusterversions" => Some("a cluster has one ClusterVersion that counts, version"),
         "clusteroperator" | "clusteroperators" | "co" => Some("the name of the clusteroperator is missing"),
-        "machineconfigpool" | "machineconfigpools" | "mcp" | "node" | "nodes" | "machine" | "machines" => Some("its name is missing"),
-        "machineset" | "machinesets" => Some("a set explains itself by its machines; mainstay machine list shows them"),
+        "machineconfigpool" | "machineconfigpools" | "mcp" | "node" | "nodes" | "machine" | "machines" | "machineset" | "machinesets" => {
+            Some("its name is missing")
+        }
         _ => None,
     }
 }
@@ -198,6 +202,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let (answer, blockers) = match subject {
                 Machines::Machine(name) => machines::explain_machine(&session, namespace.unwrap_or(machines::NAMESPACE), name, now).await?,
                 Machines::Node(name) => machines::explain_node(&session, name, now).await?,
+                Machines::Set(name) => {
+                    let answer = machines::explain_set(&session, namespace.unwrap_or(machines::NAMESPACE), name, now).await?;
+                    return classic::explain::show(&arguments.output, &answer);
+                }
                 Machines::Pool(name) => {
                     return classic::explain::show(&arguments.output, &pools::explain_pool(&session, name, now).await?);
                 }
@@ -260,6 +268,7 @@ mod tests {
         assert_eq!(machines_subject(&["mcp/worker".to_owned()]), Some(Machines::Pool("worker")));
         assert_eq!(machines_subject(&["node", "worker-1"].map(str::to_owned)), Some(Machines::Node("worker-1")));
         assert_eq!(machines_subject(&["machine", "a"].map(str::to_owned)), Some(Machines::Machine("a")));
+        assert_eq!(machines_subject(&["machineset/a".to_owned()]), Some(Machines::Set("a")));
         assert_eq!(machines_subject(&["node".to_owned()]), None);
         let classic = ["csv/x".to_owned()];
         assert_eq!(classic_subject(&classic), Some((ClassicSubject::Csv, "x")));
@@ -267,7 +276,7 @@ mod tests {
         for (text, says) in [
             ("clusterversion other", "one ClusterVersion"),
             ("clusteroperator", "missing"),
-            ("machineset x", "machines"),
+            ("machineset", "missing"),
             ("machine", "missing"),
             ("node", "missing"),
             ("pod x", "no kind"),

@@ -32,8 +32,8 @@ Examples:
                                                       the same in a pod
 
 Levels: off, error, warn, info, debug, trace.
-Components: api, apply, catalogd, catalogs, clients, cloud-credential, cluster-operator, machine-api, machine-config, mainstay,
-network-extras, oci, olm-v1, operator-controller, runtime, service-ca, store, workloads.
+Components: api, apply, autoscaler, catalogd, catalogs, clients, cloud-credential, cluster-operator, machine-api, machine-config,
+mainstay, network-extras, oci, olm-v1, operator-controller, runtime, service-ca, store, workloads.
 
 Who asks needs get, or put, on the path /mainstay/log-level; ClusterRole mainstay-log-level has both. With mainstay run the path is
 authorised by the cluster that it works for. A restart goes back to --log-level.")]

@@ -57,6 +57,8 @@ Components:
   storage-migrator     writes objects again whose kind is stored in another version now; its kinds come with mainstay deploy
   machine-config       MachineConfigs, pools and their roll-out, drains; nodes that are simulated have their daemons here
   machine-api          Machines, their sets, health checks, drains and certificates of nodes; not beside a machine-api-operator
+  autoscaler           sets of machines grow for pods without a node and shrink when nodes are not needed, as ClusterAutoscaler default and
+                       MachineAutoscalers say; not beside a cluster-autoscaler-operator
   update-service       which release a cluster can be updated to; needs no cluster, and has flags of its own
   cluster-version      the release of the cluster's platform, and updates of it; has flags of its own
   machine-config-server  first configurations of machines (Ignition configs); has flags of its own
@@ -112,7 +114,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
     /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, openshift-service-ca for
-    /// service-ca alone (likewise for cloud-credential, network-extras, storage-migrator, machine-config and machine-api), or openshift-operator-lifecycle-manager for components of OLM classic alone]
+    /// service-ca alone (likewise for cloud-credential, network-extras, storage-migrator, machine-config, machine-api and autoscaler), or openshift-operator-lifecycle-manager for components of OLM classic alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched

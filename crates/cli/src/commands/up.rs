@@ -43,9 +43,9 @@ Examples:
                                                       that holds Lease kube-system/mainstay-components runs the components
 
 Components: controllers, scheduler, nodes, olm-v1, olm-classic, service-ca (part of olm-v1, too), cloud-credential, network-extras,
-cluster-version, storage-migrator, machine-api, machine-config. All of them run unless a list is given; cloud-credential runs by itself only
-with --platform, cluster-version and storage-migrator with --release alone, machine-api (simulated machines) and machine-config only when they
-are named (or with --components all).
+cluster-version, storage-migrator, machine-api, machine-config, autoscaler (part of machine-api, too). All of them run unless a list is
+given; cloud-credential runs by itself only with --platform, cluster-version and storage-migrator with --release alone, machine-api (simulated
+machines), machine-config and autoscaler only when they are named (or with --components all).
 
 Admission plugins, in the order in which they run:
   NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, ProjectNodeEnv,

@@ -20,9 +20,10 @@ pub const CHANGES: &str = "log_levels";
 pub const MOST: usize = 1024;
 
 /// The components, and the modules whose lines belong to them. If two match a line, the longer module decides.
-const COMPONENTS: [(&str, &[&str]); 18] = [
+const COMPONENTS: [(&str, &[&str]); 19] = [
     ("api", &["mainstay_apiserver"]),
     ("apply", &["mainstay_apply"]),
+    ("autoscaler", &["mainstay_autoscaler", "mainstay_autoscaler_core"]),
     ("catalogd", &["mainstay_olm_v1::catalog", "mainstay_image_source::mirrors", "mainstay_olm_v1::serving"]),
     ("catalogs", &["mainstay_catalog", "mainstay_catalog_store", "mainstay_catalog_serve", "mainstay_catalog_refs"]),
     ("clients", &["hyper", "hyper_util", "reqwest", "h2", "rustls", "tower", "kube", "kube_client", "kube_runtime"]),

@@ -62,9 +62,11 @@ pub enum Component {
     MachineApi,
     /// The Machine Config Operator.
     MachineConfig,
+    /// The cluster autoscaler. It is part of the Machine API, whose sets it scales.
+    Autoscaler,
 }
 
-const ALL: [(&str, Component); 12] = [
+const ALL: [(&str, Component); 13] = [
     ("controllers", Component::Controllers),
     ("scheduler", Component::Scheduler),
     ("nodes", Component::Nodes),
@@ -77,8 +79,9 @@ const ALL: [(&str, Component); 12] = [
     ("storage-migrator", Component::StorageMigrator),
     ("machine-api", Component::MachineApi),
     ("machine-config", Component::MachineConfig),
+    ("autoscaler", Component::Autoscaler),
 ];
-const LATER: [&str; 2] = ["autoscaler", "console"];
+const LATER: [&str; 1] = ["console"];
 
 /// The components of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +99,7 @@ impl Components {
         let is_usual = |component: &Component| match component {
             Component::CloudCredential => has_cloud,
             Component::ClusterVersion | Component::StorageMigrator => has_release,
-            Component::MachineApi | Component::MachineConfig => false,
+            Component::MachineApi | Component::MachineConfig | Component::Autoscaler => false,
             _ => true,
         };
         Self(ALL.iter().map(|(_, component)| *component).filter(is_usual).collect())
@@ -186,6 +189,10 @@ fn storage_migrator(extensions: &mut Extensions) {
 
 fn machine_api(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT))));
+}
+
+fn autoscaler(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_autoscaler::NAMESPACE, mainstay_autoscaler::ACCOUNT))));
 }
 
 fn cluster_olm_operator(extensions: &mut Extensions) {
@@ -334,7 +341,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     }
     if chosen.has(Component::MachineApi) {
         let begun = Instant::now();
-        machine_api_objects(&writer).await?;
+        let others = [mainstay_machine_api::manifests(), mainstay_machine_api::simulation_manifests()].concat();
+        objects_of(&writer, "machine-api", mainstay_machine_api::definitions(), &others).await?;
+        let release = release.clone();
         let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), release, ..mainstay_machine_api::Config::default() };
         let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
         tasks.spawn(async move {
@@ -343,6 +352,18 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             }
         });
         tell("machine-api", "simulated machines", begun.elapsed());
+    }
+    if chosen.has(Component::MachineApi) || chosen.has(Component::Autoscaler) {
+        let begun = Instant::now();
+        objects_of(&writer, "autoscaler", mainstay_autoscaler::definitions(), &mainstay_autoscaler::manifests()).await?;
+        let config = mainstay_autoscaler::Config { release, ..mainstay_autoscaler::Config::default() };
+        let (of, around, until) = (apis.in_process(autoscaler), env.clone(), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = mainstay_autoscaler::run(of, around, config, until).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the autoscaler ended");
+            }
+        });
+        tell("autoscaler", "idle until there is a ClusterAutoscaler", begun.elapsed());
     }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
@@ -369,16 +390,21 @@ async fn olm_v1_objects(writer: &Writer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The kinds, their rules, the account and the permissions of the Machine API, and what its simulated kubelets need.
-async fn machine_api_objects(writer: &Writer) -> Result<(), Failure> {
-    let definitions = mainstay_machine_api::definitions().map_err(|error| Failure::failed("manifests of machine-api", &error))?;
-    let others = [mainstay_machine_api::manifests(), mainstay_machine_api::simulation_manifests()].concat();
-    for object in definitions.iter().chain(&others) {
+/// Applies the kinds of a component and its other objects, and waits until the kinds are served.
+async fn objects_of(
+    writer: &Writer,
+    component: &str,
+    definitions: Result<Vec<Value>, mainstay_yaml::Error>,
+    others: &[Value],
+) -> Result<(), Failure> {
+    let subject = format!("manifests of {component}");
+    let definitions = definitions.map_err(|error| Failure::failed(&*subject, &error))?;
+    for object in definitions.iter().chain(others) {
         apply(writer, object).await?;
     }
     for definition in &definitions {
-        let place = ObjectRef::of(definition).map_err(|error| Failure::failed("manifests of machine-api", &error))?;
-        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| Failure::failed("manifests of machine-api", &error))?;
+        let place = ObjectRef::of(definition).map_err(|error| Failure::failed(&*subject, &error))?;
+        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| Failure::failed(&*subject, &error))?;
     }
     Ok(())
 }
@@ -419,8 +445,7 @@ mod tests {
     fn components_of_the_platform() {
         let named: Components = "service-ca,cloud-credential,network-extras".parse().unwrap();
         assert_eq!(named.names(), ["service-ca", "cloud-credential", "network-extras"]);
-        let later = "autoscaler".parse::<Components>().unwrap_err().to_string();
-        assert_eq!(later, "autoscaler is not part of this version of mainstay");
+        assert_eq!("autoscaler".parse::<Components>().unwrap().names(), ["autoscaler"]);
         assert!(Components::usual(true, false).has(Component::CloudCredential) && Components::all().has(Component::CloudCredential));
         let usual = Components::usual(false, false);
         assert!(!usual.has(Component::CloudCredential) && usual.has(Component::NetworkExtras) && usual.has(Component::OlmClassic));

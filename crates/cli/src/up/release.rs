@@ -234,6 +234,9 @@ pub async fn start(
     if options.components.has(Component::MachineApi) {
         reported.extend(mainstay_machine_api::OPERATORS.map(str::to_owned));
     }
+    if options.components.has(Component::MachineApi) || options.components.has(Component::Autoscaler) {
+        reported.insert(mainstay_autoscaler::OPERATOR.to_owned());
+    }
     let play =
         player::run(apis.in_process(status_player), env.clone(), player::Config { script, reported }, followed.clone(), stop.clone());
     let config = cluster_config::run(apis.in_process(config_operator), env.clone(), followed.clone(), stop.clone());

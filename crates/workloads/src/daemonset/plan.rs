@@ -77,6 +77,11 @@ fn own_tolerations(set: &DynamicObject) -> Vec<Value> {
     all
 }
 
+/// Builds the pod that a DaemonSet would give a node; `None` if it gives none.
+pub fn pod_for(set: &DynamicObject, node: &DynamicObject) -> Option<Value> {
+    fits(set, node).0.then(|| body(set, "", node.name()))
+}
+
 /// Returns two answers: if a pod should start on a node, and if an existing one may stay.
 fn fits(set: &DynamicObject, node: &DynamicObject) -> (bool, bool) {
     let mut spec = set.at("/spec/template/spec").clone();

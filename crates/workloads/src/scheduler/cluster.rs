@@ -148,6 +148,12 @@ impl Cluster {
         self.places.get(name)?.node.as_ref()
     }
 
+    /// Returns the node of a name, unless it is being deleted, with its place.
+    pub fn find(&self, name: &str) -> Option<(&Object, &Place)> {
+        let place = self.places.get(name)?;
+        place.node.as_ref().filter(|node| !node.deleting()).map(|node| (node, place))
+    }
+
     /// Returns the value of a node's label, which names its domain.
     pub fn domain(&self, node: &str, key: &str) -> Option<&str> {
         self.node(node)?.labels().get(key).map(String::as_str)

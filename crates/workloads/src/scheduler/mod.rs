@@ -4,6 +4,7 @@
 //! concurrent.
 
 pub mod affinity;
+pub mod claims;
 pub mod cluster;
 pub mod plan;
 pub mod resources;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_runtime::{Key, Outcome, Queue};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::plan::{Budget, Incoming};
 use self::scheduling_queue::{Facts, Next, SchedulingQueue, unscheduled};
@@ -27,7 +28,7 @@ use crate::live::Live;
 use crate::object::{Object, Read as _, condition, time};
 use crate::replicaset::settle;
 use crate::volumes::Storage;
-use crate::volumes::plan::{SELECTED, claims_of};
+use crate::volumes::plan::SELECTED;
 use crate::world::{SCHEDULER, World};
 
 const COMPONENT: &str = "default-scheduler";
@@ -184,34 +185,7 @@ impl Facts for Scheduler {
     }
 
     fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>) {
-        let storage = &self.followed.storage;
-        let mut incoming = Incoming { pod, problem: None, volumes: Vec::new() };
-        let mut delayed = Vec::new();
-        for name in claims_of(pod) {
-            let Some(claim) = storage.claims.get(&Key::new(pod.namespace(), &name)) else {
-                incoming.problem = Some(format!("persistentvolumeclaim {name:?} not found"));
-                break;
-            };
-            if claim.deleting() {
-                incoming.problem = Some(format!("persistentvolumeclaim {name:?} is being deleted"));
-                break;
-            }
-            if claim.text("/status/phase") == "Bound" {
-                let volume = storage.volumes.get(&Key::new("", claim.text("/spec/volumeName")));
-                let affinity = volume.map(|volume| volume.at("/spec/nodeAffinity/required").clone());
-                incoming.volumes.extend(affinity.filter(Value::is_object));
-            } else if claim.text("/status/phase") == "Lost" {
-                incoming.problem = Some(format!(
-                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {:?}",
-                    claim.text("/spec/volumeName")
-                ));
-            } else if storage.class_of(&claim).is_some_and(|class| class.text("/volumeBindingMode") == "WaitForFirstConsumer") {
-                delayed.push(claim);
-            } else {
-                incoming.problem = Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
-            }
-        }
-        (incoming, delayed)
+        claims::incoming(pod, &self.followed.storage)
     }
 
     fn namespace(&self, name: &str) -> Option<Object> {

@@ -2,7 +2,7 @@
 //! then preferences (KAPI-WL-02).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -143,6 +143,34 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
     }
     let hopeless = tally(hopeless.iter().map(String::as_str));
     Decision::Unschedulable(format!("{why} preemption: 0/{total} nodes are available: {hopeless}."))
+}
+
+/// Finds the first of these nodes that takes a pod as it is, without preemption.
+///
+/// # Errors
+/// None does: the reasons, each once.
+pub fn first_fitting<'n>(
+    incoming: &Incoming<'_>,
+    cluster: &Cluster,
+    namespaces: Namespaces<'_>,
+    nodes: &mut dyn Iterator<Item = &'n str>,
+) -> Result<String, Vec<String>> {
+    if let Some(problem) = &incoming.problem {
+        return Err(vec![problem.clone()]);
+    }
+    let pod = incoming.pod;
+    let search = Search { incoming, cluster, needs: requests(pod), ports: HostPort::of(pod), priority: priority(pod) };
+    let rules = Rules::of(pod, cluster, namespaces);
+    let mut reasons = BTreeSet::new();
+    for (node, place) in nodes.filter_map(|name| cluster.find(name)) {
+        let refused =
+            bar(pod, node).map(|why| Refusal::new(&why, true)).or_else(|| search.refuse(node, place, &search.room(node, place), &rules));
+        match refused {
+            None => return Ok(node.name().to_owned()),
+            Some(refusal) => reasons.extend(refusal.reasons),
+        }
+    }
+    Err(reasons.into_iter().collect())
 }
 
 /// Returns `2 this reason, 1 that reason`, with the texts in order.

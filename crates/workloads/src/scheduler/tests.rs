@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::plan::{Budget, Decision, Incoming, plan};
+use super::plan::{Budget, Decision, Incoming, first_fitting, plan};
 use crate::object::{Object, Read as _};
 
 fn node(name: &str, zone: &str, cpu: u32, more: Value) -> Object {
@@ -341,6 +341,10 @@ proptest! {
             let shape = PodShape { app, cpu, rule, by_zone };
             let pod = shape.pod(number);
             let fitting: Vec<usize> = (0..zones.len()).filter(|node| shape.fits(&zones, &placed, *node)).collect();
+            let incoming = Incoming { pod: &pod, problem: None, volumes: Vec::new() };
+            let names: Vec<String> = (0..zones.len()).map(|node| format!("node-{node}")).collect();
+            let first = first_fitting(&incoming, &cluster, &|_| None, &mut names.iter().map(String::as_str));
+            prop_assert_eq!(first.ok(), fitting.first().map(|node| names[*node].clone()), "the first of all nodes");
             match decide(&cluster, &pod) {
                 Decision::Bind(name) => {
                     let chosen: usize = name.trim_start_matches("node-").parse().unwrap();

@@ -49,6 +49,8 @@ pub struct Shape {
     pub olm_v1: OlmV1,
     /// The deployment of OLM classic.
     pub classic: OlmClassic,
+    /// True if the process of the Machine API also scales sets.
+    pub autoscaler: bool,
 }
 
 impl Component {
@@ -121,7 +123,7 @@ impl Component {
             Self::OlmClassic => OlmClassic::serving(),
             Self::CloudCredential => cloud_credential().serving,
             Self::StorageMigrator => storage_migrator().serving,
-            Self::MachineApi => machine_api().serving,
+            Self::MachineApi => machine_api(shape).serving,
             Self::MachineConfig => machine_config().serving,
             Self::ClusterVersion => cluster_version::serving(),
         }
@@ -162,8 +164,12 @@ impl Component {
                 let mut before = mainstay_machine_api::manifests();
                 let (home, account) = (mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT);
                 before.extend(lease_permissions(home, mainstay_machine_api::LEASE, (home, account)));
+                if shape.autoscaler {
+                    before.extend(mainstay_autoscaler::permissions(account));
+                    before.extend(lease_permissions(home, mainstay_autoscaler::LEASE, (home, account)));
+                }
                 before.extend(metrics_access(self.name(), account, &frame.namespace));
-                labelled(frame.around(before, Vec::new(), &[machine_api()]))
+                labelled(frame.around(before, Vec::new(), &[machine_api(shape)]))
             }
             Self::MachineConfig => {
                 let mut before = mainstay_machine_config::manifests();
@@ -188,7 +194,7 @@ impl Component {
                 catalog_pull_secrets: vec![String::new()],
                 ..OlmV1::default()
             };
-            let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1, ..Shape::default() };
+            let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1, autoscaler: true, ..Shape::default() };
             let pairs = self.serving(&shape).into_iter().map(|serving| (serving.secret, Default::default())).collect();
             for certificates in [Certificates::Provided { authorities: String::new(), pairs }, Certificates::CertManager] {
                 let frame = Frame {
@@ -225,9 +231,10 @@ fn storage_migrator() -> Program {
     plain(Component::StorageMigrator, home, account, "storage-migrator-metrics-cert", STORAGE_MIGRATOR_METRICS)
 }
 
-fn machine_api() -> Program {
+fn machine_api(shape: &Shape) -> Program {
     let (home, account) = (mainstay_machine_api::NAMESPACE, mainstay_machine_api::ACCOUNT);
-    plain(Component::MachineApi, home, account, "machine-api-metrics-cert", MACHINE_API_METRICS)
+    let program = plain(Component::MachineApi, home, account, "machine-api-metrics-cert", MACHINE_API_METRICS);
+    Program { component: if shape.autoscaler { "machine-api,autoscaler" } else { program.component }, ..program }
 }
 
 fn machine_config() -> Program {
@@ -322,6 +329,26 @@ mod tests {
             assert!(!named.is_empty() && named.iter().all(|rule| rule["resourceNames"].is_array()), "{named:?}");
             assert!(named.iter().any(|rule| rule["resourceNames"] == json!([lease])), "{named:?}");
         }
+    }
+
+    /// COP-04: on request the process of the Machine API is the autoscaler, too, with the permissions and the Lease of both.
+    #[test]
+    fn with_the_autoscaler() {
+        let frame = Frame {
+            namespace: mainstay_machine_api::NAMESPACE.to_owned(),
+            image: "registry.example/mainstay:1".into(),
+            replicas: 2,
+            certificates: Certificates::CertManager,
+            authorities: Component::MachineApi.authorities(),
+            service_monitor: false,
+        };
+        let objects = Component::MachineApi.objects(&Shape { autoscaler: true, ..Shape::default() }, &frame);
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").cloned().unwrap_or_default();
+        assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["args"][1], "machine-api,autoscaler");
+        let text = json!(objects).to_string();
+        assert!(text.contains("cluster-autoscaler-operator-leader") && text.contains("clusterautoscalers.autoscaling.openshift.io"));
+        let alone = json!(deployed(Component::MachineApi)).to_string();
+        assert!(!alone.contains("clusterautoscaler"), "it is asked for");
     }
 
     /// COP-CRED-07: the alerts go where Prometheus is.

@@ -56,6 +56,8 @@ pub enum Component {
     MachineConfig,
     /// Machines, their sets and health checks.
     MachineApi,
+    /// The sizes of sets of machines.
+    Autoscaler,
 }
 
 /// The webhook of catalogs.
@@ -71,7 +73,8 @@ impl Component {
     /// The components of `all`. OLM classic is not part of it: it is as powerful as an administrator, and is asked for by its name.
     const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
     /// Components of the platform; what they are for is not on every cluster.
-    const PLATFORM: [Self; 5] = [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator, Self::MachineConfig, Self::MachineApi];
+    const PLATFORM: [Self; 6] =
+        [Self::CloudCredential, Self::NetworkExtras, Self::StorageMigrator, Self::MachineConfig, Self::MachineApi, Self::Autoscaler];
     /// The components of OLM classic.
     const CLASSIC: [Self; 4] = [Self::CatalogOperator, Self::OlmOperator, Self::PackageServer, Self::Marketplace];
 
@@ -96,6 +99,7 @@ impl Component {
             Self::StorageMigrator => "storage-migrator",
             Self::MachineConfig => "machine-config",
             Self::MachineApi => "machine-api",
+            Self::Autoscaler => "autoscaler",
         }
     }
 
@@ -115,6 +119,7 @@ impl Component {
             Self::StorageMigrator => storage_migration::LEASE,
             Self::MachineConfig => mainstay_machine_config::LEASE,
             Self::MachineApi => mainstay_machine_api::LEASE,
+            Self::Autoscaler => mainstay_autoscaler::LEASE,
         }
     }
 }
@@ -329,7 +334,7 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
                         .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all; olm-classic (catalog-operator, \
-                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator; machine-config; machine-api"));
+                            olm-operator, package-server and marketplace); cloud-credential; network-extras; storage-migrator; machine-config; machine-api; autoscaler"));
                 }
             },
         }
@@ -354,6 +359,7 @@ fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Compo
                 (is_alone(Component::StorageMigrator), storage_migration::NAMESPACE),
                 (is_alone(Component::MachineConfig), mainstay_machine_config::NAMESPACE),
                 (is_alone(Component::MachineApi), mainstay_machine_api::NAMESPACE),
+                (is_alone(Component::Autoscaler), mainstay_autoscaler::NAMESPACE),
             ];
             Ok(homes.into_iter().find(|(fits, _)| *fits).map_or(SYSTEM_NAMESPACE, |(_, home)| home).to_owned())
         }
@@ -441,6 +447,11 @@ mod tests {
         assert_eq!(
             (machines.system_namespace.as_str(), &machines.leases[..]),
             ("openshift-machine-api", &["cluster-api-provider-machineset-leader"][..])
+        );
+        let scaled = read("autoscaler --leader-elect").unwrap();
+        assert_eq!(
+            (scaled.system_namespace.as_str(), &scaled.leases[..]),
+            ("openshift-machine-api", &["cluster-autoscaler-operator-leader"][..])
         );
         assert_eq!(read("service-ca,catalogd").unwrap().system_namespace, "olmv1-system");
         assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));

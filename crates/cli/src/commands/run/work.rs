@@ -125,6 +125,13 @@ impl Work {
                 ended.map(|()| "machine-api").map_err(|error| Failure::failed("machine-api", &error))
             });
         }
+        if plan.components.contains(&Component::Autoscaler) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_autoscaler::run(cluster, env, mainstay_autoscaler::Config::default(), until).await;
+                ended.map(|()| "autoscaler").map_err(|error| Failure::failed("autoscaler", &error))
+            });
+        }
         if plan.components.contains(&Component::ClusterOlmOperator) {
             let config = cluster_operator::Config { system_namespace: plan.system_namespace.clone(), catalogs: catalogs::openshift() };
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
