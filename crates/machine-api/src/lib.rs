@@ -11,10 +11,11 @@
 //! ```
 //!
 //! Every decision is `mainstay-machine-core`'s; these loops read, decide and write. All state is in the cluster, so a kill at any moment is
-//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has, and
-//! `exec` lets programs be providers.
+//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has, `exec`
+//! lets programs be providers, and `cluster_api` has instances made by Cluster API.
 
 mod approver;
+pub mod cluster_api;
 mod control_plane;
 mod draining;
 mod error;
@@ -31,6 +32,7 @@ mod reports;
 mod set;
 mod shared;
 pub mod simulated;
+mod user_data;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,6 +88,10 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
         let provider = exec::ExecProvider::new(config.programs, shared.writer.clone());
         providers = providers.with(exec::GROUP, exec::KIND, Arc::new(provider));
     }
+    let by_cluster_api = cluster_api::ClusterApiProvider::new(shared.writer.clone());
+    providers =
+        providers.with(mainstay_machine_core::cluster_api::GROUP, mainstay_machine_core::cluster_api::KIND, Arc::new(by_cluster_api));
+    tasks.spawn(cluster_api::follow(client, machines.clone(), stop.clone()));
     let is_simulated = config.simulation.is_some();
     if let Some(simulation) = &config.simulation {
         let provider = simulated::SimulatedProvider::new(shared.writer.clone());
