@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use mainstay_apply::Writer;
+use mainstay_machine_core::cloud;
 use mainstay_runtime::{Cluster, Env, Key, Kinds, Queue};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -63,13 +64,21 @@ pub const SIMULATED: &str = "mainstay.dev/simulated";
 pub struct Config {
     /// The providers besides the simulated one.
     pub providers: Providers,
-    /// The cluster as an identity that may act as kubelets: the simulated provider is served, and its instances live. Only for the embedded
-    /// cluster.
-    pub simulation: Option<Cluster>,
+    /// The simulated provider is served, and its instances live. Only for the embedded cluster.
+    pub simulation: Option<Simulation>,
     /// Programs that are providers, by the names that machines use (MACH-PROV-08).
     pub programs: BTreeMap<String, PathBuf>,
     /// The operators as the release that is being applied names them, where a Cluster Version Operator applies one.
     pub release: Option<watch::Receiver<Arc<[Value]>>>,
+}
+
+/// The settings of the simulated provider.
+#[derive(Clone)]
+pub struct Simulation {
+    /// The cluster as an identity that may act as kubelets.
+    pub cluster: Cluster,
+    /// True if it also answers for the provider specs of clouds: a rehearsal (MACH-PROV-10).
+    pub clouds: bool,
 }
 
 /// Runs the Machine API until `stop` is cancelled.
@@ -94,9 +103,12 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
     tasks.spawn(cluster_api::follow(client, machines.clone(), stop.clone()));
     let is_simulated = config.simulation.is_some();
     if let Some(simulation) = &config.simulation {
-        let provider = simulated::SimulatedProvider::new(shared.writer.clone());
-        providers = providers.with(simulated::GROUP, simulated::KIND, Arc::new(provider));
-        tasks.spawn(simulated::run(simulation.client()?, env.clone(), machines.clone(), stop.clone()));
+        let provider = Arc::new(simulated::SimulatedProvider::new(shared.writer.clone()));
+        providers = providers.with(simulated::GROUP, simulated::KIND, provider.clone());
+        if simulation.clouds {
+            providers = cloud::kinds().fold(providers, |providers, (group, kind)| providers.with(group, kind, provider.clone()));
+        }
+        tasks.spawn(simulated::run(simulation.cluster.client()?, env.clone(), machines.clone(), stop.clone()));
     }
     // A decision about what is not read yet would be wrong.
     shared.ready().await;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Everything is in the cluster, so that instances survive restarts and can be edited to play an outage: `kubectl delete siminstance NAME`
-//! loses an instance.
+//! loses an instance. In a rehearsal (`--simulate-cloud`), the provider specs of clouds are answered for in the same way (MACH-PROV-10).
 
 mod instances;
 mod join;

@@ -6,6 +6,7 @@
 //!   condition       conditions of machines, sets and health checks
 //!   hooks           lifecycle hooks: their rules, and the conditions that they cause
 //!   lifecycle       the life of one machine: the next step, and the status that tells of it
+//!   cloud           provider specs of clouds, for rehearsals: size, place and names
 //!   cluster_api     instances that Cluster API makes: what is written for one, and what is read of it
 //!   node_link       which machine a node is, and what it gets from it
 //!   set             MachineSets: which machines are theirs, which go first, their status
@@ -20,6 +21,7 @@
 
 pub mod approval;
 pub mod cases;
+pub mod cloud;
 pub mod cluster_api;
 pub mod condition;
 pub mod control_plane;

@@ -335,14 +335,17 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::MachineApi) {
         let begun = Instant::now();
         machine_api_objects(&writer).await?;
-        let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), release, ..mainstay_machine_api::Config::default() };
+        let clouds = options.simulation.clouds();
+        let simulation = Some(mainstay_machine_api::Simulation { cluster: cluster.clone(), clouds });
+        let config = mainstay_machine_api::Config { simulation, release, ..mainstay_machine_api::Config::default() };
         let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
         tasks.spawn(async move {
             if let Err(error) = mainstay_machine_api::run(of, around, config, until).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the Machine API ended");
             }
         });
-        tell("machine-api", "simulated machines", begun.elapsed());
+        let detail = if clouds { "simulated machines, those of clouds too: no cloud is asked" } else { "simulated machines" };
+        tell("machine-api", detail, begun.elapsed());
     }
     if chosen.has(Component::OlmClassic) {
         let classic = Classic { apis, options, env: &env, writer: &writer, stop: &stop, pod_images };
