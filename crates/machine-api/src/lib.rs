@@ -41,6 +41,7 @@ use std::sync::Arc;
 use kube::Client;
 use mainstay_apply::Writer;
 use mainstay_machine_core::cloud;
+use mainstay_node_agent::boot::ConfigServer;
 use mainstay_runtime::{Cluster, Env, Key, Kinds, Queue};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -79,6 +80,8 @@ pub struct Simulation {
     pub cluster: Cluster,
     /// True if it also answers for the provider specs of clouds: a rehearsal (MACH-PROV-10).
     pub clouds: bool,
+    /// The config server that instances boot from (MACH-MCS-03). Without one they boot with nothing, and nodes find their configuration later.
+    pub config_server: Option<ConfigServer>,
 }
 
 /// Runs the Machine API until `stop` is cancelled.
@@ -108,7 +111,8 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
         if simulation.clouds {
             providers = cloud::kinds().fold(providers, |providers, (group, kind)| providers.with(group, kind, provider.clone()));
         }
-        tasks.spawn(simulated::run(simulation.cluster.client()?, env.clone(), machines.clone(), stop.clone()));
+        let config_server = simulation.config_server.clone();
+        tasks.spawn(simulated::run(simulation.cluster.client()?, env.clone(), config_server, machines.clone(), stop.clone()));
     }
     // A decision about what is not read yet would be wrong.
     shared.ready().await;

@@ -1,9 +1,9 @@
 //! The simulated provider: instances that are objects, and nodes whose kubelets are simulated (MACH-PROV-04 to MACH-PROV-06).
 //!
 //! ```text
-//!   Machine ── provider ──► SimInstance ── instances ──► pending ─► running ─► certificate ─► joined
-//!                              │ deleted: shutting-down, then gone                              │
-//!                              └───────────── mainstay_workloads::node: its kubelet ◄───────────┘
+//!   Machine ── provider ──► SimInstance ── instances ──► pending ─► running ─► boot ─► certificate ─► joined
+//!                              │ deleted: shutting-down, then gone                                       │
+//!                              └────────────── mainstay_workloads::node: its kubelet ◄───────────────────┘
 //! ```
 //!
 //! Everything is in the cluster, so that instances survive restarts and can be edited to play an outage: `kubectl delete siminstance NAME`

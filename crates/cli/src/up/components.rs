@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_cluster_operators::storage_migration;
+use mainstay_node_agent::boot::ConfigServer;
 use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_classic::catalog::PodImages;
 use mainstay_olm_v1::cluster_operator;
@@ -316,8 +317,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::ClusterVersion) && options.release.any() {
         release = super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
+    let mut config_server = None;
     if chosen.has(Component::MachineConfig) {
-        super::machine_config::start(apis, options, &env, &writer, release.clone(), &stop, &mut tasks, tell).await?;
+        config_server = super::machine_config::start(apis, options, &env, &writer, release.clone(), &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
@@ -336,7 +338,10 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         let begun = Instant::now();
         machine_api_objects(&writer).await?;
         let clouds = options.simulation.clouds();
-        let simulation = Some(mainstay_machine_api::Simulation { cluster: cluster.clone(), clouds });
+        let authority = apis.server.ca_certificate().as_bytes();
+        let config_server = config_server.map(|url| ConfigServer::new(&url, authority)).transpose();
+        let config_server = config_server.map_err(|error| Failure::failed("machine-api", &error))?;
+        let simulation = Some(mainstay_machine_api::Simulation { cluster: cluster.clone(), clouds, config_server });
         let config = mainstay_machine_api::Config { simulation, release, ..mainstay_machine_api::Config::default() };
         let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
         tasks.spawn(async move {
