@@ -23,13 +23,13 @@ use futures::future::BoxFuture;
 use mainstay_apply::Writer;
 use mainstay_machine_core::lifecycle::Instance;
 use mainstay_machine_core::machine::Machine;
-use mainstay_objects::{ObjectRef, meta};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use self::answer::Answer;
 pub use self::call::{CallError, Limits};
 use crate::provider::{Provider, ProviderError};
+use crate::user_data;
 
 /// The group of the provider spec.
 pub const GROUP: &str = "exec.mainstay.dev";
@@ -106,19 +106,10 @@ impl ExecProvider {
     /// Reads what the instance boots with. It is needed to make one, and never sent otherwise.
     async fn user_data(&self, machine: &Value, operation: Operation) -> Result<Option<String>, ProviderError> {
         let name = machine.pointer("/spec/providerSpec/value/userDataSecret/name").and_then(Value::as_str);
-        let Some(name) = name.filter(|_| operation == Operation::Create) else { return Ok(None) };
-        let place = ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "Secret".to_owned(),
-            namespace: meta(machine, "namespace").unwrap_or_default(),
-            name: name.to_owned(),
-        };
-        let failed =
-            |error: &dyn std::error::Error| ProviderError::Retryable(format!("secret {name}: {}", mainstay_diagnostics::chain(error)));
-        let secret = self.writer.get(&place).await.map_err(|error| failed(&error))?;
-        let secret = secret.ok_or_else(|| ProviderError::Retryable(format!("secret {name} with the user data is not found")))?;
-        let data = secret.pointer("/data/userData").and_then(Value::as_str).map(str::to_owned);
-        data.map(Some).ok_or_else(|| ProviderError::InvalidConfiguration(format!("secret {name} has no key userData")))
+        match name.filter(|_| operation == Operation::Create) {
+            Some(name) => user_data::read(&self.writer, machine, name).await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 

@@ -11,10 +11,11 @@
 //! ```
 //!
 //! Every decision is `mainstay-machine-core`'s; these loops read, decide and write. All state is in the cluster, so a kill at any moment is
-//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has, and
-//! `exec` lets programs be providers.
+//! continued by the next reconcile. Providers are behind [`provider::Provider`]; `simulated` is the one that the embedded cluster has, `exec`
+//! lets programs be providers, and `cluster_api` has instances made by Cluster API.
 
 mod approver;
+pub mod cluster_api;
 mod control_plane;
 mod draining;
 mod error;
@@ -32,6 +33,7 @@ mod reports;
 mod set;
 mod shared;
 pub mod simulated;
+mod user_data;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,6 +41,8 @@ use std::sync::Arc;
 
 use kube::Client;
 use mainstay_apply::Writer;
+use mainstay_machine_core::cloud;
+use mainstay_node_agent::boot::ConfigServer;
 use mainstay_runtime::{Cluster, Env, Key, Kinds, Queue};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -62,13 +66,23 @@ pub const SIMULATED: &str = "mainstay.dev/simulated";
 pub struct Config {
     /// The providers besides the simulated one.
     pub providers: Providers,
-    /// The cluster as an identity that may act as kubelets: the simulated provider is served, and its instances live. Only for the embedded
-    /// cluster.
-    pub simulation: Option<Cluster>,
+    /// The simulated provider is served, and its instances live. Only for the embedded cluster.
+    pub simulation: Option<Simulation>,
     /// Programs that are providers, by the names that machines use (MACH-PROV-08).
     pub programs: BTreeMap<String, PathBuf>,
     /// The operators as the release that is being applied names them, where a Cluster Version Operator applies one.
     pub release: Option<watch::Receiver<Arc<[Value]>>>,
+}
+
+/// The settings of the simulated provider.
+#[derive(Clone)]
+pub struct Simulation {
+    /// The cluster as an identity that may act as kubelets.
+    pub cluster: Cluster,
+    /// True if it also answers for the provider specs of clouds: a rehearsal (MACH-PROV-10).
+    pub clouds: bool,
+    /// The config server that instances boot from (MACH-MCS-03). Without one they boot with nothing, and nodes find their configuration later.
+    pub config_server: Option<ConfigServer>,
 }
 
 /// Runs the Machine API until `stop` is cancelled.
@@ -87,11 +101,19 @@ pub async fn run(cluster: Cluster, env: Env, config: Config, stop: CancellationT
         let provider = exec::ExecProvider::new(config.programs, shared.writer.clone());
         providers = providers.with(exec::GROUP, exec::KIND, Arc::new(provider));
     }
+    let by_cluster_api = cluster_api::ClusterApiProvider::new(shared.writer.clone());
+    providers =
+        providers.with(mainstay_machine_core::cluster_api::GROUP, mainstay_machine_core::cluster_api::KIND, Arc::new(by_cluster_api));
+    tasks.spawn(cluster_api::follow(client, machines.clone(), stop.clone()));
     let is_simulated = config.simulation.is_some();
     if let Some(simulation) = &config.simulation {
-        let provider = simulated::SimulatedProvider::new(shared.writer.clone());
-        providers = providers.with(simulated::GROUP, simulated::KIND, Arc::new(provider));
-        tasks.spawn(simulated::run(simulation.client()?, env.clone(), machines.clone(), stop.clone()));
+        let provider = Arc::new(simulated::SimulatedProvider::new(shared.writer.clone()));
+        providers = providers.with(simulated::GROUP, simulated::KIND, provider.clone());
+        if simulation.clouds {
+            providers = cloud::kinds().fold(providers, |providers, (group, kind)| providers.with(group, kind, provider.clone()));
+        }
+        let config_server = simulation.config_server.clone();
+        tasks.spawn(simulated::run(simulation.cluster.client()?, env.clone(), config_server, machines.clone(), stop.clone()));
     }
     // A decision about what is not read yet would be wrong.
     shared.ready().await;

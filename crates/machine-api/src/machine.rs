@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::{INFRASTRUCTURE, MACHINE, NODE};
 use crate::metrics::Measures;
-use crate::provider::{Provider, ProviderError, Providers};
+use crate::provider::{MAKER, NotServed, Provider, ProviderError, Providers, maker_of};
 use crate::shared::{Shared, Teller, settled};
 use crate::{Error, SIMULATED};
 
@@ -50,7 +50,13 @@ struct Controller {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
         let Some(live) = self.shared.get(MACHINE, key).await? else { return Ok(Outcome::Done) };
-        let live = self.labelled(live).await?;
+        let provider = self.providers.of(&live);
+        if let Err(NotServed::Unknown { .. }) = &provider
+            && is_anothers(&live)
+        {
+            return Ok(Outcome::Done);
+        }
+        let live = self.labelled(live, provider.is_ok()).await?;
         let machine = Machine::of(&live);
         match lifecycle::begin(&machine, &live) {
             Begin::Invalid(errors) => {
@@ -58,6 +64,8 @@ impl Controller {
                 self.events.tell(&live, EventKind::Warning, "FailedValidate", "Validate", said);
                 Ok(Outcome::Blocked)
             }
+            // Nothing will be made, so that nothing is to be removed.
+            Begin::AddFinalizer if provider.is_err() => self.advance(live, &machine).await,
             // The change wakes the machine again.
             Begin::AddFinalizer => self.shared.writer.add_finalizer(&live, FINALIZER).await.map(|_| Outcome::Done).map_err(Error::from),
             Begin::Delete(step) => self.delete(live, &machine, step).await,
@@ -66,24 +74,42 @@ impl Controller {
         }
     }
 
-    /// Gives a machine the name of its cluster, as upstream's webhook does (MACH-API-08).
-    async fn labelled(&self, live: Value) -> Result<Value, Error> {
-        if live.pointer("/metadata/labels").and_then(|labels| labels.get(CLUSTER_LABEL)).is_some() {
+    /// Gives a machine the name of its cluster, as upstream's webhook does (MACH-API-08), and that of its provider, before anything is made
+    /// (MACH-PROV-12).
+    async fn labelled(&self, live: Value, is_served: bool) -> Result<Value, Error> {
+        let has = |map: &str, key: &str| live.pointer(map).is_some_and(|map| map.get(key).is_some());
+        let (mut labels, mut annotations) = (Map::new(), Map::new());
+        if !has("/metadata/labels", CLUSTER_LABEL) {
+            labels.insert(CLUSTER_LABEL.to_owned(), json!(self.cluster_name().await?));
+        }
+        if is_served && !has("/metadata/annotations", MAKER) && live["metadata"].get("deletionTimestamp").is_none() {
+            annotations.insert(MAKER.to_owned(), json!(maker_of(&live)));
+        }
+        if labels.is_empty() && annotations.is_empty() {
             return Ok(live);
         }
+        self.patch(&live, json!({"metadata": {"labels": labels, "annotations": annotations}})).await
+    }
+
+    async fn cluster_name(&self) -> Result<String, Error> {
         let cluster = match self.shared.get(INFRASTRUCTURE, &Key::new("", "cluster")).await {
             Ok(found) => found,
             Err(WriteError::Kind { .. }) => None,
             Err(error) => return Err(error.into()),
         };
         let name = cluster.as_ref().and_then(|cluster| cluster.pointer("/status/infrastructureName")).and_then(Value::as_str);
-        let name = name.filter(|name| !name.is_empty()).unwrap_or(CLUSTER);
-        self.patch(&live, json!({"metadata": {"labels": {CLUSTER_LABEL: name}}})).await
+        Ok(name.filter(|name| !name.is_empty()).unwrap_or(CLUSTER).to_owned())
     }
 
     async fn advance(&self, live: Value, machine: &Machine) -> Result<Outcome, Error> {
         let provider = match self.providers.of(&live) {
             Ok(provider) => provider,
+            Err(error @ NotServed::MadeByAnother { .. }) => {
+                self.events.tell(&live, EventKind::Warning, "FailedUpdate", "Update", &error);
+                let condition = Condition::unknown(INSTANCE_EXISTS, "ErrorCheckingProvider", error.to_string());
+                self.write(&live, &StatusChange { conditions: vec![condition], ..StatusChange::default() }).await?;
+                return Ok(Outcome::Blocked);
+            }
             Err(error) => return self.fail(live, Vec::new(), Some(INVALID), &error.to_string()).await,
         };
         let exists = match provider.exists(&live).await {
@@ -163,7 +189,8 @@ impl Controller {
         let provider = self.providers.of(&live);
         let removed = match &provider {
             Ok(provider) => provider.delete(&live).await,
-            Err(error) => Err(error.clone()),
+            Err(error @ NotServed::MadeByAnother { .. }) => Err(ProviderError::Retryable(error.to_string())),
+            Err(error) => Err(ProviderError::InvalidConfiguration(error.to_string())),
         };
         if let Err(error) = removed {
             self.measures.failed("delete", machine, &error);
@@ -253,6 +280,14 @@ fn not_created() -> Condition {
     Condition::is_false(INSTANCE_EXISTS, "InstanceNotCreated", Severity::Warning, "Instance has not been created")
 }
 
+/// Returns whether another controller looks after a machine whose provider is not known here: it has a finalizer, and nothing was made here
+/// (MACH-PROV-10). The two finalizers of the garbage collector say nothing.
+fn is_anothers(live: &Value) -> bool {
+    let is_made_here = live.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(MAKER).is_some());
+    let finalizers = live.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    !is_made_here && finalizers.filter_map(Value::as_str).any(|finalizer| !["foregroundDeletion", "orphan"].contains(&finalizer))
+}
+
 /// When a machine is tried again after its provider failed.
 fn again(machine: &Machine, error: ProviderError) -> Result<Outcome, Error> {
     match error {
@@ -284,6 +319,17 @@ fn aggregate(errors: &[field::Error]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// MACH-PROV-10: a finalizer of another controller says whose a machine is.
+    #[test]
+    fn machines_of_other_controllers() {
+        let is_anothers = |finalizers: &[&str], annotations: Value| {
+            super::is_anothers(&json!({"metadata": {"finalizers": finalizers, "annotations": annotations}}))
+        };
+        assert!(is_anothers(&[FINALIZER], json!({})) && is_anothers(&["orphan", "other.example/machine"], Value::Null));
+        assert!(!is_anothers(&[], json!({})) && !is_anothers(&["foregroundDeletion"], json!({})));
+        assert!(!is_anothers(&[FINALIZER], json!({MAKER: "SimProviderConfig.sim.mainstay.dev"})));
+    }
 
     #[test]
     fn an_object_covers_a_patch() {

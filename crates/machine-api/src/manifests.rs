@@ -1,5 +1,6 @@
 //! The objects that the Machine API needs: its kinds and their rules, its namespace, its account, and the permissions that it uses.
 
+use mainstay_machine_core::cluster_api::{CLUSTER_API, INFRASTRUCTURE};
 use serde_json::{Value, json};
 
 use crate::kinds::NAMESPACE;
@@ -58,6 +59,8 @@ pub fn manifests() -> Vec<Value> {
             "resourceNames": ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"],
         }),
         json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["machine-approver-config"]}),
+        // Instances that Cluster API makes: their changes wake machines.
+        rule(CLUSTER_API, &["machines"], &["get", "list", "watch"]),
         // Whether another Machine API is here.
         json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"], "resourceNames": [OTHER]}),
     ];
@@ -65,8 +68,14 @@ pub fn manifests() -> Vec<Value> {
     let version = "rbac.authorization.k8s.io/v1";
     let mut all = mainstay_api::machine::machine_rules();
     let subjects = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]);
-    // What instances boot with.
-    let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let own = json!([
+        // What instances boot with, and the same in the form of Cluster API.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "delete"]},
+        {"apiGroups": [CLUSTER_API], "resources": ["machines"], "verbs": ["create", "patch", "delete"]},
+        {"apiGroups": [CLUSTER_API], "resources": ["clusters"], "verbs": ["get"]},
+        // Templates and what is cloned from them: the kinds are those of the infrastructure.
+        {"apiGroups": [INFRASTRUCTURE], "resources": ["*"], "verbs": ["get", "create", "delete"]},
+    ]);
     all.extend([
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
@@ -75,7 +84,7 @@ pub fn manifests() -> Vec<Value> {
             "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ROLE}, "subjects": subjects,
         }),
-        json!({"apiVersion": version, "kind": "Role", "metadata": {"name": ROLE, "namespace": NAMESPACE}, "rules": secrets}),
+        json!({"apiVersion": version, "kind": "Role", "metadata": {"name": ROLE, "namespace": NAMESPACE}, "rules": own}),
         json!({
             "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": ROLE, "namespace": NAMESPACE},
             "roleRef": {"apiGroup": group, "kind": "Role", "name": ROLE}, "subjects": subjects,

@@ -1,13 +1,13 @@
 //! The simulated provider: instances that are objects, and nodes whose kubelets are simulated (MACH-PROV-04 to MACH-PROV-06).
 //!
 //! ```text
-//!   Machine ── provider ──► SimInstance ── instances ──► pending ─► running ─► certificate ─► joined
-//!                              │ deleted: shutting-down, then gone                              │
-//!                              └───────────── mainstay_workloads::node: its kubelet ◄───────────┘
+//!   Machine ── provider ──► SimInstance ── instances ──► pending ─► running ─► boot ─► certificate ─► joined
+//!                              │ deleted: shutting-down, then gone                                       │
+//!                              └────────────── mainstay_workloads::node: its kubelet ◄───────────────────┘
 //! ```
 //!
 //! Everything is in the cluster, so that instances survive restarts and can be edited to play an outage: `kubectl delete siminstance NAME`
-//! loses an instance.
+//! loses an instance. In a rehearsal (`--simulate-cloud`), the provider specs of clouds are answered for in the same way (MACH-PROV-10).
 
 mod instances;
 mod join;

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   Accept header ── accept ──► version
-//!   pool ── config_of ──► rendered MachineConfig ── content ──► Ignition config of that version
+//!   pool ── config_of ──► rendered MachineConfig ── content ──► Ignition config of that version ── first_boot ──► what the machine reads of it
 //! ```
 
 mod accept;
 mod content;
+mod first_boot;
 mod route;
 
 pub use accept::{UnsupportedVersion, version_for};
 pub use content::{Bootstrap, ContentError, Inputs, ignition_config};
+pub use first_boot::{FirstBoot, FirstBootError, pool_of_role};
 pub use route::{Route, route};
 
 use mainstay_ignition::Spec;

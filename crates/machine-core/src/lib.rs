@@ -7,6 +7,8 @@
 //!   hooks           lifecycle hooks: their rules, and the conditions that they cause
 //!   hook_owner      the protocol of their owners
 //!   lifecycle       the life of one machine: the next step, and the status that tells of it
+//!   cloud           provider specs of clouds, for rehearsals: size, place and names
+//!   cluster_api     instances that Cluster API makes: what is written for one, and what is read of it
 //!   node_link       which machine a node is, and what it gets from it
 //!   set             MachineSets: which machines are theirs, which go first, their status
 //!   health_check    MachineHealthChecks: who is unhealthy, whether remediation is allowed, and how it is done
@@ -20,6 +22,8 @@
 
 pub mod approval;
 pub mod cases;
+pub mod cloud;
+pub mod cluster_api;
 pub mod condition;
 pub mod control_plane;
 pub mod deletion;

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! [`root`] keeps everything within the root. [`transaction`] makes edits one, failures and kills in between included. [`node`] is the tree as a node's disk;
-//! [`agent`] the loop before a cluster. [`report`] tells the cluster of a step; the daemons of simulated nodes tell it by the same code.
+//! [`agent`] the loop before a cluster. [`boot`] fetches what a machine boots with. [`report`] tells the cluster of a step; the daemons of simulated nodes tell it by the same code.
 
 pub mod agent;
+pub mod boot;
 mod error;
 mod gather;
 pub mod node;

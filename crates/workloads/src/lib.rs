@@ -53,6 +53,7 @@ use crate::discovery::Discovery;
 pub use crate::node::behaviour::{ImageFault, Script, duration};
 use crate::node::images::Images;
 pub use crate::node::images::{PullError, Registries};
+pub use crate::node::object::NODE_ANNOTATIONS;
 pub use crate::node::process;
 pub use crate::node::pulls::{ImagePuller, Pulled};
 use crate::replicaset::Flavour;

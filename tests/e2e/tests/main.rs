@@ -45,6 +45,7 @@ mod plans;
 mod private;
 mod procedure;
 mod processes;
+mod providers;
 mod python;
 mod recording;
 mod registry_grpc;

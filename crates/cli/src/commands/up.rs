@@ -149,6 +149,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.release.any() && !components.has(up::components::Component::ClusterVersion) {
         return Err(Failure::new(Exit::Usage, "--release, --components", "cluster-version is not among the components"));
     }
+    if arguments.simulation.clouds() && !components.has(up::components::Component::MachineApi) {
+        return Err(Failure::new(Exit::Usage, "--simulate-cloud, --components", "machine-api is not among the components")
+            .hint("add machine-api to --components"));
+    }
     // Before anything is started.
     arguments.release.script()?;
     arguments.release.graph_data()?;

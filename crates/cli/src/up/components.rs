@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::Writer;
 use mainstay_cluster_operators::storage_migration;
+use mainstay_node_agent::boot::ConfigServer;
 use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_classic::catalog::PodImages;
 use mainstay_olm_v1::cluster_operator;
@@ -323,8 +324,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::ClusterVersion) && options.release.any() {
         release = super::release::start(apis, options, &env, &writer, &stop, &mut tasks, tell).await?;
     }
+    let mut config_server = None;
     if chosen.has(Component::MachineConfig) {
-        super::machine_config::start(apis, options, &env, &writer, release.clone(), &stop, &mut tasks, tell).await?;
+        config_server = super::machine_config::start(apis, options, &env, &writer, release.clone(), &stop, &mut tasks, tell).await?;
     }
     if chosen.has(Component::StorageMigrator) {
         let begun = Instant::now();
@@ -341,17 +343,21 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     }
     if chosen.has(Component::MachineApi) {
         let begun = Instant::now();
-        let others = [mainstay_machine_api::manifests(), mainstay_machine_api::simulation_manifests()].concat();
-        objects_of(&writer, "machine-api", mainstay_machine_api::definitions(), &others).await?;
-        let release = release.clone();
-        let config = mainstay_machine_api::Config { simulation: Some(cluster.clone()), release, ..mainstay_machine_api::Config::default() };
+        machine_api_objects(&writer).await?;
+        let clouds = options.simulation.clouds();
+        let authority = apis.server.ca_certificate().as_bytes();
+        let config_server = config_server.map(|url| ConfigServer::new(&url, authority)).transpose();
+        let config_server = config_server.map_err(|error| Failure::failed("machine-api", &error))?;
+        let simulation = Some(mainstay_machine_api::Simulation { cluster: cluster.clone(), clouds, config_server });
+        let config = mainstay_machine_api::Config { simulation, release: release.clone(), ..mainstay_machine_api::Config::default() };
         let (of, around, until) = (apis.in_process(machine_api), env.clone(), stop.clone());
         tasks.spawn(async move {
             if let Err(error) = mainstay_machine_api::run(of, around, config, until).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the Machine API ended");
             }
         });
-        tell("machine-api", "simulated machines", begun.elapsed());
+        let detail = if clouds { "simulated machines, those of clouds too: no cloud is asked" } else { "simulated machines" };
+        tell("machine-api", detail, begun.elapsed());
     }
     if chosen.has(Component::MachineApi) || chosen.has(Component::Autoscaler) {
         let begun = Instant::now();

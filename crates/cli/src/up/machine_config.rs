@@ -1,6 +1,6 @@
 //! The Machine Config Operator of `mainstay up`: kinds, accounts, the operator itself, and the config server (MACH-OPER-01, MACH-MCS-01).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn registries() -> Result<Vec<Manifest>, Failure> {
     Ok(all.into_iter().map(|candidate| candidate.object).filter(wanted).map(manifest).collect())
 }
 
-/// Makes kinds and account, and starts the operator. `release` is what the release that is being applied says of its operators.
+/// Makes kinds and account, and starts the operator. Returns the URL of the config server. `release` is what the release that is being applied says of its operators.
 #[allow(clippy::too_many_arguments, reason = "the parts of a cluster, as its neighbours get them")]
 pub async fn start(
     apis: &Apis,
@@ -83,7 +83,7 @@ pub async fn start(
     stop: &CancellationToken,
     tasks: &mut JoinSet<()>,
     tell: &mut impl FnMut(&str, &str, Duration),
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let begun = Instant::now();
     let kinds = mainstay_api::machine_config_manifests().map_err(|error| Failure::failed("manifests of machine-config", &error))?;
     definitions(writer, &kinds).await?;
@@ -111,7 +111,7 @@ async fn serve(
     stop: &CancellationToken,
     tasks: &mut JoinSet<()>,
     tell: &mut impl FnMut(&str, &str, Duration),
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let begun = Instant::now();
     let pki = options.data_dir.join("pki");
     let certificates = Certificates::from_files(&pki.join("apiserver.crt"), &pki.join("apiserver.key"));
@@ -137,5 +137,15 @@ async fn serve(
     let plain = bound.plain.map(|address| format!("http://{address}/config/POOL"));
     let shown: Vec<String> = urls.into_iter().chain(plain).collect();
     tell("config-server", &shown.join(", "), begun.elapsed());
-    Ok(())
+    Ok(bound.secure.map(|address| format!("https://{}", reachable(address))))
+}
+
+/// The address at which this host reaches a listener: one of all interfaces is reached at the loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let host = match address.ip() {
+        IpAddr::V4(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        host => host,
+    };
+    SocketAddr::new(host, address.port())
 }

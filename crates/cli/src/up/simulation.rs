@@ -36,12 +36,22 @@ pub struct Arguments {
     /// Registries are asked with the credentials and mirrors that mainstay uses for catalogs and bundles.
     #[arg(long)]
     verify_images: bool,
+    /// Machines with the provider specs of clouds (AWS, Azure, Google, vSphere ...) get simulated instances; for rehearsals
+    ///
+    /// The component machine-api has to run. No cloud is asked, and what is made says mainstay.dev/simulated.
+    #[arg(long)]
+    simulate_cloud: bool,
 }
 
 impl Arguments {
     /// The behaviour of pods.
     pub fn script(&self) -> Script {
         Script { start_delay: self.start_delay, faults: self.faults.clone() }
+    }
+
+    /// Whether the machines of clouds are simulated, too.
+    pub fn clouds(&self) -> bool {
+        self.simulate_cloud
     }
 
     /// The time that a node takes to reboot.

@@ -153,7 +153,10 @@ fn object(machine: &Value, settings: &Settings, number: i64) -> Value {
         ("topology.kubernetes.io/region", &settings.region),
         ("topology.kubernetes.io/zone", &settings.zone),
     ] {
-        labels.entry(label.to_owned()).or_insert_with(|| value.clone());
+        // A place that the spec of a cloud does not say is none.
+        if !value.is_empty() {
+            labels.entry(label.to_owned()).or_insert_with(|| value.clone());
+        }
     }
     if let Some(role) = labels_of(machine).get(ROLE_LABEL).filter(|role| !role.is_empty()) {
         labels.insert(format!("node-role.kubernetes.io/{role}"), String::new());
@@ -163,7 +166,7 @@ fn object(machine: &Value, settings: &Settings, number: i64) -> Value {
     }
     let seconds = |time: Duration| mainstay_golang::duration_text(time);
     let mut spec = json!({
-        "providerID": format!("sim:///{}/{name}", settings.zone),
+        "providerID": settings.provider_id.clone().unwrap_or_else(|| format!("sim:///{}/{name}", settings.zone)),
         "nodeName": machine_name,
         "number": number,
         "instanceType": settings.instance_type,

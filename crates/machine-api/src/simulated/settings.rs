@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mainstay_golang::{DurationError, parse_duration};
+use mainstay_machine_core::cloud::{self, CloudError, CloudSpec};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ pub struct ScriptedFailure {
 /// The settings of a simulated machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// Its name at the provider, where a cloud gives it; else it is made of zone and machine.
+    pub provider_id: Option<String>,
     /// Its size.
     pub instance_type: String,
     /// Its region.
@@ -84,6 +87,9 @@ pub enum SettingsError {
     /// There are too many failures.
     #[error("spec.providerSpec.value.failures: at most {FAILURES} can be played")]
     TooManyFailures,
+    /// The provider spec of a cloud cannot be used.
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
 }
 
 #[derive(Default, Deserialize)]
@@ -130,6 +136,9 @@ impl Settings {
     /// A field is unknown, or has another type or form.
     pub fn of(machine: &Value) -> Result<Self, SettingsError> {
         let value = machine.pointer("/spec/providerSpec/value").unwrap_or(&Value::Null);
+        if !value.get("kind").is_none_or(|kind| kind == super::KIND) {
+            return Self::of_cloud(machine);
+        }
         let written = Written::deserialize(value)?;
         let duration = |field: &'static str, text: Option<&String>| {
             text.map(|text| parse_duration(text).map_err(|source| SettingsError::Duration { field, source })).transpose()
@@ -144,6 +153,7 @@ impl Settings {
             delete_delay: duration("deleteDelay", written.delete_delay.as_ref())?.unwrap_or(DELETE),
             vanish_after: duration("vanishAfter", written.vanish_after.as_ref())?,
             instance_type: written.instance_type.unwrap_or_else(|| "sim.small".to_owned()),
+            provider_id: None,
             region: written.region.unwrap_or_else(|| "sim".to_owned()),
             zone: written.zone.unwrap_or_else(|| "zone-a".to_owned()),
             cpu: written.cpu,
@@ -151,6 +161,26 @@ impl Settings {
             labels: written.labels,
             failures: failures.map(|one| ScriptedFailure { operation: one.operation, times: one.times, reason: one.reason }).collect(),
             never_join: written.never_join,
+        })
+    }
+
+    /// Reads the provider spec of a cloud, for a rehearsal (MACH-PROV-10). What it does not say of a place is empty, as on that cloud.
+    fn of_cloud(machine: &Value) -> Result<Self, SettingsError> {
+        let spec = CloudSpec::of(machine)?;
+        Ok(Self {
+            provider_id: Some(cloud::provider_id(&spec, machine)),
+            instance_type: spec.size.unwrap_or_default(),
+            region: spec.region.unwrap_or_default(),
+            zone: spec.zone.unwrap_or_default(),
+            cpu: spec.cpu,
+            memory: spec.memory,
+            boot_delay: BOOT,
+            join_delay: JOIN,
+            delete_delay: DELETE,
+            labels: BTreeMap::new(),
+            failures: Vec::new(),
+            never_join: false,
+            vanish_after: None,
         })
     }
 }

@@ -14,11 +14,11 @@ const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 /// The authority of the cloud.
 const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 /// The annotations that a node registers with.
-const ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
+pub(super) const ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 /// The kubeconfig of the bootstrapper.
-const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+pub(super) const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 /// The whole MachineConfig, for those who look for differences later.
-const CONTENT: &str = "/etc/mcs-machine-config-content.json";
+pub(super) const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 /// The part of the MachineConfig that Ignition does not carry out, for the first boot.
 const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 /// The mode of the files that are put in.

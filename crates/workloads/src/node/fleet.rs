@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use mainstay_runtime::Optional;
 
-use super::object::{Instance, Role, Simulated};
+use super::object::{Instance, NODE_ANNOTATIONS, Role, Simulated};
 use crate::object::Read as _;
 use crate::world::World;
 
@@ -125,6 +125,12 @@ impl Fleet {
     }
 }
 
+/// The annotations that the kubelet of an instance registers its node with. What a person has written wrongly there is none.
+fn annotations(object: &DynamicObject) -> BTreeMap<String, String> {
+    let text = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(NODE_ANNOTATIONS));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
 /// Returns the node of an instance; `None` if its kubelet does not work.
 fn node_of(object: &DynamicObject) -> Option<Simulated> {
     let joined = object.at("/status/joined").as_bool().unwrap_or_default();
@@ -140,6 +146,7 @@ fn node_of(object: &DynamicObject) -> Option<Simulated> {
         uid: object.uid().to_owned(),
         provider_id: object.text("/spec/providerID").to_owned(),
         labels,
+        annotations: annotations(object),
         cpu: text("/spec/cpu"),
         memory: text("/spec/memory"),
     };

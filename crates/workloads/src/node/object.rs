@@ -13,6 +13,9 @@ use crate::object::{Read as _, condition, time};
 pub const SIMULATED: &str = "mainstay.dev/simulated";
 /// The annotation of nodes that are an instance of the simulated provider: its name.
 pub const INSTANCE: &str = "sim.mainstay.dev/instance";
+/// The annotation of such an instance with the annotations that its kubelet registers the node with, as JSON: what it booted with says them
+/// (MACH-MCS-03).
+pub const NODE_ANNOTATIONS: &str = "sim.mainstay.dev/node-annotations";
 /// The annotation of a simulated node that reboots: it is not ready.
 pub const REBOOTING: &str = "mainstay.dev/rebooting";
 /// The annotation with the identifier of a simulated node's running system.
@@ -53,6 +56,8 @@ pub struct Instance {
     pub provider_id: String,
     /// Labels that the kubelet gives the node.
     pub labels: BTreeMap<String, String>,
+    /// Annotations that the kubelet gives the node.
+    pub annotations: BTreeMap<String, String>,
     /// Its processors; those of every simulated node if absent.
     pub cpu: Option<String>,
     /// Its memory; that of every simulated node if absent.
@@ -109,6 +114,7 @@ impl Simulated {
             spec["providerID"] = json!(instance.provider_id);
             annotations[INSTANCE] = json!(instance.name);
             instance.labels.iter().for_each(|(key, value)| labels[key] = json!(value));
+            instance.annotations.iter().for_each(|(key, value)| annotations[key] = json!(value));
         }
         if self.role == Role::ControlPlane {
             labels["node-role.kubernetes.io/control-plane"] = json!("");
