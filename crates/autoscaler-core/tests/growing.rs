@@ -217,9 +217,13 @@ fn balance() {
     };
     assert_eq!(grown(false, &|_| {}), ["a 1->6"]);
     assert_eq!(grown(true, &|_| {}), ["a 1->3", "b 0->3"]);
-    assert_eq!(grown(true, &|scene| {
-        scene.in_zone("waiting-0", "a");
-    }), ["a 1->6"], "no other zone takes all of them");
+    assert_eq!(
+        grown(true, &|scene| {
+            scene.in_zone("waiting-0", "a");
+        }),
+        ["a 1->6"],
+        "no other zone takes all of them"
+    );
     assert_eq!(grown(true, &|scene| scene.snapshot.settings.limits.max_nodes = Some(6)), ["b 0->2"]);
 }
 

@@ -266,6 +266,10 @@ fn status(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("", "Pod") => pod::status(new, old),
         ("", "Service") => service::status(new),
         ("", "Namespace") => misc::namespace_status(new),
+        // A node's status is looked at with the whole node.
+        ("", "Node") => change(gvk, new, old),
+        ("policy", "PodDisruptionBudget") => policy::budget_status(new),
+        ("apps", "StatefulSet") => workloads::stateful_set_status(new),
         ("apps" | "", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController") => workloads::status(new),
         ("certificates.k8s.io", _) => misc::certificate_approval(new),
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::status(new),

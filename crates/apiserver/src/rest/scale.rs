@@ -156,6 +156,13 @@ fn wanted(request: &ApiRequest, served: &Served, body: &[u8], current: &Value, o
 /// The Scale that a PUT sends.
 fn replaced(request: &ApiRequest, served: &Served, body: &[u8], options: &WriteOptions) -> Result<Value> {
     let decoded = negotiate::decode(&request.headers, body, "Scale")?;
+    let given = decoded.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    // Scales of older groups were served once, and are read before they are found to be of another version.
+    let is_older = matches!(given, "extensions/v1beta1" | "apps/v1beta1" | "apps/v1beta2") && decoded.value["kind"] == "Scale";
+    if served.custom.is_none() && is_older {
+        let message = format!("the API version in the data ({given}) does not match the expected API version ({VERSION})");
+        return Err(ApiError::bad_request(message));
+    }
     let mut scale = strategy::decode(request, &SCALE, &SCALE.gvk(), decoded, options.field_validation).map_err(|error| {
         // The handler of custom resources has no internal type to name.
         let strict = error.message.contains("strict decoding error");

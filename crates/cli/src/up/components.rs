@@ -343,7 +343,8 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     }
     if chosen.has(Component::MachineApi) {
         let begun = Instant::now();
-        machine_api_objects(&writer).await?;
+        let others = [mainstay_machine_api::manifests(), mainstay_machine_api::simulation_manifests()].concat();
+        objects_of(&writer, "machine-api", mainstay_machine_api::definitions(), &others).await?;
         let clouds = options.simulation.clouds();
         let authority = apis.server.ca_certificate().as_bytes();
         let config_server = config_server.map(|url| ConfigServer::new(&url, authority)).transpose();

@@ -1,11 +1,18 @@
-//! Fields of pods behind feature gates that are off in Kubernetes 1.34: the API drops them, wherever a pod is described.
+//! Fields behind feature gates that are off in Kubernetes 1.34: the API drops them, those of pods wherever a pod is described.
 
 use serde_json::Value;
 
 use super::Object;
 
-/// Drops what gates keep out of the pod of this kind, if it has one.
+/// Drops what gates keep out of this kind, and out of the pod that it describes, if it does.
 pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
+    if group_kind == ("coordination.k8s.io", "Lease")
+        && let Some(Value::Object(spec)) = map.get_mut("spec")
+    {
+        // CoordinatedLeaderElection
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
+    }
     let spec = match group_kind {
         ("", "Pod") => map.get_mut("spec"),
         ("", "PodTemplate") => map.get_mut("template").and_then(|template| template.get_mut("spec")),

@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, internal, labels, list, names, resources, text, workloads};
+use super::{Errors, all_invalid, has, int, internal, labels, list, names, not_negative, resources, text, workloads};
 use crate::Gvk;
 use crate::quantity::Quantity;
 
@@ -27,6 +27,13 @@ pub(super) fn disruption_budget(object: &Value) -> Errors {
         errors.push(Error::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &["AlwaysAllow", "IfHealthyBudget"]));
     }
     errors
+}
+
+pub(super) fn budget_status(object: &Value) -> Errors {
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let path = Path::new("status");
+    let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+    counts.into_iter().flat_map(|field| not_negative(status, field, &path)).collect()
 }
 
 pub(super) fn autoscaler(gvk: &Gvk, object: &Value) -> Errors {

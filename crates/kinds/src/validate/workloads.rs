@@ -434,6 +434,20 @@ pub(super) fn selector_is_immutable(new: &Value, old: &Value) -> Errors {
     vec![Error::invalid(&Path::new("spec").child("selector"), shown, "field is immutable")]
 }
 
+pub(super) fn stateful_set_status(object: &Value) -> Errors {
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let path = Path::new("status");
+    let counts = ["replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    let mut errors: Errors =
+        counts.into_iter().chain(["observedGeneration", "collisionCount"]).flat_map(|field| not_negative(status, field, &path)).collect();
+    let count = |field: &str| int(status, field).unwrap_or(0);
+    let pairs = counts[1..].iter().map(|field| (*field, "replicas")).chain([("availableReplicas", "readyReplicas")]);
+    for (field, most) in pairs.filter(|(field, most)| count(field) > count(most)) {
+        errors.push(Error::invalid(&path.child(field), count(field), format!("cannot be greater than status.{most}")));
+    }
+    errors
+}
+
 pub(super) fn status(object: &Value) -> Errors {
     let status = object.get("status").unwrap_or(&Value::Null);
     let path = Path::new("status");
