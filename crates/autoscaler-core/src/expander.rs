@@ -111,8 +111,7 @@ fn filter(expander: Expander, options: &[usize], all: &[GrowthOption<'_>], prior
                     cpu.total_cmp(&least_cpu).then(memory.total_cmp(&least_memory))
                 });
                 match order {
-                    None => best.push(*index),
-                    Some(std::cmp::Ordering::Equal) => best.push(*index),
+                    None | Some(std::cmp::Ordering::Equal) => best.push(*index),
                     Some(std::cmp::Ordering::Less) => best = vec![*index],
                     Some(std::cmp::Ordering::Greater) => {}
                 }

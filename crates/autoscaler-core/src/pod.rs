@@ -17,6 +17,7 @@ const GRACE: i64 = 30;
 
 /// A Pod that has not ended. Fields that are missing or of another type count as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Pod {
     /// Its UID.
     pub uid: String,

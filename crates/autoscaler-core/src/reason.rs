@@ -61,13 +61,12 @@ impl Refusal {
         match self {
             Self::MaxSize => vec!["max node group size reached".to_owned()],
             Self::Backoff { .. } => vec!["in backoff after failed scale-up".to_owned()],
-            Self::NotReady => vec!["not ready for scale-up".to_owned()],
+            Self::NotReady | Self::Template(_) => vec!["not ready for scale-up".to_owned()],
             Self::MaxNodes => vec!["max total nodes in cluster reached".to_owned()],
             Self::Limits(resources) => {
                 let named: Vec<String> = resources.iter().map(ToString::to_string).collect();
                 vec![format!("max cluster {} limit reached", named.join(", "))]
             }
-            Self::Template(_) => vec!["not ready for scale-up".to_owned()],
             Self::Unfit(reasons) => reasons.clone(),
         }
     }

@@ -5,6 +5,7 @@ use serde_json::Value;
 /// A copy of the cluster in which pods are placed by the scheduler's own rules, without effect.
 pub trait Rehearsal: Sized {
     /// Returns a copy that goes its own way.
+    #[must_use]
     fn fork(&self) -> Self;
 
     /// Adds an imagined node, with the pods that DaemonSets would give it.

@@ -107,6 +107,7 @@ impl Default for ScaleDown {
 
 /// The settings of the autoscaler.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Settings {
     /// True: sets that are alike are kept alike in size.
     pub balances: bool,

@@ -15,7 +15,6 @@ pub const MIN_SIZE: &str = "machine.openshift.io/cluster-api-autoscaler-node-gro
 /// Annotation of a target: the greatest number of machines.
 pub const MAX_SIZE: &str = "machine.openshift.io/cluster-api-autoscaler-node-group-max-size";
 const TARGET_GROUP: &str = "machine.openshift.io";
-const TARGET_VERSION: &str = "machine.openshift.io/v1beta1";
 const TARGET_KIND: &str = "MachineSet";
 
 /// Returns the bounds of a set, if its annotations give both.
@@ -51,11 +50,6 @@ impl TargetRef {
 
     fn to_value(&self) -> Value {
         json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name})
-    }
-
-    /// Returns the API version and the kind under which it is looked up.
-    pub fn served(&self) -> (&'static str, &'static str) {
-        (TARGET_VERSION, TARGET_KIND)
     }
 }
 

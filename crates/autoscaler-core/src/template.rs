@@ -67,14 +67,11 @@ fn like(node: &Value, startup_taints: &[String]) -> Value {
             status.insert(field.to_owned(), list.clone());
         }
     }
-    imagined(
-        node.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({})),
-        lasting(taints, startup_taints),
-        &Value::Object(status),
-    )
+    let labels = node.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
+    imagined(&labels, &lasting(taints, startup_taints), &Value::Object(status))
 }
 
-fn imagined(labels: Value, taints: Vec<Value>, status: &Value) -> Value {
+fn imagined(labels: &Value, taints: &[Value], status: &Value) -> Value {
     let mut status = status.clone();
     status["conditions"] = json!([{"type": "Ready", "status": "True"}]);
     json!({
@@ -139,7 +136,7 @@ fn from_nothing(set: &Value, startup_taints: &[String]) -> Result<Value, Templat
     let mut taints = spec["taints"].as_array().cloned().unwrap_or_default();
     taints.extend(annotation(&format!("{CAPACITY}/taints")).unwrap_or_default().split(',').filter_map(|text| taint(text.trim())));
     let status = json!({"capacity": resources, "allocatable": resources});
-    Ok(imagined(Value::Object(labels), lasting(taints, startup_taints), &status))
+    Ok(imagined(&Value::Object(labels), &lasting(taints, startup_taints), &status))
 }
 
 fn text_map(value: Option<&Value>) -> Map<String, Value> {

@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::support::{GIB, Scene, id, size, sizes, verdict};
 
+type Change<'a> = &'a dyn Fn(&mut Scene);
+
 fn note(plan: &Plan, pod: &str) -> String {
     plan.growth.pods[pod].not_triggered().unwrap_or_else(|| format!("{:?}", plan.growth.pods[pod]))
 }
@@ -66,7 +68,6 @@ fn refusals() {
     let usual = |scene: &mut Scene| {
         scene.waiting(1, size(2, 1));
     };
-    type Change<'a> = &'a dyn Fn(&mut Scene);
     let cases: [(&str, Change<'_>, &str); 7] = [
         ("too large", &too_large, "pod didn't trigger scale-up: 1 Insufficient cpu"),
         (
@@ -166,6 +167,7 @@ fn limits_of_gpus() {
 /// COP-CAS-03: expanders choose in their order.
 #[test]
 fn expanders() {
+    use Expander::{LeastWaste, Priority, Random};
     let chosen = |expanders: &[Expander], priorities: Option<&str>| {
         let mut scene = Scene::new(Settings { expanders: expanders.to_vec(), ..Settings::default() });
         scene.group("a-large", 0, 9, 0, size(16, 16)).group("b-fit", 0, 9, 0, size(4, 32)).group("c-fit", 0, 9, 0, size(4, 8));
@@ -175,7 +177,6 @@ fn expanders() {
         let plan = scene.pass();
         (plan.growth.resizes[0].group.name.clone(), verdict(&plan, "b-fit"))
     };
-    use Expander::{LeastWaste, Priority, Random};
     assert_eq!(chosen(&[Random], None).0, "a-large");
     assert_eq!(
         chosen(&[LeastWaste], None),

@@ -6,6 +6,8 @@ use mainstay_autoscaler_core::{Budget, Pod};
 
 use crate::support::{GIB, Scene, kept, removed, size, sizes};
 
+type Change<'a> = &'a dyn Fn(&mut Scene);
+
 fn settings() -> Settings {
     Settings { scale_down: ScaleDown { is_enabled: true, ..ScaleDown::default() }, ..Settings::default() }
 }
@@ -53,7 +55,6 @@ fn what_keeps_a_node() {
     fn one(scene: &mut Scene) -> &mut Pod {
         &mut scene.snapshot.pods[0]
     }
-    type Change<'a> = &'a dyn Fn(&mut Scene);
     let cases: [(&str, Change<'_>, &str); 14] = [
         ("not enabled", &|scene| scene.snapshot.settings.scale_down.is_enabled = false, "removal of nodes is not enabled"),
         (
@@ -112,7 +113,6 @@ fn what_keeps_a_node() {
 /// COP-CAS-04: what allows a node to go in spite of it.
 #[test]
 fn what_does_not_keep_a_node() {
-    type Change<'a> = &'a dyn Fn(&mut Scene);
     let cases: [(&str, Change<'_>); 5] = [
         ("local storage is allowed", &|scene| {
             scene.snapshot.pods[0].has_local_storage = true;

@@ -8,7 +8,7 @@ const MIN: &str = "machine.openshift.io/cluster-api-autoscaler-node-group-min-si
 const MAX: &str = "machine.openshift.io/cluster-api-autoscaler-node-group-max-size";
 const OWNER: &str = "autoscaling.openshift.io/machineautoscaler";
 
-fn autoscaler(spec: Value) -> MachineAutoscaler {
+fn autoscaler(spec: &Value) -> MachineAutoscaler {
     MachineAutoscaler::of(&json!({"metadata": {"namespace": "m", "name": "workers"}, "spec": spec}))
 }
 
@@ -20,7 +20,7 @@ fn spec() -> Value {
 /// COP-CAS-02, MACH-SET-06: bounds and owner are written, and taken away.
 #[test]
 fn claimed_and_released() {
-    let own = autoscaler(spec());
+    let own = autoscaler(&spec());
     assert_eq!(own.check(), Ok(()));
     let annotations = json!({MIN: "1", MAX: "12", OWNER: "m/workers"});
     let free = json!({"metadata": {"annotations": {MIN: "5", "other": "x"}}});
@@ -40,7 +40,7 @@ fn refusals() {
     let with = |path: &str, value: Value| {
         let mut spec = spec();
         *spec.pointer_mut(path).unwrap() = value;
-        autoscaler(spec)
+        autoscaler(&spec)
     };
     let told = |error: mainstay_autoscaler_core::target::TargetError| (error.reason(), error.to_string());
     assert_eq!(
@@ -53,15 +53,15 @@ fn refusals() {
     );
     assert_eq!(with("/scaleTargetRef/apiVersion", json!("apps/v1")).check().unwrap_err().reason(), "FailedGetTarget");
     assert_eq!(
-        told(autoscaler(spec()).claim(None).unwrap_err()),
+        told(autoscaler(&spec()).claim(None).unwrap_err()),
         ("FailedGetTarget", "Error getting target: machinesets.machine.openshift.io \"set\" not found".to_owned())
     );
     let others = json!({"metadata": {"annotations": {OWNER: "m/another"}}});
     assert_eq!(
-        told(autoscaler(spec()).claim(Some(&others)).unwrap_err()),
+        told(autoscaler(&spec()).claim(Some(&others)).unwrap_err()),
         ("FailedSetOwner", "Error setting target owner: already owned by another MachineAutoscaler".to_owned())
     );
-    assert_eq!(autoscaler(spec()).release(&others), None);
+    assert_eq!(autoscaler(&spec()).release(&others), None);
 }
 
 /// COP-CAS-02: a former target is known until the new one is written down.

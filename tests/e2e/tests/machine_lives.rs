@@ -65,7 +65,7 @@ impl Walk {
     }
 }
 
-fn provider(more: Value) -> Value {
+fn provider(more: &Value) -> Value {
     let mut provider = json!({
         "apiVersion": "sim.mainstay.dev/v1alpha1", "kind": "SimProviderConfig", "instanceType": "small",
         "bootDelay": "50ms", "joinDelay": "50ms", "deleteDelay": "50ms",
@@ -109,7 +109,7 @@ fn failures() {
     walk.delete("foreign");
     walk.until_gone("foreign");
 
-    walk.machine("unmade", &provider(json!({"failures": [{"operation": "create", "times": 1, "reason": "InvalidConfiguration"}]})));
+    walk.machine("unmade", &provider(&json!({"failures": [{"operation": "create", "times": 1, "reason": "InvalidConfiguration"}]})));
     let unmade = walk.until_phase("unmade", "Failed");
     assert_eq!(condition(&unmade, "MachineCreation")["reason"], "MachineCreationFailed");
     assert_eq!(condition(&unmade, "InstanceExists")["reason"], "InstanceNotCreated");
@@ -118,7 +118,7 @@ fn failures() {
 
     walk.machine(
         "slow",
-        &provider(json!({"failures": [{"operation": "create", "times": 9, "reason": "OutOfCapacity"}], "neverJoin": true})),
+        &provider(&json!({"failures": [{"operation": "create", "times": 9, "reason": "OutOfCapacity"}], "neverJoin": true})),
     );
     let slow = walk
         .until("its creation is tried again", "slow", |machine| condition(machine, "MachineCreation")["reason"] == "MachineCreationFailed");
@@ -128,7 +128,7 @@ fn failures() {
     walk.delete("slow");
     walk.until_gone("slow");
 
-    walk.machine("sticky", &provider(json!({"failures": [{"operation": "delete", "times": 2, "reason": "Busy"}]})));
+    walk.machine("sticky", &provider(&json!({"failures": [{"operation": "delete", "times": 2, "reason": "Busy"}]})));
     let sticky = walk.until_phase("sticky", "Running");
     let node = sticky["status"]["nodeRef"]["name"].as_str().unwrap().to_owned();
     let requests: Value = serde_json::from_str(&walk.0.kubectl(&["get", "csr", "-o", "json"]).ok()).unwrap();
@@ -177,7 +177,7 @@ fn deletions() {
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": {"name": "workers", "namespace": NAMESPACE},
         "spec": {
             "replicas": 3, "deletePolicy": "Oldest", "selector": {"matchLabels": {SET: "workers"}},
-            "template": {"metadata": {"labels": {SET: "workers"}}, "spec": {"providerSpec": {"value": provider(json!({}))}}},
+            "template": {"metadata": {"labels": {SET: "workers"}}, "spec": {"providerSpec": {"value": provider(&json!({}))}}},
         },
     });
     walk.0.apply(&set.to_string());
@@ -225,7 +225,7 @@ fn deletions() {
 fn health_checks_that_do_nothing() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
     let walk = Walk::start();
-    walk.machine("alone", &provider(json!({})));
+    walk.machine("alone", &provider(&json!({})));
     let alone = walk.until_phase("alone", "Running");
     walk.0.kubectl(&["label", MACHINES, "alone", "-n", NAMESPACE, "checked=yes"]).ok();
     let check = json!({
