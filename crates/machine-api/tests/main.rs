@@ -1,5 +1,5 @@
 //! Tests of this crate, in one program: each crate has one, so that the workspace links few of them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster_api;
 mod support;

@@ -96,8 +96,7 @@ fn clouds_are_rehearsed() {
     cluster.kubectl(&["delete", MACHINES, "alone", "-n", NAMESPACE]).ok();
 }
 
-/// MACH-MCS-03: simulated instances boot from the config server: their nodes join with the configuration of its pool, and the disk has it; one that
-/// the server has nothing for waits, and says so.
+/// MACH-MCS-03: simulated instances boot from the config server: their nodes join with the configuration of its pool, and the disk has it.
 #[test]
 fn instances_boot_from_the_config_server() {
     let (Some(()), Some(())) = (need_kubectl(), need_embedded()) else { return };
@@ -118,26 +117,6 @@ fn instances_boot_from_the_config_server() {
     cluster.until("its disk has it", &["configmap", "simulated-disk-booted", "-n", "openshift-machine-config-operator"], |disk| {
         disk["data"]["currentconfig"] == config
     });
-
-    // Nobody could join without the token of the bootstrapper, so that the server has nothing to give.
-    let secret = ["secret", "node-bootstrapper-token", "-n", "openshift-machine-config-operator"];
-    let token = cluster.get(&secret).unwrap();
-    cluster.kubectl(&[&["delete"], &secret[..]].concat()).ok();
-    cluster.apply(&machine("waits", &sim).to_string());
-    eventually("the instance says why it waits", Duration::from_secs(60), || {
-        let failed = events(&cluster, "BootFailed");
-        let is_told = failed.iter().any(|note| note.contains("pool worker failed: ") && note.contains("the config server answers 500"));
-        if is_told { Ok(()) } else { Err(format!("{failed:?}")) }
-    });
-    assert!(cluster.get(&["node", "waits"]).is_none());
-    let mut again = json!({"apiVersion": "v1", "kind": "Secret", "type": token["type"], "metadata": {"annotations": {}}});
-    for (field, value) in [("name", &token["metadata"]["name"]), ("namespace", &token["metadata"]["namespace"])] {
-        again["metadata"][field] = value.clone();
-    }
-    let account = "kubernetes.io/service-account.name";
-    again["metadata"]["annotations"][account] = token["metadata"]["annotations"][account].clone();
-    cluster.apply(&again.to_string());
-    until(&cluster, "it boots then", "waits", |live| live["status"]["phase"] == "Running");
 }
 
 /// The notes of all events on instances with a reason.

@@ -142,10 +142,7 @@ async fn serve(
 
 /// The address at which this host reaches a listener: one of all interfaces is reached at the loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
-    let host = match address.ip() {
-        IpAddr::V4(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-        IpAddr::V6(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-        host => host,
-    };
+    let host = address.ip();
+    let host = if host.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { host };
     SocketAddr::new(host, address.port())
 }

@@ -151,10 +151,10 @@ impl ClusterApiProvider {
             }
         }
         let place = objects::secret_place(machine);
-        match self.remove(&place, machine).await? {
-            true => Ok(()),
-            false => Err(ProviderError::RequeueAfter { wait: LEFTOVER, message: format!("secret {} is being deleted", place.name) }),
+        if self.remove(&place, machine).await? {
+            return Ok(());
         }
+        Err(ProviderError::RequeueAfter { wait: LEFTOVER, message: format!("secret {} is being deleted", place.name) })
     }
 }
 
@@ -195,10 +195,7 @@ impl Provider for ClusterApiProvider {
                 Found::NotInstalled | Found::None(_) | Found::Foreign(_) => self.sweep(machine).await,
                 Found::Made(made) => {
                     let place = ObjectRef::of(&made).map_err(|error| failed(&error))?;
-                    match self.remove(&place, machine).await? {
-                        true => self.sweep(machine).await,
-                        false => Ok(()),
-                    }
+                    if self.remove(&place, machine).await? { self.sweep(machine).await } else { Ok(()) }
                 }
             }
         }

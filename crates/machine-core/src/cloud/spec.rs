@@ -131,12 +131,9 @@ fn required(value: &Value, field: &'static str, problems: &mut Vec<Problem>) -> 
 
 /// A whole number above zero; Power Virtual Server may have it as text.
 fn number(value: &Value, field: &'static str, problems: &mut Vec<Problem>) -> Option<u64> {
-    let found = match at(value, field) {
-        None => {
-            problems.push(Problem::Missing(field));
-            return None;
-        }
-        Some(found) => found,
+    let Some(found) = at(value, field) else {
+        problems.push(Problem::Missing(field));
+        return None;
     };
     let count = found.as_u64().or_else(|| found.as_str()?.parse().ok()).filter(|count| *count > 0);
     if count.is_none() {
@@ -179,7 +176,7 @@ fn label_value(text: &str, shape: &Shape) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use serde_json::json;
 
     use super::*;

@@ -24,23 +24,23 @@ pub enum CloneError {
 
 /// Returns the place of a machine's Machine of Cluster API: it has the same namespace and name.
 pub fn machine_place(machine: &Value, version: Version) -> ObjectRef {
-    place(machine, version.api_version(), "Machine", String::new())
+    place(machine, version.api_version(), "Machine", "")
 }
 
 /// Returns the place of a machine's bootstrap Secret.
 pub fn secret_place(machine: &Value) -> ObjectRef {
-    place(machine, "v1", "Secret", "-bootstrap-data".to_owned())
+    place(machine, "v1", "Secret", "-bootstrap-data")
 }
 
 /// Returns the place of a machine's clone of the template.
 pub fn clone_place(machine: &Value, config: &Config) -> ObjectRef {
-    place(machine, &config.template.api_version, config.template.cloned_kind(), String::new())
+    place(machine, &config.template.api_version, config.template.cloned_kind(), "")
 }
 
 /// Returns the place of the template that a machine names.
 pub fn template_place(machine: &Value, config: &Config) -> ObjectRef {
     let name = config.template.name.clone();
-    ObjectRef { name, ..place(machine, &config.template.api_version, &config.template.kind, String::new()) }
+    ObjectRef { name, ..place(machine, &config.template.api_version, &config.template.kind, "") }
 }
 
 /// Returns the place of the infrastructure object that a Machine of Cluster API names. The reference of `v1beta2` has no version: it is that of
@@ -49,15 +49,15 @@ pub fn named_clone(machine: &Value, config: &Config, made: &Value) -> Option<Obj
     let text = |field: &str| made.pointer(&format!("/spec/infrastructureRef/{field}")).and_then(Value::as_str);
     let (kind, name) = (text("kind")?, text("name")?);
     let api_version = text("apiVersion").unwrap_or(&config.template.api_version);
-    Some(ObjectRef { name: name.to_owned(), ..place(machine, api_version, kind, String::new()) })
+    Some(ObjectRef { name: name.to_owned(), ..place(machine, api_version, kind, "") })
 }
 
-fn place(machine: &Value, api_version: &str, kind: &str, suffix: String) -> ObjectRef {
+fn place(machine: &Value, api_version: &str, kind: &str, suffix: &str) -> ObjectRef {
     ObjectRef {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         namespace: meta(machine, "namespace").unwrap_or_default(),
-        name: meta(machine, "name").unwrap_or_default() + &suffix,
+        name: meta(machine, "name").unwrap_or_default() + suffix,
     }
 }
 
