@@ -270,17 +270,9 @@ impl Reader<'_> {
         }
         self.path.push(key);
         let result = match reference(value) {
-            // Siblings of a reference (`default: {}`) are facts about this place, so they make a node of their own.
             Some(name) => match self.definitions.definition(name) {
                 None => self.fail(format!("unknown definition {name}")),
-                Some(target) => match value.get("default") {
-                    None => Ok(target),
-                    Some(default) => {
-                        let mut schema = Schema::clone(&target);
-                        schema.default = Some(default.clone());
-                        Ok(SchemaRef::new(schema))
-                    }
-                },
+                Some(target) => Ok(with_siblings(target, value)),
             },
             None => self.schema(value).map(SchemaRef::new),
         };
@@ -388,6 +380,28 @@ impl Reader<'_> {
             definition: None,
         })
     }
+}
+
+/// Siblings of a reference (`default: {}`, how a place is merged) are facts about this place, so they make a node of their own.
+fn with_siblings(target: SchemaRef, place: &Value) -> SchemaRef {
+    let text = |key: &str| place.get(key).and_then(Value::as_str);
+    let (default, map_type, strategy) = (place.get("default"), text("x-kubernetes-map-type"), text("x-kubernetes-patch-strategy"));
+    if default.is_none() && map_type.is_none() && strategy.is_none() {
+        return target;
+    }
+    let mut schema = Schema::clone(&target);
+    if let Some(default) = default {
+        schema.default = Some(default.clone());
+    }
+    schema.map_type = match map_type {
+        Some("granular") => Some(MapType::Granular),
+        Some("atomic") => Some(MapType::Atomic),
+        _ => schema.map_type,
+    };
+    if let Some(strategy) = strategy {
+        schema.patch_strategy = strategy.split(',').map(str::to_owned).collect();
+    }
+    SchemaRef::new(schema)
 }
 
 fn reference(value: &Value) -> Option<&str> {

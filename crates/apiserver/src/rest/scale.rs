@@ -36,7 +36,8 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
     if patches {
         options::check_patch(&context.request.query, negotiate::content_type(&context.request.headers) == patch::APPLY)?;
     }
-    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: patches };
+    // A Scale need not name a version, even where its parent has to: the one that it names was compared before.
+    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: true };
     let updated = update_object(context, served, &change, |live| {
         let options = &options;
         async move { scaled(&context.request, served, body, &live, options) }
