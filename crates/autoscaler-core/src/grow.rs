@@ -70,14 +70,12 @@ pub(crate) fn grow<R: Rehearsal>(known: &Known<'_>, rehearsal: &mut R, pick: &mu
     for pod in waiting {
         let is_known = pod.alike.as_deref().is_some_and(|alike| full.contains(alike));
         let mut among = known.open.iter().chain(&imagined).map(String::as_str);
-        match if is_known { Err(Vec::new()) } else { rehearsal.place(&pod.uid, &mut among) } {
-            Ok(node) => {
-                growth.pods.insert(pod.uid.clone(), PodVerdict::Awaits { node });
-            }
-            Err(_) => {
-                full.extend(pod.alike.as_deref());
-                rest.push(pod);
-            }
+        let node = if is_known { None } else { rehearsal.place(&pod.uid, &mut among).ok() };
+        if let Some(node) = node {
+            growth.pods.insert(pod.uid.clone(), PodVerdict::Awaits { node });
+        } else {
+            full.extend(pod.alike.as_deref());
+            rest.push(pod);
         }
     }
     let ledger = known.ledger();

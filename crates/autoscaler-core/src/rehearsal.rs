@@ -15,7 +15,7 @@ pub trait Rehearsal: Sized {
     ///
     /// # Errors
     /// None takes it: the scheduler's reasons, each once.
-    fn place<'n>(&mut self, pod: &str, among: &mut dyn Iterator<Item = &'n str>) -> Result<String, Vec<String>>;
+    fn place(&mut self, pod: &str, among: &mut dyn Iterator<Item = &str>) -> Result<String, Vec<String>>;
 
     /// Takes a pod off its node.
     fn remove(&mut self, pod: &str);

@@ -180,7 +180,7 @@ impl MachineAutoscaler {
             .filter(|(key, value)| annotation(target, key) != Some(value))
             .map(|(key, value)| (key.to_owned(), json!(value)))
             .collect();
-        Ok(patch(differing))
+        Ok(patch(&differing))
     }
 
     /// Returns the patch that takes its marks off a target. What belongs to another, or was written by hand, stays.
@@ -189,7 +189,7 @@ impl MachineAutoscaler {
             return None;
         }
         let present = [OWNER, MIN_SIZE, MAX_SIZE].into_iter().filter(|key| annotation(target, key).is_some());
-        patch(present.map(|key| (key.to_owned(), Value::Null)).collect())
+        patch(&present.map(|key| (key.to_owned(), Value::Null)).collect())
     }
 }
 
@@ -197,7 +197,7 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
-fn patch(annotations: Map<String, Value>) -> Annotations {
+fn patch(annotations: &Map<String, Value>) -> Annotations {
     (!annotations.is_empty()).then(|| json!({"metadata": {"annotations": annotations}}))
 }
 

@@ -162,9 +162,7 @@ proptest! {
     fn the_loop_ends_and_keeps_every_limit(case in case()) {
         let mut scene = scene(&case);
         let (mut serial, mut quiet) = (0, 0);
-        let mut pick = case.seed;
-        for _ in 0..120 {
-            pick += 1;
+        for pick in (case.seed..).skip(1).take(120) {
             let plan = mainstay_autoscaler_core::plan(&scene.snapshot, &scene.memory, scene.plain.clone(), &mut |count| pick % count);
             scene.memory.learn(&plan);
             for pod in &scene.snapshot.pods {

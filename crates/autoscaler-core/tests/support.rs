@@ -57,7 +57,7 @@ impl Rehearsal for Plain {
         self.nodes.insert(read.name.clone(), (read.size, zone));
     }
 
-    fn place<'n>(&mut self, pod: &str, among: &mut dyn Iterator<Item = &'n str>) -> Result<String, Vec<String>> {
+    fn place(&mut self, pod: &str, among: &mut dyn Iterator<Item = &str>) -> Result<String, Vec<String>> {
         let mut reasons = Vec::new();
         for node in among {
             match self.refuses(pod, node) {

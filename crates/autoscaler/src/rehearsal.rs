@@ -81,7 +81,7 @@ impl Rehearsal for Rehearsed {
         }
     }
 
-    fn place<'n>(&mut self, pod: &str, among: &mut dyn Iterator<Item = &'n str>) -> Result<String, Vec<String>> {
+    fn place(&mut self, pod: &str, among: &mut dyn Iterator<Item = &str>) -> Result<String, Vec<String>> {
         let Some(pod) = self.scene.pods.get(pod) else { return Err(vec!["the pod is gone".to_owned()]) };
         let (incoming, _): (Incoming<'_>, _) = incoming(pod, &*self.scene);
         let node = first_fitting(&incoming, &self.cluster, &|name| self.scene.namespaces.get(name).cloned(), among)?;

@@ -51,12 +51,16 @@ fn without_empty_lists(schema: &Schema, value: &mut Value) {
         }
         Value::Object(map) => {
             if let Additional::Schema(inner) = &schema.additional {
-                map.values_mut().for_each(|child| without_empty_lists(inner, child));
+                for child in map.values_mut() {
+                    without_empty_lists(inner, child);
+                }
             }
         }
         Value::Array(items) => {
             if let Some(inner) = &schema.items {
-                items.iter_mut().for_each(|item| without_empty_lists(inner, item));
+                for item in items {
+                    without_empty_lists(inner, item);
+                }
             }
         }
         _ => {}

@@ -35,6 +35,7 @@ pub fn target(history: &History) -> Result<&Revision, PinError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use std::sync::Arc;
 
     use super::*;

@@ -128,18 +128,14 @@ fn without_bounds(facts: &SetFacts, mut answer: Explanation, has: &str) -> Expla
     answer.summary = format!("{has}, and nothing scales it");
     answer.state = State::Held;
     let refused = autoscaler.check().err().or_else(|| autoscaler.claim(Some(&facts.set)).err());
-    match refused {
-        Some(error) => {
-            answer.situation = "target-refused";
-            answer.because(format!("machineautoscaler {autoscaler}: {error}"))
-        }
-        None => {
-            answer.situation = "not-claimed";
-            answer
-                .because(format!("machineautoscaler {autoscaler} names it, and no autoscaler has written its bounds yet"))
-                .then(command("start one, if none runs", vec!["mainstay run autoscaler".to_owned()]))
-        }
+    if let Some(error) = refused {
+        answer.situation = "target-refused";
+        return answer.because(format!("machineautoscaler {autoscaler}: {error}"));
     }
+    answer.situation = "not-claimed";
+    answer
+        .because(format!("machineautoscaler {autoscaler} names it, and no autoscaler has written its bounds yet"))
+        .then(command("start one, if none runs", vec!["mainstay run autoscaler".to_owned()]))
 }
 
 /// The situation, the state, and what the set does, by the word of the last decision.

@@ -105,8 +105,7 @@ fn program(words: &[&str]) -> Course {
     }
     let ends = |code: i32| Course::Ends { code, after: Duration::ZERO };
     match name {
-        "exec" | "nohup" | "time" | "tini" | "dumb-init" | "--" => program(rest),
-        "agnhost" => program(rest),
+        "exec" | "nohup" | "time" | "tini" | "dumb-init" | "--" | "agnhost" => program(rest),
         "true" | ":" => ends(0),
         "false" => ends(1),
         "exit" => rest.first().map_or(Some(0), |code| code.parse::<u8>().ok()).map_or(Course::Unknown, |code| ends(code.into())),
@@ -212,7 +211,6 @@ fn commands(text: &str) -> Vec<(Joint, Vec<String>)> {
                     word.get_or_insert_default().push(next);
                 }
             }
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, c @ ('"' | '\'')) => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -229,7 +227,7 @@ fn commands(text: &str) -> Vec<(Joint, Vec<String>)> {
                     _ => Joint::Then,
                 };
             }
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word);

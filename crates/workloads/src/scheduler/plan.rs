@@ -149,11 +149,11 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
 ///
 /// # Errors
 /// None does: the reasons, each once.
-pub fn first_fitting<'n>(
+pub fn first_fitting(
     incoming: &Incoming<'_>,
     cluster: &Cluster,
     namespaces: Namespaces<'_>,
-    nodes: &mut dyn Iterator<Item = &'n str>,
+    nodes: &mut dyn Iterator<Item = &str>,
 ) -> Result<String, Vec<String>> {
     if let Some(problem) = &incoming.problem {
         return Err(vec![problem.clone()]);
