@@ -157,9 +157,7 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
         return error.clone();
     }
     let marker = format!(" cannot be handled as a {}: ", served.facts.kind);
-    // What a patch makes is read by another scheme than a body.
-    let told = error.message.replace("in scheme \"pkg/api/legacyscheme/scheme.go:30\"", "in scheme \"pkg/runtime/scheme.go:111\"");
-    let why = told.split_once(&marker).map_or(told.as_str(), |(_, why)| why);
+    let why = error.message.split_once(&marker).map_or(error.message.as_str(), |(_, why)| why);
     let text = match patch {
         // Of what a strategic merge patch makes, Kubernetes has no text; it shows the patch.
         Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => mainstay_golang::value::plain(patch),
