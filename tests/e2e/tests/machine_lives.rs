@@ -10,7 +10,6 @@ const NAMESPACE: &str = "openshift-machine-api";
 const MACHINES: &str = "machines.machine.openshift.io";
 const SET: &str = "machine.openshift.io/cluster-api-machineset";
 const CLUSTER: &str = "machine.openshift.io/cluster-api-cluster";
-const FINALIZER: &str = "machine.machine.openshift.io";
 
 struct Walk(Cluster);
 
