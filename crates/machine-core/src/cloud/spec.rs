@@ -86,8 +86,9 @@ impl CloudSpec {
         match &shape.size {
             Size::Named(field) => size = required(value, field, &mut problems),
             Size::Counted { processors, memory: field, unit } => {
-                let count =
-                    processors.iter().map(|field| number(value, field, &mut problems)).try_fold(1_u64, |all, one| all.checked_mul(one?));
+                // All are looked at before one that is missing ends the count.
+                let counts: Vec<_> = processors.iter().map(|field| number(value, field, &mut problems)).collect();
+                let count = counts.into_iter().try_fold(1_u64, |all, one| all.checked_mul(one?));
                 cpu = count.map(|count| count.to_string());
                 memory = amount(value, field, unit, &mut problems);
                 size = cpu.as_ref().zip(memory.as_ref()).map(|(cpu, memory)| format!("{cpu}cpu-{memory}"));

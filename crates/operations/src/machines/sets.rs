@@ -217,7 +217,7 @@ mod tests {
 
     fn status(time: &str, reason: &str) -> Value {
         let text = format!(
-            "time: {time}\nnodeGroups:\n- name: MachineSet/m/set\n  lastDecision:\n    reason: {reason}\n    message: the sentence\n    since: 2026-01-01T11:50:00Z\n  nodes:\n  - name: n\n    reason: NotUnderutilized\n    message: used\n"
+            "time: {time}\nnodeGroups:\n- name: MachineSet/m/set\n  lastDecision:\n    reason: {reason}\n    message: the sentence\n    since: 2026-01-01T11:50:00Z\n  nodes:\n  - name: worker-1\n    reason: NotUnderutilized\n    message: used\n"
         );
         json!({"data": {"status": text}})
     }
@@ -266,6 +266,6 @@ mod tests {
         let command = "kubectl patch machineautoscaler workers -n m --type merge -p '{\"spec\":{\"maxReplicas\":4}}'";
         assert_eq!(answer.next.unwrap().commands, [command]);
         assert!(answer.notes[0].contains("scaleDown.enabled"));
-        assert_eq!((answer.evidence[1].what.as_str(), answer.evidence[1].says.as_str()), ("node n", "NotUnderutilized: used"));
+        assert_eq!((answer.evidence[1].what.as_str(), answer.evidence[1].says.as_str()), ("node worker-1", "NotUnderutilized: used"));
     }
 }
