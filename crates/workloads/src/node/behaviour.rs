@@ -23,6 +23,8 @@ pub struct InvalidImageFault(String);
 
 /// The annotation of pods and nodes that scripts their faults.
 pub const FAULT: &str = "mainstay.dev/fault";
+/// The annotation of a chart's hooks and tests, which are waited for until they end.
+const HOOK: &str = "helm.sh/hook";
 /// The fault of a silent node. It reports neither its own state nor that of its pods, and does not stop them either.
 pub const SILENT: &str = "silent";
 /// The longest script that is read, in bytes.
@@ -275,7 +277,9 @@ impl Behaviour {
                 Vec::new()
             }
         };
-        let of_job = pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.kind == "Job");
+        // A Job and a hook of a chart are there to end.
+        let of_job = pod.annotation(HOOK).is_some()
+            || pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.kind == "Job");
         let always = matches!(pod.text("/spec/restartPolicy"), "" | "Always");
         for (list, runs_on) in [("/spec/initContainers", false), ("/spec/containers", always)] {
             for container in items(pod, list) {
