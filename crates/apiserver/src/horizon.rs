@@ -1,7 +1,7 @@
 //! The revision before which lists of the past are refused.
 //!
 //! kube-apiserver compacts etcd every five minutes up to where it was five minutes before, so that a continue token lives five to ten minutes.
-//! The store here keeps more; clients are told the same all the same, so that they learn to begin anew
+//! The store here keeps more; clients are told the same all the same, so that they learn to begin again
 //! (<https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks>).
 
 use std::sync::Arc;

@@ -166,7 +166,7 @@ impl Writer {
         };
         let Some(managed) = adopted(&applied, &self.manager).filter(|_| !self.dry_run) else { return Ok((applied, effect)) };
         let live = self.manage(&applied, managed).await?;
-        // Another process of the same manager may write in between: whoever expects the object exactly would take its fields away.
+        // Another process of the same manager may write in between: an apply that expects the object exactly would take its fields away.
         let expect = if expect.resource_version.is_some() { Expect::as_seen(&live) } else { Expect::uid_of(&live) };
         let (applied, _) = self.apply_expecting(object, force, &expect).await?;
         Ok((applied, Effect::Applied))

@@ -21,7 +21,7 @@ struct State {
     objects: BTreeMap<String, Value>,
     revision: u64,
     calls: Vec<String>,
-    /// What another process changes right after managed fields are written.
+    /// The change of another process right after managed fields are written.
     between: Option<Value>,
 }
 

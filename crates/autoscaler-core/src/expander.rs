@@ -13,7 +13,7 @@ use crate::size::Size;
 pub const PRIORITIES: &str = "cluster-autoscaler-priority-expander";
 const KEY: &str = "priorities";
 
-/// What a set would do for the pods.
+/// The use of a set for the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowthOption<'a> {
     /// The set.
@@ -22,7 +22,7 @@ pub struct GrowthOption<'a> {
     pub nodes: usize,
     /// The pods that they would take, by UID.
     pub pods: Vec<String>,
-    /// What these pods ask for.
+    /// The resources that these pods ask for.
     pub requested: Size,
 }
 

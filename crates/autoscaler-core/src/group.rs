@@ -65,7 +65,7 @@ pub struct Group {
     pub replicas: usize,
     /// Its machines, also those that are being deleted.
     pub machines: Vec<Machine>,
-    /// What a new node would be.
+    /// The node that would be made.
     pub template: Result<Value, TemplateError>,
     /// The size of a new node.
     pub size: Size,

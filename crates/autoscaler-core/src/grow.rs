@@ -27,18 +27,18 @@ use crate::template::{are_alike, named};
 /// Most nodes that one pass asks for.
 const MOST: usize = 1_000;
 
-/// What grows.
+/// The growth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
     /// Sets with other sizes.
     pub resizes: Vec<Resize>,
-    /// What becomes of each pod that the scheduler found no node for, by UID.
+    /// The verdict on each pod that the scheduler found no node for, by UID.
     pub pods: BTreeMap<String, PodVerdict>,
-    /// What becomes of each set.
+    /// The verdict on each set.
     pub groups: BTreeMap<GroupId, GroupVerdict>,
 }
 
-/// What is known before anything grows.
+/// The facts before anything grows.
 pub(crate) struct Known<'a> {
     pub snapshot: &'a Snapshot,
     pub health: &'a Health,
@@ -160,7 +160,7 @@ impl<'a> Known<'a> {
         Ledger::of(&snapshot.settings.limits, snapshot.nodes.iter().filter(|node| !node.is_deleting), snapshot.groups.iter().map(of))
     }
 
-    /// What keeps a set from getting even one node, whatever the pods.
+    /// The obstacle that keeps a set from getting even one node, for any pods.
     fn obstacle(&self, group: &Group, ledger: &Ledger<'_>) -> Option<Refusal> {
         if let Some(backoff) = self.backoffs.get(&group.id).filter(|backoff| backoff.lasts(self.snapshot.now)) {
             return Some(Refusal::Backoff { until: backoff.until });
@@ -240,7 +240,7 @@ fn grow_to_min(known: &Known<'_>, mut ledger: Ledger<'_>, growth: &mut Growth) {
     }
 }
 
-/// What new nodes of a set would do for pods.
+/// The effect of new nodes of a set on pods.
 #[derive(Default)]
 struct Estimate<'p> {
     nodes: usize,

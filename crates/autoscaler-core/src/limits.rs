@@ -8,7 +8,7 @@ use crate::reason::Resource;
 use crate::settings::{Range, ResourceLimits};
 use crate::size::Size;
 
-/// What the cluster has, against its limits.
+/// The cluster's resources, against its limits.
 #[derive(Clone, Debug)]
 pub struct Ledger<'a> {
     limits: &'a ResourceLimits,

@@ -1,4 +1,4 @@
-//! What is remembered between two passes. It is lost at a restart, which costs waiting time alone.
+//! The memory between two passes. It is lost at a restart, which costs waiting time alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::backoff::Backoff;
 use crate::group::GroupId;
 use crate::plan::Plan;
 
-/// What is remembered between two passes.
+/// The memory between two passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Since when each node is unneeded.

@@ -21,7 +21,7 @@ pub struct Node {
     pub uid: String,
     /// Its labels.
     pub labels: Labels,
-    /// What pods may use of it.
+    /// The part of it that pods may use.
     pub size: Size,
     /// True if it is ready and has no taint of a start that is not over.
     pub is_ready: bool,

@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub priorities: Option<Priorities>,
 }
 
-/// How well nodes are.
+/// The health of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// True if too many nodes of the cluster are not ready.
@@ -68,13 +68,13 @@ pub struct FailedMachine {
 /// The plan of one pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// How well nodes are.
+    /// The health of nodes.
     pub health: Health,
     /// Machines that never became nodes.
     pub failed: Vec<FailedMachine>,
-    /// What grows.
+    /// The growth.
     pub growth: Growth,
-    /// What shrinks.
+    /// The shrinkage.
     pub shrinkage: Shrinkage,
     /// Machines of each set that are becoming nodes.
     pub upcoming: BTreeMap<GroupId, usize>,

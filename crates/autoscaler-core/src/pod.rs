@@ -37,13 +37,13 @@ pub struct Pod {
     pub created: Option<Timestamp>,
     /// The UID of its controller.
     pub controller: Option<String>,
-    /// What it has in common with pods that fit where it fits: its controller, unless it has volumes of its own.
+    /// The key that it shares with pods that fit where it fits: its controller, unless it has volumes of its own.
     pub alike: Option<String>,
     /// True if a DaemonSet controls it.
     pub is_daemon: bool,
     /// True if it is the image of a static pod.
     pub is_mirror: bool,
-    /// What its annotation says about its eviction.
+    /// The word of its annotation about its eviction.
     pub safe_to_evict: Option<bool>,
     /// True if it has a volume of its node.
     pub has_local_storage: bool,
@@ -51,7 +51,7 @@ pub struct Pod {
     pub is_deleting: bool,
     /// The time after which it should be gone.
     pub gone: Option<Timestamp>,
-    /// What it asks for.
+    /// The resources that it asks for.
     pub size: Size,
 }
 

@@ -82,7 +82,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What became of a pod that the scheduler found no node for.
+/// The verdict on a pod that the scheduler found no node for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
     /// Its priority is below the threshold: nothing grows for it.
@@ -310,7 +310,7 @@ pub enum Kept {
     NotLongEnough {
         /// Since when it is unneeded.
         since: Timestamp,
-        /// How long it must be.
+        /// The time that it must be.
         wanted: Duration,
     },
     /// Its set has its least size.

@@ -72,7 +72,7 @@ impl Default for ResourceLimits {
     }
 }
 
-/// How nodes are removed.
+/// The rules by which nodes are removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScaleDown {
     /// False: nothing is removed.
@@ -129,7 +129,7 @@ pub struct Settings {
     pub enforces_min: bool,
     /// The limits of the whole cluster.
     pub limits: ResourceLimits,
-    /// How nodes are removed.
+    /// The rules by which nodes are removed.
     pub scale_down: ScaleDown,
     /// The age from which a pod makes a set grow.
     pub pod_delay: Duration,

@@ -42,7 +42,7 @@ pub struct Removal {
     pub pods: Vec<String>,
 }
 
-/// What shrinks.
+/// The shrinkage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shrinkage {
     /// Nodes that go.
@@ -53,7 +53,7 @@ pub struct Shrinkage {
     pub unneeded: BTreeMap<String, Timestamp>,
 }
 
-/// What is known before anything shrinks.
+/// The facts before anything shrinks.
 pub(crate) struct Known<'a> {
     pub snapshot: &'a Snapshot,
     pub memory: &'a Memory,

@@ -7,7 +7,7 @@ use mainstay_kinds::resource_list::ResourceList;
 /// The resources of GPUs.
 const GPUS: [&str; 2] = ["nvidia.com/gpu", "amd.com/gpu"];
 
-/// What a node has, or a pod asks for.
+/// Resources of a node, or those that a pod asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Processors, in thousandths.

@@ -177,7 +177,7 @@ pub fn read(config_map: &Value) -> Option<Value> {
     mainstay_yaml::parse(text).ok().filter(Value::is_object)
 }
 
-/// What the status says of a set.
+/// The status of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
     /// The time of the pass.

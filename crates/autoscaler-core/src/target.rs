@@ -53,7 +53,7 @@ impl TargetRef {
     }
 }
 
-/// What keeps a MachineAutoscaler from its target, in upstream's words.
+/// The obstacle between a MachineAutoscaler and its target, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// Its bounds are no bounds.

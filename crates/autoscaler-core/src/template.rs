@@ -15,7 +15,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const ROLE: &str = "machine.openshift.io/cluster-api-machine-role";
 /// Pods of a node of which nothing else is said.
 const PODS: &str = "110";
-/// What simulated instances have unless their provider spec says otherwise.
+/// The capacity of simulated instances unless their provider spec says otherwise.
 const SIMULATED_CPU: &str = "8";
 const SIMULATED_MEMORY: &str = "32Gi";
 /// Taints of nodes that are not ready, cordoned or about to go: a new node has none of them.

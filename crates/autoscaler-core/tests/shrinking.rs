@@ -38,7 +38,7 @@ fn unneeded_for_long_enough() {
     assert_eq!((removal.machine.as_str(), removal.share, &*removal.pods), ("workers-0", 0.25, &["n/one".to_owned()][..]));
 }
 
-/// COP-CAS-04: a node that is needed in between begins anew.
+/// COP-CAS-04: a node that is needed in between begins again.
 #[test]
 fn needed_in_between() {
     let mut scene = scene();

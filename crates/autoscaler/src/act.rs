@@ -1,6 +1,6 @@
 //! Carries out a plan: sizes of sets, marks on machines, events (COP-CAS-03, COP-CAS-04).
 //!
-//! What a plan was made for is checked again at each write, so that a size that somebody else has set is never overwritten.
+//! The size that a plan was made for is checked again at each write, so that one that another client has set is never overwritten.
 
 use mainstay_apply::EventKind;
 use mainstay_autoscaler_core::group::MARK;
@@ -19,7 +19,7 @@ use crate::kinds::{MACHINE, MACHINE_SET, NODE};
 use crate::metrics::Measures;
 use crate::shared::{Shared, Teller};
 
-/// What is carried out, and where it is told.
+/// The plan that is carried out, and the place where it is told.
 pub(crate) struct Act<'a> {
     pub shared: &'a Shared,
     pub events: &'a Teller,
@@ -96,7 +96,7 @@ impl Act<'_> {
                 let note = format!("Scale-up: group {group} size set to {to} instead of {from} (max: {max})");
                 self.tell(group, EventKind::Normal, "ScaledUpGroup", &note);
             }
-            // Another has changed the set: the next pass plans anew.
+            // Another has changed the set: the next pass plans again.
             Err(error) if error.is_conflict() || matches!(error, Error::Resized { .. }) => {
                 tracing::info!(%error, %group, "the set does not grow in this pass");
             }

@@ -29,7 +29,7 @@ struct Counts {
     grown: u64,
     shrunk: BTreeMap<&'static str, u64>,
     failures: BTreeMap<&'static str, u64>,
-    /// What each pod was told last, so that it is not told in every pass.
+    /// The last message about each pod, so that it is not repeated in every pass.
     told: HashMap<String, String>,
 }
 

@@ -13,7 +13,7 @@ use mainstay_workloads::scheduler::cluster::Cluster;
 use mainstay_workloads::scheduler::plan::{Incoming, first_fitting};
 use serde_json::Value;
 
-/// What does not change while pods are placed.
+/// The facts that do not change while pods are placed.
 #[derive(Default)]
 pub struct Scene {
     /// All pods, by UID.

@@ -1,4 +1,4 @@
-//! What the parts share: one writer, clock and randomness.
+//! The parts' common ground: one writer, clock and randomness.
 
 use std::fmt::Display;
 

@@ -6,7 +6,7 @@
 //!      └────────────────────────── follow ◄───────────────────────┘
 //! ```
 //!
-//! What is written and read is `mainstay_machine_core::cluster_api`'s.
+//! The objects and their reading are `mainstay_machine_core::cluster_api`'s.
 
 mod follow;
 mod provider;

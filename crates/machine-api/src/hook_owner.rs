@@ -1,4 +1,4 @@
-//! Owners of lifecycle hooks: a controller for whoever has something to do before a node is drained or an instance is removed (MACH-HOOK-06,
+//! Owners of lifecycle hooks: a controller for a program that has something to do before a node is drained or an instance is removed (MACH-HOOK-06,
 //! MACH-HOOK-07).
 //!
 //! ```text
@@ -26,7 +26,7 @@ use crate::shared::settled;
 /// Machines that are worked on concurrently.
 const WORKERS: usize = 4;
 
-/// How far the work for a machine is.
+/// The progress of the work for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Done: the hook goes.
@@ -35,7 +35,7 @@ pub enum Progress {
     After(Duration),
 }
 
-/// What an owner could not do. It is tried again with back-off, and the machine waits.
+/// The failure of an owner. It is tried again with back-off, and the machine waits.
 pub type OwnerError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An owner of a hook.

@@ -1,4 +1,4 @@
-//! What instances boot with: a Secret beside the machine.
+//! The user data of instances: a Secret beside the machine.
 
 use mainstay_apply::Writer;
 use mainstay_objects::{ObjectRef, meta};

@@ -45,7 +45,7 @@ fn definitions(api_version: &str) -> Vec<Value> {
     all
 }
 
-/// What the controllers of Cluster API and of an infrastructure do with machines, pass after pass.
+/// The controllers of Cluster API and of an infrastructure, as far as machines see them, pass after pass.
 fn infrastructure(admin: Writer, api_version: &'static str) -> JoinHandle<()> {
     let (group, version) = api_version.split_once('/').unwrap();
     let kind = GroupVersionKind::gvk(group, version, "Machine");
@@ -202,7 +202,7 @@ async fn lives_and_goes_in_v1beta1() {
     lives_and_goes(OLDER).await;
 }
 
-/// MACH-PROV-11, MACH-RUN-01, MACH-PROV-02: what is missing is told and waited for; an object of somebody else is not touched; an instance
+/// MACH-PROV-11, MACH-RUN-01, MACH-PROV-02: what is missing is told and waited for; an object of another owner is not touched; an instance
 /// that is lost is not made again; what was begun is removed; a spec that cannot be used fails the machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_lost_and_begun() {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All three objects have the namespace of the machine and a name that begins with its name, and carry its UID as a label: an object of that name
-//! without the label is somebody else's and is never touched.
+//! without the label belongs to another owner and is never touched.
 
 pub mod account;
 pub mod config;

@@ -15,7 +15,7 @@ pub struct OwnedHook {
     pub hook: LifecycleHook,
 }
 
-/// What the owner of a hook has to do about a machine.
+/// The next action of a hook's owner for a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// Nothing: the machine does not carry the hook.

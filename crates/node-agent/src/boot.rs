@@ -9,9 +9,9 @@ use reqwest::{Certificate, Client, StatusCode};
 const WITHIN: Duration = Duration::from_secs(20);
 /// The largest answer: a config is in it three times, escaped.
 const LARGEST: usize = 32 << 20;
-/// What asks, as logs of servers show it.
+/// The user agent, as logs of servers show it.
 const AGENT: &str = concat!("mainstay/", env!("CARGO_PKG_VERSION"));
-/// What is asked for.
+/// The request.
 const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=3.4.0, */*;q=0.1";
 
 /// A machine that cannot boot now.

@@ -1,4 +1,4 @@
-//! What becomes of machines that fail, and of those that are deleted, on the embedded cluster.
+//! Machines that fail and machines that are deleted, on the embedded cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;

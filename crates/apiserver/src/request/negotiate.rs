@@ -332,7 +332,7 @@ pub fn yaml_problem(error: &mainstay_yaml::Error) -> String {
     format!("yaml: line {}: {problem}", error.line)
 }
 
-/// What is said of keys that stand twice in YAML.
+/// The messages about keys that stand twice in YAML.
 pub fn yaml_duplicates<'a>(lines: impl Iterator<Item = &'a mainstay_yaml::Duplicate>) -> Vec<String> {
     lines.map(|one| format!("line {}: key {:?} already set in map", one.line, one.key)).collect()
 }

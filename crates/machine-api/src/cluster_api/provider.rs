@@ -28,7 +28,7 @@ pub struct ClusterApiProvider {
     kinds: Kinds,
 }
 
-/// What Cluster API knows of a machine.
+/// The state of a machine in Cluster API.
 enum Found {
     /// It is not installed.
     NotInstalled,

@@ -1,4 +1,4 @@
-//! What a machine reads of the config that it boots with.
+//! The reading of the config that a machine boots with.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::machine_config::{MachineConfig, ObjectError};
 /// Most annotations that a node registers with.
 const MOST: usize = 64;
 
-/// What a node begins with.
+/// The beginning of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstBoot {
     /// The configuration that it has then.

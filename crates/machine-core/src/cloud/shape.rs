@@ -31,7 +31,7 @@ pub(super) enum Size {
         processors: &'static [&'static str],
         /// The field of the memory.
         memory: &'static str,
-        /// What a plain number in it counts, as quantities write it; empty if the field is a quantity.
+        /// The unit of a plain number in it, as quantities write it; empty if the field is a quantity.
         unit: &'static str,
     },
     /// None: a host is as large as it is.

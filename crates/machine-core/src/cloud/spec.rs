@@ -17,7 +17,7 @@ pub enum Problem {
     Form {
         /// The field.
         field: &'static str,
-        /// What it should be.
+        /// The expected value.
         expected: &'static str,
         /// Its value, as JSON.
         found: String,
@@ -52,7 +52,7 @@ pub enum CloudError {
     Fields(Vec<Problem>),
 }
 
-/// What a rehearsal needs of a provider spec.
+/// The facts of a provider spec that a rehearsal needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudSpec {
     /// The cloud.

@@ -1,4 +1,4 @@
-//! What a Machine of Cluster API says about its instance.
+//! The instance as a Machine of Cluster API tells of it.
 
 use serde_json::{Map, Value, json};
 

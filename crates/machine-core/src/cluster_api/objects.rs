@@ -1,4 +1,4 @@
-//! What is made for a machine: its bootstrap Secret, a clone of the infrastructure's template, and its Machine of Cluster API.
+//! The objects that are made for a machine: its bootstrap Secret, a clone of the infrastructure's template, and its Machine of Cluster API.
 
 use mainstay_objects::{ObjectRef, meta};
 use serde_json::{Map, Value, json};

@@ -35,7 +35,7 @@ const CONFIG_MAP: Kind = Kind { group: "", version: "v1", kind: "ConfigMap", plu
 /// The age of a status from which no autoscaler is at work: six passes.
 const STALE: SignedDuration = SignedDuration::from_secs(60);
 
-/// What an explanation rests on.
+/// The facts that an explanation rests on.
 struct SetFacts {
     set: Value,
     /// MachineAutoscalers that name the set.

@@ -138,7 +138,7 @@ fn seconds(word: &str) -> Option<f64> {
     number.parse::<f64>().ok().filter(|number| *number >= 0.0).map(|number| number * factor)
 }
 
-/// What stands between two simple commands.
+/// The operator between two simple commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joint {
     Then,

@@ -1,4 +1,4 @@
-//! What the claims of a pod mean for where it fits (KAPI-WL-02).
+//! The claims of a pod as limits of where it fits (KAPI-WL-02).
 
 use kube::api::DynamicObject;
 use mainstay_runtime::Key;
