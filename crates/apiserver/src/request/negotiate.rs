@@ -261,8 +261,8 @@ pub struct Decoded {
     pub text: bytes::Bytes,
 }
 
-/// The media type that a body is read by: in small letters, and none where a parameter is no `name=value`.
-fn body_type(headers: &HeaderMap) -> Option<String> {
+/// The media type that a body is read by, in small letters; a parameter that is no `name=value` is refused.
+fn body_type(headers: &HeaderMap) -> Result<String> {
     let given = text(headers, header::CONTENT_TYPE);
     let mut parts = given.split(';');
     let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -270,7 +270,7 @@ fn body_type(headers: &HeaderMap) -> Option<String> {
     // One semicolon at the end is passed over.
     let (last, others) = parameters.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
     let is_pair = |pair: &&str| pair.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty());
-    (others.iter().all(is_pair) && (last.is_empty() || is_pair(&last))).then_some(media_type)
+    if others.iter().all(is_pair) && (last.is_empty() || is_pair(&last)) { Ok(media_type) } else { Err(no_body_type()) }
 }
 
 /// Returns whether a body is YAML by its media type.
@@ -278,13 +278,17 @@ fn is_yaml(media_type: &str) -> Result<bool> {
     match media_type {
         "" | "application/json" | "*/*" => Ok(false),
         "application/yaml" | "text/yaml" | "application/x-yaml" => Ok(true),
-        _ => Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+        _ => Err(no_body_type()),
     }
+}
+
+fn no_body_type() -> ApiError {
+    ApiError::unsupported_media_type(&BODY_TYPES).without_details()
 }
 
 /// Reads a body by its media type. `kind` is the kind that is expected there.
 pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Decoded> {
-    let yaml = match body_type(headers).unwrap_or_else(|| "?".to_owned()).as_str() {
+    let yaml = match body_type(headers)?.as_str() {
         mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind),
         other => is_yaml(other)?,
     };
@@ -363,7 +367,7 @@ pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
 
 /// Reads options: those of a body that a media type is known of.
 pub fn decode_options(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value> {
-    let yaml = match body_type(headers).unwrap_or_else(|| "?".to_owned()).as_str() {
+    let yaml = match body_type(headers)?.as_str() {
         mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind).map(|decoded| decoded.value),
         other => is_yaml(other)?,
     };
