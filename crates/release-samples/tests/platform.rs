@@ -51,8 +51,9 @@ fn every_row_is_in_the_payload() {
 }
 
 /// The requirements that describe what is done here for the operators of class b.
-const DONE: [(&str, &str); 9] = [
+const DONE: [(&str, &str); 10] = [
     ("COP-02", "COP-CRED-"),
+    ("COP-04", "COP-CAS-"),
     ("COP-07", "COP-07"),
     ("COP-12", "COP-NET-"),
     ("COP-15", "CVO-"),

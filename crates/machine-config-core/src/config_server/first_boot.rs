@@ -131,9 +131,9 @@ mod tests {
             "the config of the first boot has no file /etc/machine-config-daemon/node-annotations.json"
         );
         assert!(said("{}").contains("invalid version"), "{}", said("{}"));
-        let wrong =
-            json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": ANNOTATIONS, "contents": {"source": "data:,[]"}}]}});
-        assert!(said(&wrong.to_string()).starts_with("/etc/machine-config-daemon/node-annotations.json: invalid type"));
+        let wrong = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": ANNOTATIONS, "contents": {"source": "data:,%5B%5D"}}]}});
+        let said = said(&wrong.to_string());
+        assert!(said.starts_with("/etc/machine-config-daemon/node-annotations.json: invalid type"), "{said}");
         assert_eq!((pool_of_role(true), pool_of_role(false)), ("master", "worker"));
     }
 }
