@@ -17,9 +17,9 @@ use crate::respond::{self, Answer};
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
     let mut eviction = negotiate::decode(&context.request.headers, body, "Eviction")?.value;
+    crate::decode::built_in(&mainstay_kinds::Gvk::new("policy", "v1", "Eviction"), &mut eviction)?;
     let info = &context.request.info;
-    let named = meta(&eviction, "name");
-    if !named.is_empty() && named != info.name {
+    if meta(&eviction, "name") != info.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let pods = context.api.objects.built_in("", "pods")?;

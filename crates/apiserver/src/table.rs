@@ -89,7 +89,8 @@ impl Columns {
         };
         let columns = if definitions { Value::from(columns) } else { Value::Null };
         let mut table = json!({"kind": "Table", "apiVersion": self.meta.api_version(), "metadata": metadata, "columnDefinitions": columns});
-        table["rows"] = rows.into();
+        // The one kind that Kubernetes prints by its default has no rows then, not an empty list of them.
+        table["rows"] = if rows.is_empty() && self.gvk.kind == "CustomResourceDefinition" { Value::Null } else { rows.into() };
         Ok(table)
     }
 }

@@ -186,7 +186,11 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
     match (gvk.group_kind(), subresource) {
         (("", "PersistentVolume"), Some("status")) => {
             let phase = |map: &Object| map.get("status").and_then(|status| status.get("phase")).cloned();
-            if phase(new_map) != phase(old_map) {
+            let time = |map: &Object| {
+                map.get("status").and_then(|status| status.get("lastPhaseTransitionTime")).filter(|time| !time.is_null()).cloned()
+            };
+            // Whoever says the time of the change is believed.
+            if phase(new_map) != phase(old_map) && time(new_map).is_none_or(|now| Some(now) == time(old_map)) {
                 entry(new_map, "status").insert("lastPhaseTransitionTime".into(), json!(seconds(context.now)));
             }
         }
@@ -277,8 +281,13 @@ fn keep_all_but_status(gvk: &Gvk, new: &mut Object, old: &Object) {
         let value = old.get("metadata").and_then(|metadata| metadata.get(*field)).cloned();
         put(entry(new, "metadata"), field, value);
     }
-    if gvk.group_kind() == ("", "Pod") {
-        pod::status(new, old);
+    match gvk.group_kind() {
+        ("", "Pod") => pod::status(new, old),
+        ("", "Node") => drop(entry(new, "status").remove("config")),
+        ("storage.k8s.io", "VolumeAttachment") => gates::errors_of_attachments(new),
+        // DeploymentReplicaSetTerminatingReplicas
+        ("apps", "Deployment" | "ReplicaSet") => drop(entry(new, "status").remove("terminatingReplicas")),
+        _ => {}
     }
 }
 

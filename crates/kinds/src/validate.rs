@@ -14,6 +14,7 @@ mod fields;
 mod flow_control;
 mod internal;
 mod job_policy;
+mod job_status;
 mod labels;
 mod limits;
 mod meta;
@@ -25,6 +26,7 @@ mod persistent_volumes;
 mod pod;
 mod pod_annotations;
 mod pod_spec;
+mod pod_status;
 mod policy;
 mod projections;
 mod rbac;
@@ -32,6 +34,7 @@ mod resources;
 mod scheduling;
 mod security;
 mod service;
+mod status;
 mod storage;
 mod unified;
 mod volume_plugins;
@@ -127,18 +130,17 @@ fn looks(gvk: &Gvk) -> &'static [Look] {
         ("", "Pod") | ("apps", "ControllerRevision") => &[Metadata, Whole, Kind, Change],
         ("", "LimitRange") => &[Whole, Kind],
         ("events.k8s.io", "Event") => &[Kind, Metadata, Change],
-        ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Whole, Kind, Metadata, Kind],
-        ("", "PersistentVolume") | ("storage.k8s.io", "VolumeAttachment") => &[Whole, Kind, Whole, Kind, Change],
+        ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Metadata, Kind],
+        ("", "PersistentVolume") => &[Whole, Kind, Whole, Kind, Change],
         ("apps", "DaemonSet") => &[Metadata, Change, Kind],
-        ("storage.k8s.io", "CSINode") => &[Whole, Kind, Metadata, Kind, Change],
+        ("storage.k8s.io", "CSINode" | "VolumeAttachment") => &[Whole, Kind, Change],
         ("", "ConfigMap" | "Secret" | "ServiceAccount" | "Endpoints" | "Namespace")
         | ("apiregistration.k8s.io", _)
+        | ("storage.k8s.io", "VolumeAttributesClass")
         | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Metadata, Change, Whole, Kind],
-        ("", "PersistentVolumeClaim") => &[Whole, Kind, Metadata, Whole, Kind, Change],
-        ("rbac.authorization.k8s.io", _) => &[Whole, Kind, Whole, Kind, Metadata, Change],
-        ("storage.k8s.io", "VolumeAttributesClass") => &[Whole, Kind, Metadata, Change, Whole, Kind],
+        ("", "PersistentVolumeClaim") => &[Metadata, Whole, Kind, Change],
         ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass")
-        | ("certificates.k8s.io" | "node.k8s.io", _)
+        | ("certificates.k8s.io" | "node.k8s.io" | "rbac.authorization.k8s.io", _)
         | ("networking.k8s.io", "IPAddress")
         | ("batch", "Job")
         | ("", "Node") => &[Whole, Kind, Metadata, Change],
@@ -219,7 +221,6 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("apps", "ControllerRevision") => misc::revision(new),
         ("apps", "StatefulSet") => workloads::stateful_set_again(new, old),
         ("events.k8s.io", "Event") => events::reported(new),
-        ("storage.k8s.io", "VolumeAttachment") => csi::attachment_again(new),
         ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
         // Addresses that are there stay under later rules.
         ("", "Endpoints") if new.get("subsets") == old.get("subsets") => Vec::new(),
@@ -263,17 +264,22 @@ fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
 
 fn status(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
-        ("", "Pod") => pod::status(new, old),
-        ("", "Service") => service::status(new),
+        ("", "Pod") => pod_status::pod_status(new, old),
+        ("", "Service") => status::service(new, old),
         ("", "Namespace") => misc::namespace_status(new),
+        ("", "PersistentVolumeClaim") => status::claim(new),
+        ("", "ResourceQuota") => status::quota(new),
         // A node's status is looked at with the whole node.
         ("", "Node") => change(gvk, new, old),
-        ("policy", "PodDisruptionBudget") => policy::budget_status(new),
-        ("apps", "StatefulSet") => workloads::stateful_set_status(new),
-        ("apps" | "", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController") => workloads::status(new),
+        // An attachment's with the whole attachment.
+        ("storage.k8s.io", "VolumeAttachment") => csi::attachment(new),
+        ("policy", "PodDisruptionBudget") => status::budget(new),
+        ("batch", "Job") => job_status::job_status(new, old),
+        ("networking.k8s.io", "Ingress") => status::ingress_points(new, old, |_, _, _| {}),
         ("certificates.k8s.io", _) => misc::certificate_approval(new),
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::status(new),
-        _ => Vec::new(),
+        ("admissionregistration.k8s.io", _) => status::policy(new),
+        group_kind => status::counters(group_kind, new, old).unwrap_or_default(),
     }
 }
 

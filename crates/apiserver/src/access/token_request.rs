@@ -77,17 +77,17 @@ fn set(object: &mut Value, part: &str, field: &str, value: Value) {
 }
 
 fn check_metadata(request: &Value, namespace: &str, account: &str) -> Result<()> {
-    let mut causes = Vec::new();
-    for (field, wanted) in [("name", account), ("namespace", namespace)] {
-        let found = request.pointer("/metadata").and_then(|m| m.get(field)).filter(|v| v.as_str().is_some_and(|s| !s.is_empty()));
-        if let Some(found) = found
-            && found.as_str() != Some(wanted)
-        {
-            let why = format!("must match the service account {field} if specified");
-            causes.push(Cause::invalid(format!("metadata.{field}"), found, &why));
-        }
+    let given = |field: &str| request.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if given("namespace").is_some_and(|given| given != namespace) {
+        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(GROUP, KIND, account, causes)) }
+    match given("name").filter(|given| *given != account) {
+        Some(given) => {
+            let cause = Cause::invalid("metadata.name", &json!(given), "must match the service account name if specified");
+            Err(ApiError::invalid(GROUP, KIND, account, vec![cause]))
+        }
+        None => Ok(()),
+    }
 }
 
 fn expiration(request: &Value) -> Result<i64> {

@@ -24,6 +24,10 @@ pub async fn log(context: &Context) -> Result<Answer> {
     let mut options = options(&context.request.query, &info.name, Timestamp::now())?;
     let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?.value;
     let container = container(&pod, &options.container)?;
+    if text(&pod["spec"]["nodeName"]).is_empty() {
+        // No node has it, which is no mistake, and nothing to read.
+        return Ok(Answer::bytes(StatusCode::NO_CONTENT, "text/plain", String::new()));
+    }
     text(&container["name"]).clone_into(&mut options.container);
     let found = context
         .api
@@ -114,6 +118,10 @@ fn options(query: &Query, pod: &str, now: Timestamp) -> Result<LogOptions> {
         // The path of nothing is shown so.
         causes.push(Cause::forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
     }
+    // The gate that lets one stream be chosen is off.
+    if query.text("stream").is_some() {
+        causes.push(Cause::forbidden("stream", "may not be specified"));
+    }
     if !causes.is_empty() {
         return Err(ApiError::invalid("", "PodLogOptions", pod, causes));
     }
@@ -147,6 +155,12 @@ pub async fn refusal(context: &Context) -> ApiError {
         Ok(pod) => pod.value,
         Err(error) => return error,
     };
+    if info.subresource == "proxy" && text(&pod["status"]["podIP"]).is_empty() {
+        return ApiError::bad_request("address not allowed");
+    }
+    if info.subresource != "proxy" && text(&pod["spec"]["nodeName"]).is_empty() {
+        return ApiError::bad_request(format!("pod {} does not have a host assigned", info.name));
+    }
     match process(&pod, context.api.containers.as_ref()) {
         Some(processes) => refuse(&format!(
             "the pod's containers are processes of the machine that runs this cluster ({processes}); nothing is isolated, so commands and \

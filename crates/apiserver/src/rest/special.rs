@@ -106,6 +106,7 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
     posted(&context.api.admission, &request, &mut binding).await?;
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
     let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
+    let annotations = binding.pointer("/metadata/annotations").and_then(Value::as_object);
     let root = mainstay_schema::field::Path::new("target");
     let mut errors = Vec::new();
     if !matches!(kind, "" | "Node") {
@@ -133,7 +134,17 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
             if !current.is_empty() {
                 return refuse(format!("pod {name} is already assigned to node {current:?}"));
             }
+            if pod.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
+                return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+            }
             pod["spec"]["nodeName"] = node.into();
+            if let Some(given) = annotations.filter(|given| !given.is_empty()) {
+                let metadata = metadata_mut(&mut pod);
+                let own = metadata.entry("annotations").or_insert_with(|| json!({}));
+                if let Value::Object(own) = own {
+                    own.extend(given.clone());
+                }
+            }
             condition(
                 &mut pod,
                 &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}),

@@ -13,6 +13,12 @@ pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
         spec.remove("strategy");
         spec.remove("preferredHolder");
     }
+    if group_kind == ("storage.k8s.io", "CSIDriver")
+        && let Some(Value::Object(spec)) = map.get_mut("spec")
+    {
+        // MutableCSINodeAllocatableCount
+        spec.remove("nodeAllocatableUpdatePeriodSeconds");
+    }
     let spec = match group_kind {
         ("", "Pod") => map.get_mut("spec"),
         ("", "PodTemplate") => map.get_mut("template").and_then(|template| template.get_mut("spec")),
@@ -24,6 +30,26 @@ pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
     };
     if let Some(Value::Object(spec)) = spec {
         pod_spec(spec);
+    }
+}
+
+/// Drops the codes of an attachment's errors, which belong to the gate MutableCSINodeAllocatableCount.
+pub(super) fn errors_of_attachments(map: &mut Object) {
+    let Some(Value::Object(status)) = map.get_mut("status") else { return };
+    for field in ["attachError", "detachError"] {
+        if let Some(Value::Object(error)) = status.get_mut(field) {
+            error.remove("errorCode");
+        }
+    }
+}
+
+/// Drops what a pod's status cannot say: DRAExtendedResource, ResourceHealthStatus.
+pub(super) fn status_of_pods(status: &mut Object) {
+    status.remove("extendedResourceClaimStatus");
+    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        for container in items(status, field) {
+            container.remove("allocatedResourcesStatus");
+        }
     }
 }
 
@@ -55,7 +81,8 @@ fn pod_spec(spec: &mut Object) {
     for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items(spec, field) {
             container.remove("restartPolicyRules");
-            if field == "containers" {
+            // ContainerRestartRules; what makes an init container a sidecar is older.
+            if field != "initContainers" || container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
                 container.remove("restartPolicy");
             }
             if let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") {

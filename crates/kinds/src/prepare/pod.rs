@@ -151,9 +151,30 @@ fn grace_period(spec: &mut Object) {
 
 /// The class of a pod does not change with what its node reports.
 pub(super) fn status(new: &mut Object, old: &Object) {
-    let class = old.get("status").and_then(|status| status.get("qosClass")).cloned();
-    if class.is_some() {
-        put(entry(new, "status"), "qosClass", class);
+    let before = old.get("status").cloned().unwrap_or_default();
+    let status = entry(new, "status");
+    if status.get("qosClass").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        put(status, "qosClass", before.get("qosClass").cloned());
+    }
+    // Whoever does not know of observed generations takes none away.
+    keep_observed_generation(status, &before);
+    if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+        let known = before.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(earlier) = known.iter().find(|earlier| earlier.get("type") == condition.get("type")) {
+                keep_observed_generation(condition, earlier);
+            }
+        }
+    }
+    super::gates::status_of_pods(status);
+}
+
+fn keep_observed_generation(now: &mut Object, before: &Value) {
+    let is_set = |value: Option<&Value>| value.and_then(Value::as_i64).is_some_and(|generation| generation != 0);
+    if !is_set(now.get("observedGeneration"))
+        && let Some(known) = before.get("observedGeneration").filter(|known| is_set(Some(known)))
+    {
+        now.insert("observedGeneration".to_owned(), known.clone());
     }
 }
 

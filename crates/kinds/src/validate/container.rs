@@ -59,7 +59,7 @@ fn resize_policy(container: &Value, restart_policy: &str, path: &Path) -> Errors
         }
         let restart = text(policy, "restartPolicy");
         if restart_policy == "Never" && restart != "NotRequired" {
-            errors.push(Error::invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'"));
+            errors.push(Error::invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"));
         }
     }
     errors

@@ -3,14 +3,14 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, has, internal, labels, list, names, storage, text, texts};
+use super::{Errors, all_invalid, has, internal, labels, list, map, names, storage, text, texts};
 use crate::quantity::Quantity;
 
 pub(super) fn driver_name(name: &str, path: &Path) -> Errors {
-    let mut errors = Vec::new();
     if name.is_empty() {
-        errors.push(Error::required(path, ""));
+        return vec![Error::required(path, "")];
     }
+    let mut errors = Vec::new();
     if name.len() > 63 {
         errors.push(Error::too_long(path, name, 63));
     }
@@ -151,27 +151,13 @@ pub(super) fn capacity(object: &Value) -> Errors {
     errors
 }
 
-/// A new attachment: the rules of every version, then those that came with v1.
+/// An attachment's spec, and the errors of its status.
 pub(super) fn attachment(object: &Value) -> Errors {
+    const LONGEST_MESSAGE: usize = 1024;
+    const MOST_METADATA: u64 = 256 * 1024;
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
-    let mut errors = attachment_again(object);
-    errors.extend(driver_name(text(spec, "attacher"), &path.child("attacher")));
-    let volume = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str);
-    if let Some(volume) = volume {
-        errors.extend(all_invalid(&path.child("source").child("persistentVolumeName"), volume, names::subdomain(volume)));
-    }
-    errors
-}
-
-/// An attachment of any age.
-pub(super) fn attachment_again(object: &Value) -> Errors {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let path = Path::new("spec");
-    let mut errors = Vec::new();
-    if text(spec, "attacher").is_empty() {
-        errors.push(Error::required(&path.child("attacher"), ""));
-    }
+    let mut errors = driver_name(text(spec, "attacher"), &path.child("attacher"));
     let source = spec.get("source").unwrap_or(&Value::Null);
     match (has(source, "persistentVolumeName"), has(source, "inlineVolumeSpec")) {
         (false, false) => {
@@ -188,6 +174,25 @@ pub(super) fn attachment_again(object: &Value) -> Errors {
     }
     let node = text(spec, "nodeName");
     errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let size: usize = map(status, "attachmentMetadata")
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len())
+        .sum();
+    if size as u64 > MOST_METADATA {
+        errors.push(Error::too_long(&Path::new("status").child("attachmentMetadata"), "", MOST_METADATA));
+    }
+    for field in ["attachError", "detachError"] {
+        let message = status.get(field).map_or("", |error| text(error, "message"));
+        if message.len() > LONGEST_MESSAGE {
+            // Kubernetes tells the limit of another field.
+            errors.push(Error::too_long(&Path::new("status").child(field).child("message"), "", MOST_METADATA));
+        }
+    }
+    if let Some(volume) = source.get("persistentVolumeName").and_then(Value::as_str) {
+        errors.extend(all_invalid(&path.child("source").child("persistentVolumeName"), volume, names::subdomain(volume)));
+    }
     errors
 }
 

@@ -196,7 +196,8 @@ pub(super) fn resource_quota(object: &Value) -> Errors {
     errors
 }
 
-fn quota_amounts(holder: &Value, field: &str, path: &Path) -> Errors {
+/// Findings about the amounts of a quota, each of a resource that can be limited.
+pub(super) fn quota_amounts(holder: &Value, field: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     for (name, value) in map(holder, field).into_iter().flatten() {
         let path = path.child(field).key(name);
@@ -247,6 +248,12 @@ fn scopes(spec: &Value, path: &Path) -> Errors {
 }
 
 /// Go's `%f`.
+/// Findings about an amount of storage, which is told as a whole number.
+pub(super) fn storage_amount(value: &Value, path: &Path) -> Errors {
+    let negative = amount(value).filter(|amount| *amount < Quantity::ZERO);
+    negative.map(|amount| Error::invalid(path, amount.to_int(), "must be a valid resource quantity")).into_iter().collect()
+}
+
 fn go_float(value: f64) -> String {
     if value.is_infinite() { if value > 0.0 { "+Inf".into() } else { "-Inf".into() } } else { format!("{value:.6}") }
 }

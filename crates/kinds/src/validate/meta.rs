@@ -139,24 +139,23 @@ fn owners(metadata: &Value, path: &Path) -> Errors {
         if version.is_empty() || version.ends_with('/') {
             errors.push(Error::invalid(&path.child("apiVersion"), version, "version must not be empty"));
         }
-        for (field, words) in [("kind", "kind must not be empty"), ("name", "name must not be empty"), ("uid", "uid must not be empty")] {
+        for field in ["kind", "name", "uid"] {
             if text(owner, field).is_empty() {
-                errors.push(Error::invalid(&path.child(field), text(owner, field), words));
+                errors.push(Error::invalid(&path.child(field), text(owner, field), "must not be empty"));
             }
         }
         if version == "v1" && text(owner, "kind") == "Event" {
             errors.push(Error::invalid(path, go_owner(owner), "/v1, Kind=Event is disallowed from being an owner"));
         }
         if flag(owner, "controller") {
+            let this = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
             match &controller {
                 Some(first) => {
-                    let words = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
-                        text(owner, "name")
-                    );
-                    errors.push(Error::invalid(path, metadata.get("ownerReferences"), words));
+                    let words =
+                        format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}");
+                    errors.push(Error::invalid(path, go_owners(metadata), words));
                 }
-                None => controller = Some(text(owner, "name").to_owned()),
+                None => controller = Some(this),
             }
         }
     }
@@ -242,12 +241,21 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
 }
 
 /// An owner reference as Go writes its struct.
+fn go_owners(metadata: &Value) -> BadValue {
+    let all: Vec<String> = list(metadata, "ownerReferences").iter().map(go_owner_text).collect();
+    BadValue::Json(format!("[{}]", all.join(",")))
+}
+
 fn go_owner(owner: &Value) -> BadValue {
+    BadValue::Json(go_owner_text(owner))
+}
+
+fn go_owner_text(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let always = |field: &str| matches!(field, "apiVersion" | "kind" | "name" | "uid");
     let member = |field: &&str| match owner.get(*field) {
         Some(value) => Some(format!("{field:?}:{}", go_json(value))),
         None => always(field).then(|| format!("{field:?}:\"\"")),
     };
-    BadValue::Json(format!("{{{}}}", fields.iter().filter_map(member).collect::<Vec<_>>().join(",")))
+    format!("{{{}}}", fields.iter().filter_map(member).collect::<Vec<_>>().join(","))
 }

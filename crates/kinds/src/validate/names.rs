@@ -57,6 +57,11 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
 
+/// The same, as newer rules tell it.
+fn too_many_bytes(limit: usize) -> String {
+    format!("must be no more than {limit} bytes")
+}
+
 pub(crate) fn subdomain(text: &str) -> Messages {
     check(text, 253, &SUBDOMAIN_1123, SUBDOMAIN_TEXT)
 }
@@ -105,20 +110,25 @@ pub(crate) fn qualified(text: &str) -> Messages {
             if prefix.is_empty() {
                 messages.push("prefix part must be non-empty".to_owned());
             } else {
-                messages.extend(subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+                if prefix.len() > 253 {
+                    messages.push(format!("prefix part {}", too_many_bytes(253)));
+                }
+                if !SUBDOMAIN_1123.is_match(prefix) {
+                    messages.push(format!("prefix part {SUBDOMAIN_TEXT}"));
+                }
             }
             name
         }
         _ => {
             return vec![format!(
-                "a qualified name {QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
     if name.is_empty() {
         messages.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        messages.push(format!("name part {}", too_long(63)));
+        messages.push(format!("name part {}", too_many_bytes(63)));
     }
     if !QUALIFIED.is_match(name) {
         messages.push(format!("name part {QUALIFIED_TEXT}"));
@@ -127,7 +137,14 @@ pub(crate) fn qualified(text: &str) -> Messages {
 }
 
 pub(crate) fn label_value(text: &str) -> Messages {
-    check(text, 63, &LABEL_VALUE, LABEL_VALUE_TEXT)
+    let mut messages = Vec::new();
+    if text.len() > 63 {
+        messages.push(too_many_bytes(63));
+    }
+    if !LABEL_VALUE.is_match(text) {
+        messages.push(LABEL_VALUE_TEXT.to_owned());
+    }
+    messages
 }
 
 /// Keys of ConfigMaps and Secrets.

@@ -224,6 +224,11 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
     errors
 }
 
+/// The path of nothing, as Go shows it.
+fn no_field() -> Path {
+    Path::new("[]")
+}
+
 /// Changes through `pods/resize`: CPU and memory of containers, and how they are to be changed.
 pub(super) fn resize(new: &Value, old: &Value) -> Errors {
     let (now, before, path) = (spec(new), spec(old), Path::new("spec"));
@@ -232,14 +237,11 @@ pub(super) fn resize(new: &Value, old: &Value) -> Errors {
         spec.get("resources")
             .is_some_and(|own| ["requests", "limits"].iter().any(|list| map(own, list).is_some_and(|list| !list.is_empty())))
     };
-    if as_a_whole(before) || as_a_whole(now) {
-        return vec![Error::forbidden(&Path::root(), "pods with pod-level resources cannot be resized")];
-    }
     if pod_annotations::is_mirror(old) {
-        return vec![Error::forbidden(&Path::root(), "static pods cannot be resized")];
+        return vec![Error::forbidden(&no_field(), "static pods cannot be resized")];
     }
     if before.pointer("/os/name") == Some(&json!("windows")) {
-        return vec![Error::forbidden(&Path::root(), "windows pods cannot be resized")];
+        return vec![Error::forbidden(&no_field(), "windows pods cannot be resized")];
     }
     let class = |pod: &Value| {
         pod.pointer("/status/qosClass").and_then(Value::as_str).map_or_else(|| qos_class(spec(pod)).to_owned(), str::to_owned)
@@ -250,6 +252,12 @@ pub(super) fn resize(new: &Value, old: &Value) -> Errors {
     let running = old.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
     if running.into_iter().find(|status| status.pointer("/state/running").is_some()).is_some_and(|status| !has(status, "resources")) {
         errors.push(Error::forbidden(&path, "Pod running on node without support for resize"));
+    }
+    if as_a_whole(before) || as_a_whole(now) {
+        let gate = "InPlacePodLevelResourcesVerticalScalingEnabled";
+        let words = format!("resize of pods with pod-level resources is forbidden when {gate} feature gate is disabled");
+        errors.push(Error::forbidden(&no_field(), words));
+        return errors;
     }
     let order = same_containers(now, before, &path);
     if !order.is_empty() {
@@ -342,75 +350,4 @@ fn keep_cpu_and_memory(container: &mut Value, known: &Value) {
         resources.insert(list.into(), amounts.into());
     }
     container["resources"] = resources.into();
-}
-
-/// Conditions that Kubernetes itself sets need no qualified name.
-const SYSTEM_CONDITIONS: &[&str] = &["PodScheduled", "Ready", "Initialized"];
-
-pub(super) fn status(new: &Value, old: &Value) -> Errors {
-    let (null, path) = (Value::Null, Path::new("status"));
-    let (status, before) = (new.get("status").unwrap_or(&null), old.get("status").unwrap_or(&null));
-    let mut errors = pod_annotations::update(new, old);
-    for (index, condition) in list(status, "conditions").iter().enumerate() {
-        let path = path.child("conditions").index(index);
-        errors.extend(not_negative(condition, &path));
-        let kind = text(condition, "type");
-        if !SYSTEM_CONDITIONS.contains(&kind) {
-            errors.extend(all_invalid(&path.child("Type"), kind, names::qualified(kind)));
-        }
-    }
-    let nominated = text(status, "nominatedNodeName");
-    if !nominated.is_empty() && nominated != text(before, "nominatedNodeName") {
-        errors.extend(all_invalid(&path.child("nominatedNodeName"), nominated, names::subdomain(nominated)));
-    }
-    errors.extend(not_negative(status, &path));
-    if has(before, "qosClass") && status.get("qosClass") != before.get("qosClass") {
-        errors.push(Error::invalid(&path.child("qosClass"), text(status, "qosClass"), "field is immutable"));
-    }
-    errors.extend(restarts(status, before, spec(old), &path));
-    for field in ["podIPs", "hostIPs"] {
-        let given = list(status, field);
-        for (index, entry) in given.iter().enumerate() {
-            let address = text(entry, "ip");
-            errors.extend(all_invalid(&path.child(field).index(index), address, names::ip(address)));
-        }
-    }
-    errors
-}
-
-fn not_negative(holder: &Value, path: &Path) -> Errors {
-    match int(holder, "observedGeneration") {
-        Some(generation) if generation < 0 => {
-            vec![Error::invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer")]
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Containers that have ended stay ended, unless the pod restarts them.
-fn restarts(status: &Value, before: &Value, spec: &Value, path: &Path) -> Errors {
-    let policy = text(spec, "restartPolicy");
-    let mut errors = Vec::new();
-    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        if policy == "Always" && field != "ephemeralContainerStatuses" {
-            continue;
-        }
-        for (index, known) in list(before, field).iter().enumerate() {
-            let Some(ended) = known.pointer("/state/terminated") else { continue };
-            let failed = int(ended, "exitCode").unwrap_or(0) != 0;
-            let name = text(known, "name");
-            let sidecar = list(spec, "initContainers").iter().any(|container| text(container, "name") == name && is_sidecar(container));
-            let free = match field {
-                "ephemeralContainerStatuses" => false,
-                "initContainerStatuses" => (failed && policy == "OnFailure") || sidecar,
-                _ => failed && policy == "OnFailure",
-            };
-            let runs = |now: &Value| text(now, "name") == name && now.pointer("/state/terminated").is_none();
-            if !free && list(status, field).iter().any(runs) {
-                let words = "may not be transitioned to non-terminated state";
-                errors.push(Error::forbidden(&path.child(field).index(index).child("state"), words));
-            }
-        }
-    }
-    errors
 }

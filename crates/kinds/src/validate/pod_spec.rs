@@ -210,6 +210,12 @@ fn init_containers(spec: &Value, frame: &Frame<'_>, path: &Path) -> Errors {
                 errors.push(Error::forbidden(&own.child(field), "may not be set for init containers without restartPolicy=Always"));
             }
         }
+        for (index, resize) in list(container, "resizePolicy").iter().enumerate() {
+            if text(resize, "restartPolicy") == "RestartContainer" {
+                let words = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                errors.push(Error::invalid(&own.child("resizePolicy").index(index).child("restartPolicy"), "RestartContainer", words));
+            }
+        }
     }
     errors
 }

@@ -29,13 +29,6 @@ pub(super) fn disruption_budget(object: &Value) -> Errors {
     errors
 }
 
-pub(super) fn budget_status(object: &Value) -> Errors {
-    let status = object.get("status").unwrap_or(&Value::Null);
-    let path = Path::new("status");
-    let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
-    counts.into_iter().flat_map(|field| not_negative(status, field, &path)).collect()
-}
-
 pub(super) fn autoscaler(gvk: &Gvk, object: &Value) -> Errors {
     if gvk.kind != "HorizontalPodAutoscaler" {
         return scale(object);

@@ -124,6 +124,10 @@ pub(super) fn tolerations(spec: &Value, path: &Path) -> Errors {
                     errors.push(Error::invalid(&path.child("operator"), value, "value must be empty when `operator` is 'Exists'"));
                 }
             }
+            // TaintTolerationComparisonOperators is off, and named all the same.
+            operator @ ("Lt" | "Gt") => {
+                errors.push(Error::not_supported(&path.child("operator"), operator, &["Equal", "Exists", "Lt", "Gt"]));
+            }
             other => errors.push(Error::not_supported(&path.child("operator"), other, &["Equal", "Exists"])),
         }
         if !effect.is_empty() && !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {

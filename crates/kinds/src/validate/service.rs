@@ -324,38 +324,3 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     errors.extend(service(new));
     errors
 }
-
-pub(super) fn status(object: &Value) -> Errors {
-    let balancer = object.pointer("/status/loadBalancer").unwrap_or(&Value::Null);
-    let path = Path::new("status").children(&["loadBalancer", "ingress"]);
-    let mut errors = Vec::new();
-    let ingress = list(balancer, "ingress");
-    if !ingress.is_empty() && text(spec(object), "type") != "LoadBalancer" {
-        errors.push(Error::forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'"));
-        return errors;
-    }
-    for (index, point) in ingress.iter().enumerate() {
-        let path = path.index(index);
-        let (address, name) = (text(point, "ip"), text(point, "hostname"));
-        if !address.is_empty() {
-            errors.extend(all_invalid(&path.child("ip"), address, names::ip(address)));
-        }
-        if has(point, "ipMode") {
-            let mode = text(point, "ipMode");
-            if address.is_empty() {
-                errors.push(Error::forbidden(&path.child("ipMode"), "may not be specified when `ip` is not set"));
-            } else if !["Proxy", "VIP"].contains(&mode) {
-                errors.push(Error::not_supported(&path.child("ipMode"), mode, &["Proxy", "VIP"]));
-            }
-        } else if !address.is_empty() {
-            errors.push(Error::required(&path.child("ipMode"), "must be specified when `ip` is set"));
-        }
-        if !name.is_empty() {
-            errors.extend(all_invalid(&path.child("hostname"), name, names::subdomain(name)));
-            if names::address(name).is_some() {
-                errors.push(Error::invalid(&path.child("hostname"), name, "must be a DNS name, not an IP address"));
-            }
-        }
-    }
-    errors
-}

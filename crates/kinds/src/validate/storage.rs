@@ -275,18 +275,8 @@ fn topologies(given: &[Value], path: &Path) -> Errors {
 }
 
 pub(super) fn class_update(new: &Value, old: &Value) -> Errors {
-    let mut errors = Vec::new();
-    for (field, words) in [
-        ("parameters", "updates to parameters are forbidden."),
-        ("provisioner", "updates to provisioner are forbidden."),
-        ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-    ] {
-        if new.get(field) != old.get(field) {
-            errors.push(Error::forbidden(&Path::new(field), words));
-        }
-    }
-    if new.get("volumeBindingMode") != old.get("volumeBindingMode") {
-        errors.push(Error::invalid(&Path::new("volumeBindingMode"), new.get("volumeBindingMode"), "field is immutable"));
-    }
-    errors
+    ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]
+        .into_iter()
+        .flat_map(|field| super::misc::immutable(new, old, &[field]))
+        .collect()
 }

@@ -112,11 +112,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns true for a field that overrides its type: a reference to a definition of Kubernetes, with a map type of its own.
-    fn is_made_granular(self) -> bool {
-        matches!(self.0, Kind::Schema(schema) if schema.definition.is_some() && schema.map_type == Some(MapType::Granular))
-    }
-
     /// Returns true if the shape depends on the value that stands there.
     fn is_deduced(self) -> bool {
         match self.0 {

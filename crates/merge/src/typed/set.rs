@@ -34,9 +34,7 @@ impl Node<'_> {
                     let Some((node, declared)) = map.member(name) else { continue };
                     let (below, own) = node.fields(member);
                     let empty = member.is_null() || member.as_object().is_some_and(serde_json::Map::is_empty);
-                    // As structured-merge-diff has it, a field that is granular although its type is atomic is owned beside its members.
-                    let member = own || empty || !declared || node.is_made_granular();
-                    entries.push(Entry { element: PathElement::field(name.as_str()), member, below });
+                    entries.push(Entry { element: PathElement::field(name.as_str()), member: own || empty || !declared, below });
                 }
                 entries
             }
