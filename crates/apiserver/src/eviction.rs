@@ -17,6 +17,10 @@ use crate::respond::{self, Answer};
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
     let mut eviction = negotiate::decode(&context.request.headers, body, "Eviction")?.value;
+    // Both versions of the kind are taken.
+    if eviction.get("apiVersion").is_some_and(|version| version == "policy/v1beta1") {
+        eviction["apiVersion"] = "policy/v1".into();
+    }
     crate::decode::built_in(&mainstay_kinds::Gvk::new("policy", "v1", "Eviction"), &mut eviction)?;
     let info = &context.request.info;
     if meta(&eviction, "name") != info.name {

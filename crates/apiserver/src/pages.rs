@@ -69,6 +69,8 @@ pub async fn route(context: &Context, disagreement: Option<ApiError>) -> Result<
             paths.extend(further.map(str::to_owned));
             Ok(respond::json(request, &json!({"paths": paths})))
         }
+        // What is served below this prefix is no page of the router's.
+        [".well-known", ..] => api.access.page(&parts).ok_or_else(ApiError::no_such_resource),
         _ => api.access.page(&parts).ok_or_else(ApiError::page_not_found),
     }
 }

@@ -223,7 +223,7 @@ fn cell(column: &mainstay_schema::crd::Column, object: &Value) -> Value {
         },
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
         ("string", _) => jsonpath::text(&found[..1]).into(),
-        ("date", Value::String(time)) => crate::clock::age(time).map_or(Value::Null, Value::from),
+        ("date", Value::String(time)) => crate::clock::age(time).map_or_else(|| "<invalid>".into(), Value::from),
         _ => Value::Null,
     }
 }

@@ -12,6 +12,7 @@ mod decode;
 mod encode;
 mod error;
 mod openapi;
+mod order;
 mod table;
 mod wire;
 
@@ -19,6 +20,7 @@ pub use decode::{Limits, decode, decode_as};
 pub use encode::{ListEncoder, encode, encode_watch_event};
 pub use error::Error;
 pub use openapi::{OPENAPI_V2_MEDIA_TYPE, OPENAPI_V2_MEDIA_TYPE_ASKED, encode_openapi_v2};
+pub use order::{Opened, struct_text};
 
 /// The media type of objects in this form.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -37,6 +37,8 @@ pub(crate) struct Table {
 pub(crate) struct Message {
     pub(crate) name: &'static str,
     pub(crate) fields: Vec<Field>,
+    /// The numbers of the fields in the order of Go's struct.
+    declared: Vec<u32>,
 }
 
 /// One field of a message.
@@ -117,12 +119,13 @@ impl Table {
             for entry in entries.split_terminator(' ') {
                 fields.push(Field::read(entry, package, &by_name).ok_or_else(|| InvalidTable(format!("{package}.{name}: {entry:?}")))?);
             }
+            let declared = fields.iter().map(|field| field.number).collect();
             fields.sort_by_key(|field| field.number);
             // Decoding marks the fields that it saw in so many bits.
             if fields.len() > 128 {
                 return Err(InvalidTable(format!("{package}.{name}: more than 128 fields")));
             }
-            messages.push(Message { name, fields });
+            messages.push(Message { name, fields, declared });
         }
         let schema = *by_name.get(SCHEMA).ok_or_else(|| InvalidTable(format!("no message {SCHEMA}")))?;
         Ok(Self { messages, by_name, packages, schema })
@@ -148,6 +151,17 @@ impl Table {
 }
 
 impl Message {
+    /// The fields in the order of Go's struct, those of embedded structs in their place.
+    pub(crate) fn declared(&self) -> Vec<&Field> {
+        let fields = self.declared.iter().filter_map(|number| self.field(*number)).map(|(_, field)| field);
+        fields
+            .flat_map(|field| match (field.form, field.kind) {
+                (Form::Inline, Kind::Message(at)) => table().message(at).declared(),
+                _ => vec![field],
+            })
+            .collect()
+    }
+
     /// The position and the field of that number.
     pub(crate) fn field(&self, number: u32) -> Option<(usize, &Field)> {
         let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::names;
 use crate::pattern::Pattern;
 
 /// Returns true if Kubernetes knows the format for texts; others are ignored (a CRD that uses one is answered with a warning).
@@ -37,8 +36,6 @@ pub fn check(format: &str, text: &str) -> Option<bool> {
         "ssn" => matches("^\\d{3}[- ]?\\d{2}[- ]?\\d{4}$", text),
         "hexcolor" => matches("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$", text),
         "rgbcolor" => rgb_color(text),
-        "k8s-short-name" => names::dns1123_label(text).is_empty(),
-        "k8s-long-name" => names::dns1123_subdomain(text).is_empty(),
         _ => return None,
     })
 }

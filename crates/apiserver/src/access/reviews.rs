@@ -215,6 +215,9 @@ fn selector_causes(selector: &Value, path: &str, kind: &str) -> Vec<Cause> {
     for (index, requirement) in requirements.iter().enumerate() {
         let path = format!("{path}.requirements[{index}]");
         let values = requirement.get("values").and_then(Value::as_array).is_some_and(|values| !values.is_empty());
+        if kind == "field" && text(requirement, "/key").is_empty() {
+            causes.push(Cause::required(format!("{path}.key"), "must be specified"));
+        }
         match text(requirement, "/operator") {
             "In" | "NotIn" if !values => {
                 causes.push(Cause::required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'"));
@@ -224,9 +227,6 @@ fn selector_causes(selector: &Value, path: &str, kind: &str) -> Vec<Cause> {
                     .push(Cause::forbidden(format!("{path}.values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
             }
             _ => {}
-        }
-        if kind == "field" && text(requirement, "/key").is_empty() {
-            causes.push(Cause::required(format!("{path}.key"), "must be specified"));
         }
     }
     causes

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use mainstay_merge::patch::{self, PatchError};
+use mainstay_protobuf::Opened;
 use serde_json::Value;
 
 use super::checks;
@@ -12,7 +13,7 @@ use super::update::{Change, RETRIES, name_matches, update_object};
 use crate::context::Context;
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
-use crate::object::{self, meta, metadata_mut};
+use crate::object::{meta, metadata_mut};
 use crate::request::negotiate::{self, Decoded};
 use crate::request::options::{self, FieldValidation, WriteOptions};
 use crate::request::{ApiRequest, RequestInfo};
@@ -34,15 +35,26 @@ pub enum Patch {
 }
 
 impl Patch {
-    /// Returns whether it changes, tests or moves a part of the metadata.
-    fn touches_metadata(&self) -> bool {
+    /// The objects that it goes into.
+    fn opened(&self) -> Opened {
+        let mut opened = Opened::default();
         match self {
-            Self::Json(operations) => operations.iter().any(|operation| {
-                let is_inside = |name: &str| operation[name].as_str().is_some_and(|path| path.starts_with("/metadata/"));
-                is_inside("path") || is_inside("from")
-            }),
-            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"].is_object(),
+            Self::Json(operations) => {
+                let paths = operations.iter().flat_map(|operation| [&operation["path"], &operation["from"]]).filter_map(Value::as_str);
+                for (above, _) in paths.filter_map(|path| path.rsplit_once('/')) {
+                    let parts = above.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
+                    parts.fold(&mut opened, |at, part| at.open(&part));
+                }
+            }
+            Self::Merge(patch) | Self::Strategic(patch) => open_members(patch, &mut opened),
         }
+        opened
+    }
+}
+
+fn open_members(patch: &Value, opened: &mut Opened) {
+    for (name, value) in patch.as_object().into_iter().flatten().filter(|(_, value)| value.is_object()) {
+        open_members(value, opened.open(name));
     }
 }
 
@@ -137,12 +149,34 @@ pub fn patched(
     if !new.is_object() {
         return Err(ApiError::bad_request("the patched document is not an object"));
     }
+    if served.custom.is_some() {
+        same_type(served, live, &new)?;
+    }
     let shown = new.clone();
     let decoded = Decoded { value: new, problems: problems.to_vec(), ..Decoded::default() };
     let mut new = strategy::decode(request, served, &served.gvk(), decoded, options.field_validation)
         .map_err(|error| outcome(&error, patch, &shown, served))?;
     strategy::default(served, &mut new);
     Ok(new)
+}
+
+/// Custom resources are read as whatever they say they are, and refused then.
+fn same_type(served: &Served, live: &Value, new: &Value) -> Result<()> {
+    let gvk = served.gvk();
+    let text = |field: &str| new.get(field).and_then(Value::as_str).unwrap_or_default();
+    let given = mainstay_kinds::Gvk::of(text("apiVersion"), text("kind"));
+    let (field, found, wanted) = if given.kind != gvk.kind {
+        ("kind", given.kind.clone(), gvk.kind.clone())
+    } else if given.api_version() != gvk.api_version() {
+        ("apiVersion", given.api_version(), gvk.api_version())
+    } else {
+        return Ok(());
+    };
+    if found.is_empty() {
+        return Ok(());
+    }
+    let cause = Cause::invalid(field, &Value::from(found), &format!("must be {wanted}"));
+    Err(ApiError::invalid(&given.group, &given.kind, meta(live, "name"), vec![cause]))
 }
 
 /// Checks the name of a patched object, and puts it into the namespace of the request.
@@ -161,25 +195,16 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
     let text = match patch {
         // Of what a strategic merge patch makes, Kubernetes has no text; it shows the patch.
         Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => mainstay_golang::value::plain(patch),
-        // Custom resources have no structs: their text is in alphabetical order throughout.
-        _ if served.custom.is_some() => mainstay_schema::field::go_json(shown),
-        _ => go_text(shown, patch.touches_metadata()),
+        _ => {
+            let gvk = served.gvk();
+            let plain = mainstay_schema::field::go_json;
+            // Custom resources have no structs: their text is in alphabetical order throughout.
+            mainstay_protobuf::struct_text(&gvk.api_version(), &gvk.kind, shown, &patch.opened(), plain).unwrap_or_else(|| plain(shown))
+        }
     };
     let text = mainstay_golang::quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
-}
-
-/// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written, and sort what they touch.
-fn go_text(value: &Value, touched: bool) -> String {
-    let order: &[&str] = if touched { &[] } else { &mainstay_schema::metadata::GO_ORDER };
-    match value {
-        Value::Object(map) => object::go_members(map, &[], &|key, value| match value {
-            Value::Object(metadata) if key == "metadata" => object::go_metadata(metadata, order),
-            _ => mainstay_schema::field::go_json(value),
-        }),
-        other => mainstay_schema::field::go_json(other),
-    }
 }
 
 /// The Status of a refused patch.

@@ -19,6 +19,12 @@ pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
         // MutableCSINodeAllocatableCount
         spec.remove("nodeAllocatableUpdatePeriodSeconds");
     }
+    if group_kind == ("apps", "StatefulSet")
+        && let Some(Value::Object(rolling)) = map.get_mut("spec").and_then(|spec| spec.pointer_mut("/updateStrategy/rollingUpdate"))
+    {
+        // MaxUnavailableStatefulSet
+        rolling.remove("maxUnavailable");
+    }
     let spec = match group_kind {
         ("", "Pod") => map.get_mut("spec"),
         ("", "PodTemplate") => map.get_mut("template").and_then(|template| template.get_mut("spec")),

@@ -437,6 +437,9 @@ fn node(metadata: &Value, spec: &Value, status: &Value, name: Value, age: Value)
     };
     let info = status.get("nodeInfo").unwrap_or(&Value::Null);
     let known = |field: &str| json!(if text(info, field).is_empty() { UNKNOWN } else { text(info, field) });
+    let kernel = if text(info, "kernelVersion").is_empty() { UNKNOWN } else { text(info, "kernelVersion") };
+    let architecture = text(info, "architecture");
+    let kernel = if architecture.is_empty() { json!(kernel) } else { json!(format!("{kernel} ({architecture})")) };
     vec![
         name,
         json!(state),
@@ -446,7 +449,7 @@ fn node(metadata: &Value, spec: &Value, status: &Value, name: Value, age: Value)
         address("InternalIP"),
         address("ExternalIP"),
         known("osImage"),
-        known("kernelVersion"),
+        kernel,
         known("containerRuntimeVersion"),
     ]
 }

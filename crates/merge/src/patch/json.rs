@@ -47,10 +47,7 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), F
     match text("op")? {
         "add" => add(doc, &path, value()),
         "remove" => remove(doc, &path).map(drop),
-        "replace" => {
-            *find(doc, &path)? = value();
-            Ok(())
-        }
+        "replace" => replace(doc, &path, value()),
         "move" => {
             let from = Pointer::parse(text("from")?)?;
             if path.0.len() > from.0.len() && path.0.starts_with(&from.0) {
@@ -64,7 +61,7 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), F
             if from.0.is_empty() {
                 return misfit("the document as a whole is no member that can be copied".to_owned());
             }
-            let source = find(doc, &from)?.clone();
+            let source = source(doc, &from)?;
             *copied += size(&source);
             if *copied > MAX_COPY_BYTES {
                 return Err(Failure::Grown(*copied));
@@ -146,6 +143,29 @@ fn parent<'a, 'p>(doc: &'a mut Value, path: &'p Pointer) -> Result<(&'a mut Valu
     Ok((find(doc, &above)?, last))
 }
 
+/// Puts a value in the place of another. A member that an object lacks is made, as Kubernetes' library has it.
+fn replace(doc: &mut Value, path: &Pointer, value: Value) -> Result<(), Failure> {
+    if !path.0.is_empty()
+        && let (Value::Object(map), last) = parent(doc, path)?
+    {
+        map.insert(last.to_owned(), value);
+        return Ok(());
+    }
+    if path.0.is_empty() && !value.is_object() && !value.is_array() {
+        return misfit("the document can be an object or a list");
+    }
+    *find(doc, path)? = value;
+    Ok(())
+}
+
+/// The value that is copied; a member that an object lacks counts as null.
+fn source(doc: &mut Value, from: &Pointer) -> Result<Value, Failure> {
+    match parent(doc, from)? {
+        (Value::Object(map), last) => Ok(map.get(last).cloned().unwrap_or_default()),
+        _ => find(doc, from).map(|found| found.clone()),
+    }
+}
+
 fn add(doc: &mut Value, path: &Pointer, value: Value) -> Result<(), Failure> {
     if path.0.is_empty() {
         *doc = value;
@@ -223,7 +243,11 @@ mod tests {
         check(&doc, &json!([{"op": "remove", "path": "/l/-1"}]), Some(&with("l", json!([1]))));
         check(&doc, &json!([{"op": "remove", "path": "/no"}]), None);
         check(&doc, &json!([{"op": "replace", "path": "/x~1y/m~0n", "value": 4}]), Some(&with("x/y", json!({"m~n": 4}))));
-        check(&doc, &json!([{"op": "replace", "path": "/a/no", "value": 4}]), None);
+        check(&doc, &json!([{"op": "replace", "path": "/a/no", "value": 4}]), Some(&with("a", json!({"b": 1, "no": 4}))));
+        // A member that is not there is made by `replace`, and null for `copy`.
+        check(&doc, &json!([{"op": "replace", "path": "/no", "value": 4}]), Some(&with("no", json!(4))));
+        check(&doc, &json!([{"op": "copy", "from": "/no", "path": "/too"}]), Some(&with("too", Value::Null)));
+        check(&doc, &json!([{"op": "replace", "path": "", "value": "x"}]), None);
         check(
             &doc,
             &json!([{"op": "move", "from": "/a/b", "path": "/n"}, {"op": "copy", "from": "/n", "path": "/a/o"}]),

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::{Checker, Outcome, Place, wanted_type};
-use crate::field::{self, Error, Path};
+use crate::field::{self, BadValue, Error, Path};
 use crate::format;
 use crate::model::{Schema, Type};
 use crate::pattern::Pattern;
@@ -103,8 +103,14 @@ impl Checker<'_> {
             let Some(limit) = limit else {
                 continue;
             };
-            if let Some(limit) = Number::from_f64(limit) {
-                self.check_range(schema, &limit, what, place, outcome);
+            // A limit that fits the type is taken as a whole number where the value is one.
+            let fits = Number::from_f64(limit).is_none_or(|limit| self.check_range(schema, &limit, what, place, outcome));
+            let limit = if fits && number.as_i64().is_some() { limit.trunc() } else { limit };
+            if what == "MultipleOf" && limit <= 0.0 {
+                let factor = shown_limit(number, limit);
+                let detail = format!("factor MultipleOf declared for {} must be positive: {factor}", place.name());
+                outcome.add(Error::invalid(&self.field(&place.name()), BadValue::Json(factor), detail));
+                continue;
             }
             let complaint = match what {
                 "MultipleOf" => (!is_multiple(number, limit)).then_some("a multiple of"),
@@ -126,8 +132,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a number fits the integer type. Upstream reports it without a field.
-    fn check_range(&self, schema: &Schema, number: &Number, what: &str, place: &Place<'_>, outcome: &mut Outcome) {
+    /// Checks that a number fits the integer type, and returns whether it does. Upstream reports it without a field.
+    fn check_range(&self, schema: &Schema, number: &Number, what: &str, place: &Place<'_>, outcome: &mut Outcome) -> bool {
         let whole = || {
             number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)).or_else(|| {
                 let float = number.as_f64()?;
@@ -151,6 +157,7 @@ impl Checker<'_> {
             let detail = format!("{what} value must be of type {kind} {format} in {}", place.name());
             outcome.add(Error::invalid(&self.whole(), "", detail));
         }
+        fits
     }
 
     /// The field of findings that upstream makes without one.
