@@ -120,7 +120,7 @@ impl Answer {
         for (name, value) in self.headers {
             headers.append(name, value);
         }
-        if self.status != StatusCode::NOT_MODIFIED {
+        if !matches!(self.status, StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT) {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

@@ -165,6 +165,21 @@ pub fn prepare_update(user: &UserInfo, served: &Served, new: &mut Value, old: &V
     }
 }
 
+/// The object of a request as it came, if it has empty lists or maps and is of a kind whose findings show them.
+pub fn given(served: &Served, value: &Value) -> Option<Value> {
+    (served.custom.is_none() && !is_crd(served) && kinds::has_empty(value)).then(|| value.clone())
+}
+
+/// Errors of a new object that came as `given`.
+pub fn validate_new(served: &Served, value: &Value, given: Option<&Value>) -> Vec<FieldError> {
+    kinds::as_given(value, given, |value| validate_create(served, value))
+}
+
+/// Errors of a changed object that came as `given`.
+pub fn validate_changed(served: &Served, new: &Value, old: &Value, sub: Option<&str>, given: Option<&Value>) -> Vec<FieldError> {
+    kinds::as_given(new, given, |new| validate_update(served, new, old, sub))
+}
+
 /// Errors of a new object.
 pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     match &served.custom {

@@ -89,13 +89,17 @@ impl Columns {
         };
         let columns = if definitions { Value::from(columns) } else { Value::Null };
         let mut table = json!({"kind": "Table", "apiVersion": self.meta.api_version(), "metadata": metadata, "columnDefinitions": columns});
-        // The one kind that Kubernetes prints by its default has no rows then, not an empty list of them.
-        table["rows"] = if rows.is_empty() && self.gvk.kind == "CustomResourceDefinition" { Value::Null } else { rows.into() };
+        table["rows"] = if rows.is_empty() && self.has_no_rows() { Value::Null } else { rows.into() };
         Ok(table)
     }
 }
 
 impl Columns {
+    /// Returns true for the one kind that Kubernetes prints by its default: it has no rows where others have an empty list of them.
+    fn has_no_rows(&self) -> bool {
+        (self.gvk.group.as_str(), self.gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
     /// The table of a list as JSON, where rows hold the metadata of built-in objects: it is copied as it is stored, row by row, since
     /// making trees of it costs several times what the cells cost.
     fn write(&self, entries: &[Arc<Entry>], metadata: &Value) -> Result<Bytes> {
@@ -104,6 +108,10 @@ impl Columns {
         let head = json!({"kind": "Table", "apiVersion": self.meta.api_version(), "metadata": metadata, "columnDefinitions": columns});
         let head = head.to_string();
         out.put_slice(head.strip_suffix('}').unwrap_or(&head).as_bytes());
+        if entries.is_empty() && self.has_no_rows() {
+            out.put_slice(b",\"rows\":null}\n");
+            return Ok(out.freeze());
+        }
         out.put_slice(b",\"rows\":[");
         let partial = object::head(self.meta.api_version(), "PartialObjectMetadata");
         for (index, entry) in entries.iter().enumerate() {
@@ -222,6 +230,7 @@ fn cell(column: &mainstay_schema::crd::Column, object: &Value) -> Value {
             None => Value::Null,
         },
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
+        ("string", Value::Null) => "<no value>".into(),
         ("string", _) => jsonpath::text(&found[..1]).into(),
         ("date", Value::String(time)) => crate::clock::age(time).map_or_else(|| "<invalid>".into(), Value::from),
         _ => Value::Null,

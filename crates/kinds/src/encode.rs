@@ -25,6 +25,38 @@ pub fn go_form(gvk: &Gvk, object: &mut Value) {
     }
 }
 
+/// Returns true if there is an empty list or map somewhere in a value: Kubernetes keeps it for as long as a request lasts, and stores none.
+pub fn has_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty),
+        Value::Object(map) => map.is_empty() || map.values().any(has_empty),
+        _ => false,
+    }
+}
+
+/// An object with the empty lists and maps that it was given and has lost.
+pub fn with_empties(object: &Value, given: &Value) -> Value {
+    match (object, given) {
+        (Value::Object(map), Value::Object(given)) => {
+            let lost = given.iter().filter(|(name, value)| is_empty(value) && map.get(*name).is_none_or(Value::is_null));
+            let kept = map
+                .iter()
+                .map(|(name, value)| (name.clone(), given.get(name).map_or_else(|| value.clone(), |given| with_empties(value, given))));
+            let mut all: serde_json::Map<String, Value> = kept.collect();
+            all.extend(lost.map(|(name, value)| (name.clone(), value.clone())));
+            Value::Object(all)
+        }
+        (Value::Array(items), Value::Array(given)) if items.len() == given.len() => {
+            items.iter().zip(given).map(|(item, given)| with_empties(item, given)).collect()
+        }
+        _ => object.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
 /// Brings an object that was admitted into the form in which it comes back from Kubernetes' storage: protobuf knows no empty list, so that those
 /// that are always written are `null`. What is stored as JSON (CRDs, APIServices) stays.
 pub fn stored_form(gvk: &Gvk, object: &mut Value) {
@@ -135,7 +167,13 @@ fn value(schema: &Schema, value: &mut Value) {
         Value::Object(map) if is_struct(schema) => structure(schema, map),
         Value::Object(map) => {
             if let Additional::Schema(inner) = &schema.additional {
-                map.values_mut().for_each(|child| self::value(inner, child));
+                for child in map.values_mut() {
+                    // A map of texts has no place for null.
+                    if child.is_null() && inner.kind == Some(Type::String) && special(inner) == Special::None {
+                        *child = json!("");
+                    }
+                    self::value(inner, child);
+                }
             }
         }
         Value::Array(items) => {

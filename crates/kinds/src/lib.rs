@@ -31,7 +31,7 @@ mod warnings;
 
 pub use convert::{convert, convertible, hub, settle};
 pub use default::default;
-pub use encode::{go_form, stored_form};
+pub use encode::{go_form, has_empty, stored_form, with_empties};
 pub use fields::{field_selectors, field_value, unsupported_field};
 pub use gvk::Gvk;
 pub use mainstay_schema::quantity;
@@ -40,5 +40,5 @@ pub use prepare::{
 };
 pub use registry::{Group, Registry, Resource, Subresource, registry};
 pub use table::{Column, human_duration, row, table};
-pub use validate::{known_gaps, label_1035, validate_create, validate_metadata, validate_metadata_update, validate_update};
+pub use validate::{as_given, known_gaps, label_1035, validate_create, validate_metadata, validate_metadata_update, validate_update};
 pub use warnings::{warnings, warnings_of_given};

@@ -70,6 +70,17 @@ pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
     if errors.is_empty() { meta::create_in_registry(gvk, object) } else { errors }
 }
 
+/// The findings about an object, with the values that it was given: findings show empty lists and maps, of which the stored form has none. Nothing
+/// else is found of them.
+pub fn as_given(object: &Value, given: Option<&Value>, validate: impl Fn(&Value) -> Vec<Error>) -> Vec<Error> {
+    let errors = validate(object);
+    let Some(given) = given.filter(|_| !errors.is_empty()) else { return errors };
+    let shown = validate(&crate::with_empties(object, given));
+    // A change that is refused as a whole shows what differs, which may be more.
+    let same = |(one, other): (&Error, &Error)| one.field == other.field && one.kind == other.kind;
+    if errors.len() == shown.len() && errors.iter().zip(&shown).all(same) { shown } else { errors }
+}
+
 /// Findings about a changed object. `subresource` is that of the request.
 pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<Error> {
     let early = if subresource.is_none() { first(gvk, new, Some(old)) } else { Vec::new() };

@@ -87,9 +87,11 @@ fn numbers_keep_their_limits() {
         ),
         (json!({"i": 10}), vec!["spec.i: Invalid value: 10: spec.i in body should be less than or equal to 8"]),
         (json!({"x": 0}), vec!["spec.x: Invalid value: 0: spec.x in body should be greater than 0"]),
+        // Limits are whole numbers where the value is one.
+        (json!({"x": 1}), vec!["spec.x: Invalid value: 1: spec.x in body should be less than 1"]),
         (json!({"x": 1.5}), vec!["spec.x: Invalid value: 1.5: spec.x in body should be less than 1.5"]),
         (json!({"p": true}), vec!["spec.p: Invalid value: \"boolean\": spec.p in body must be of type integer,string: \"boolean\""]),
-        (json!({"i": 4, "x": 1, "p": "50%"}), vec![]),
+        (json!({"i": 4, "x": 0.5, "p": "50%"}), vec![]),
         (json!({"p": 5}), vec![]),
     ] {
         assert_eq!(texts(&validate::validate(&schema, &json!({"spec": value}), &Path::root())), expected);

@@ -31,15 +31,27 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
     if !meta(&value, "resourceVersion").is_empty() {
         return Err(ApiError::untyped("resourceVersion should not be set on objects to be created"));
     }
+    let given = strategy::given(served, &value);
     strategy::default(served, &mut value);
     not_for_writers(&mut value);
     fields::written(served, None, &mut value, &options.field_manager, None).await;
-    let created = create_object(context, served, value, &options).await?;
+    let created = create_given(context, served, value, given.as_ref(), &options).await?;
     respond::object(&context.request, served, StatusCode::CREATED, created)
 }
 
 /// Admits, checks and stores an object that was decoded, defaulted and has its managed fields.
-pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: Value, options: &WriteOptions) -> Result<Value> {
+pub async fn create_object(context: &Context, served: &Arc<Served>, value: Value, options: &WriteOptions) -> Result<Value> {
+    create_given(context, served, value, None, options).await
+}
+
+/// The same of an object that came as `given`.
+async fn create_given(
+    context: &Context,
+    served: &Arc<Served>,
+    mut value: Value,
+    given: Option<&Value>,
+    options: &WriteOptions,
+) -> Result<Value> {
     let facts = &served.facts;
     checks::not_while_terminating(context, served, meta(&value, "name"))?;
     let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
@@ -61,7 +73,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
         context.api.admission.mutate(&request, &mut value).await?;
         strategy::prepare_create(&context.request, served, &mut value);
         checks::check_depth(&value)?;
-        let errors = strategy::validate_create(served, &value);
+        let errors = strategy::validate_new(served, &value, given);
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, meta(&value, "name"), &errors));
         }

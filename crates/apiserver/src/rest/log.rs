@@ -26,7 +26,7 @@ pub async fn log(context: &Context) -> Result<Answer> {
     let container = container(&pod, &options.container)?;
     if text(&pod["spec"]["nodeName"]).is_empty() {
         // No node has it, which is no mistake, and nothing to read.
-        return Ok(Answer::bytes(StatusCode::NO_CONTENT, "text/plain", String::new()));
+        return Ok(Answer::bytes(StatusCode::NO_CONTENT, "", String::new()));
     }
     text(&container["name"]).clone_into(&mut options.container);
     let found = context

@@ -74,7 +74,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     let (read, problems) = read(content_type, body);
     let read = read.ok_or_else(|| unsupported(served, content_type))?;
     let info = &context.request.info;
-    let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
+    let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true, given: None };
     let owners = Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
         let (read, problems, options, owners) = (&read, &problems, &options, &owners);
@@ -357,7 +357,7 @@ impl Apply<'_> {
     async fn update(&self) -> Result<Value> {
         let Self { context, served, sub, options, wanted, .. } = *self;
         let info = &context.request.info;
-        let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
+        let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true, given: None };
         update_object(context, served, &change, |live| async move {
             let mut new = self.applied(Some(&live.value)).await?;
             placed(&context.request.info, served, &mut new)?;

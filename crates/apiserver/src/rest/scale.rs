@@ -37,7 +37,7 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
         options::check_patch(&context.request.query, negotiate::content_type(&context.request.headers) == patch::APPLY)?;
     }
     // A Scale need not name a version, even where its parent has to: the one that it names was compared before.
-    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: true };
+    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: true, given: None };
     let updated = update_object(context, served, &change, |live| {
         let options = &options;
         async move { scaled(&context.request, served, body, &live, options) }

@@ -120,7 +120,8 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         return Err(ApiError::untyped(if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) }));
     }
-    let change = Change { sub: Some("binding"), options: &options, namespace: &context.request.info.namespace, name, patch: true };
+    let change =
+        Change { sub: Some("binding"), options: &options, namespace: &context.request.info.namespace, name, patch: true, given: None };
     update_object(context, &pods, &change, |live| {
         let options = &options;
         let pods = &pods;

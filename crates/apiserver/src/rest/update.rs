@@ -33,6 +33,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
     let mut wanted = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
     name_matches(&context.request.info, &wanted)?;
     strategy::place(&context.request.info, served, &mut wanted)?;
+    let given = strategy::given(served, &wanted);
     strategy::default(served, &mut wanted);
     if context.api.objects.load(served, &context.request.info.namespace, &context.request.info.name).await?.is_none()
         && sub.is_none()
@@ -43,8 +44,14 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         let created = create_object(context, served, wanted, &options).await?;
         return respond::object(&context.request, served, StatusCode::CREATED, created);
     }
-    let change =
-        Change { sub, options: &options, name: &context.request.info.name, namespace: &context.request.info.namespace, patch: false };
+    let change = Change {
+        sub,
+        options: &options,
+        name: &context.request.info.name,
+        namespace: &context.request.info.namespace,
+        patch: false,
+        given: given.as_ref(),
+    };
     let owners = fields::Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
         let (mut wanted, owners) = (wanted.clone(), &owners);
@@ -84,6 +91,8 @@ pub struct Change<'a> {
     pub name: &'a str,
     /// Set for a patch: it follows the object wherever it does not name a revision.
     pub patch: bool,
+    /// The new object as it came, for findings, if it has empty lists or maps.
+    pub given: Option<&'a Value>,
 }
 
 /// Changes an object: `wanted` makes the new one from the live one, with its managed fields. Tried again when somebody else was
@@ -156,7 +165,7 @@ async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, ne
     let facts = &served.facts;
     checks::check_depth(new)?;
     if let Some(old) = request.old {
-        let errors = strategy::validate_update(served, new, old, change.sub);
+        let errors = strategy::validate_changed(served, new, old, change.sub, change.given);
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, change.name, &errors));
         }

@@ -366,14 +366,15 @@ pub(super) fn certificate_approval(object: &Value) -> Errors {
 
 pub(super) fn runtime_class(object: &Value) -> Errors {
     let handler = text(object, "handler");
-    let mut errors = all_invalid(&Path::new("handler"), handler, names::label(handler));
+    let path = Path::new("handler");
+    let mut errors = if handler.is_empty() { vec![Error::required(&path, "")] } else { all_invalid(&path, handler, names::label(handler)) };
     if let Some(fixed) = object.pointer("/overhead/podFixed").filter(|fixed| fixed.is_object()) {
         errors.extend(resources::requirements(&json!({"limits": fixed}), &Path::new("overhead")));
     }
     if let Some(scheduling) = object.get("scheduling") {
         errors.extend(labels::labels(map(scheduling, "nodeSelector"), &Path::new("scheduling").child("nodeSelector")));
         let (path, given) = (Path::new("scheduling").child("tolerations"), list(scheduling, "tolerations"));
-        errors.extend(scheduling_rules::tolerations(scheduling, &path.child("tolerations")));
+        errors.extend(scheduling_rules::tolerations(scheduling, &path));
         for (index, toleration) in given.iter().enumerate().filter(|(index, toleration)| given[..*index].contains(toleration)) {
             errors.push(Error::duplicate(&path.index(index), internal::shown("Toleration", toleration)));
         }

@@ -408,25 +408,42 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
                     errors.push(Error::invalid(&own, *address, "must be an IPv4 address"));
                 }
                 "IPv6" if !matches!(parsed, Some(IpAddr::V6(_))) => errors.push(Error::invalid(&own, *address, "must be an IPv6 address")),
-                "FQDN" => errors.extend(all_invalid(&own, address, names::subdomain(address))),
+                "FQDN" => errors.extend(full_domain(address, &own.index(at))),
                 _ => {}
             }
             if kind != "FQDN" && parsed.is_some() {
                 errors.extend(all_invalid(&own.index(at), address, names::not_special(address)));
             }
         }
-        if has(endpoint, "hostname") {
-            let host = text(endpoint, "hostname");
-            errors.extend(all_invalid(&path.child("hostname"), host, names::label(host)));
-        }
         if has(endpoint, "nodeName") {
             let node = text(endpoint, "nodeName");
             errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
         }
         errors.extend(labels::labels(map(endpoint, "deprecatedTopology"), &path.child("deprecatedTopology")));
+        if has(endpoint, "hostname") {
+            let host = text(endpoint, "hostname");
+            errors.extend(all_invalid(&path.child("hostname"), host, names::label(host)));
+        }
         errors.extend(hints(endpoint, &path.child("hints")));
     }
     errors
+}
+
+/// A domain of two or more labels, with or without the dot at its end.
+fn full_domain(name: &str, path: &Path) -> Errors {
+    if name.is_empty() {
+        return vec![Error::required(path, "")];
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let wrong = names::subdomain(name);
+    if !wrong.is_empty() {
+        return vec![Error::invalid(path, name, wrong.join(","))];
+    }
+    if !name.contains('.') {
+        return vec![Error::invalid(path, name, "should be a domain with at least two segments separated by dots")];
+    }
+    let label = name.split('.').map(|label| (label, names::label(label))).find(|(_, wrong)| !wrong.is_empty());
+    label.map(|(label, wrong)| Error::invalid(path, label, wrong.join(","))).into_iter().collect()
 }
 
 fn app_protocol(port: &Value, path: &Path) -> Errors {

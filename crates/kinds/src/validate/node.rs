@@ -3,10 +3,38 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, internal, list, map, names, one_of, resources, text, texts};
+use super::{Errors, all_invalid, flag, internal, list, map, names, one_of, resources, text, texts};
+
+const AVOIDED_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+
+/// Findings about the annotation with pods that the scheduler should keep away.
+fn avoided_pods(object: &Value) -> Errors {
+    let annotations = object.get("metadata").and_then(|metadata| map(metadata, "annotations"));
+    let given = annotations.and_then(|annotations| annotations.get(AVOIDED_PODS)).and_then(Value::as_str);
+    let Some(given) = given.filter(|given| !given.is_empty()) else { return Vec::new() };
+    let path = Path::new("metadata").child("annotations");
+    let read = match mainstay_golang::json_reader::parse(given.as_bytes()) {
+        Ok(read) => read,
+        Err(error) => return vec![Error::invalid(&path.child("AvoidPods"), AVOIDED_PODS, error.to_string())],
+    };
+    let mut errors = Vec::new();
+    for (index, pods) in list(&read, "preferAvoidPods").iter().enumerate() {
+        let path = path.child(AVOIDED_PODS).index(index).child("PodSignature");
+        match pods.pointer("/podSignature/podController").filter(|controller| !controller.is_null()) {
+            None => errors.push(Error::required(&path, "")),
+            Some(controller) if !flag(controller, "controller") => {
+                let path = path.child("PodController").child("Controller");
+                errors.push(Error::invalid(&path, false, "must point to a controller"));
+            }
+            Some(_) => {}
+        }
+    }
+    errors
+}
 
 pub(super) fn node(object: &Value) -> Errors {
-    let mut errors = taints(object);
+    let mut errors = avoided_pods(object);
+    errors.extend(taints(object));
     errors.extend(amounts(object));
     let ranges = object.get("spec").map_or_else(Vec::new, |spec| texts(spec, "podCIDRs"));
     let path = Path::new("spec").child("podCIDRs");

@@ -41,8 +41,10 @@ pub(super) fn autoscaler(gvk: &Gvk, object: &Value) -> Errors {
         errors.push(Error::invalid(&path.child("minReplicas"), min, "must be greater than or equal to 1"));
     }
     let max = int(spec, "maxReplicas").unwrap_or(0);
-    if max < 1 {
-        errors.push(Error::required(&path.child("maxReplicas"), "must be set and greater than 0"));
+    match max {
+        0 => errors.push(Error::required(&path.child("maxReplicas"), "must be set and greater than 0")),
+        max if max < 0 => errors.push(Error::invalid(&path.child("maxReplicas"), max, "must be greater than or equal to 1")),
+        _ => {}
     }
     if min.is_some_and(|min| max < min) {
         errors.push(Error::invalid(&path.child("maxReplicas"), max, "must be greater than or equal to `minReplicas`"));

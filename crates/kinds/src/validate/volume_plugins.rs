@@ -84,7 +84,7 @@ fn common(field: &str, given: &Value, path: &Path) -> Errors {
         "gitRepo" => errors.extend(volumes::descending_path(text(given, "directory"), &path.child("directory"))),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             if let Some(partition) = int(given, "partition").filter(|partition| !(0..=255).contains(partition)) {
-                errors.push(Error::invalid(&path.child("partition"), partition, "must be between 0 and 255, inclusive"));
+                errors.push(Error::invalid(&path.child("partition"), partition, "must be between 1 and 255, inclusive"));
             }
         }
         "flexVolume" => errors.extend(flex(given, path)),
