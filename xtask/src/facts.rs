@@ -22,8 +22,6 @@ use serde_json::{Map, Value, json};
 #[path = "newer.rs"]
 pub mod newer;
 
-/// Groups that are recorded but not served (KAPI-REST-07).
-const LEFT_OUT_GROUPS: &[&str] = &["resource.k8s.io"];
 /// The prefix of references between definitions of OpenAPI v3; bare names are kept instead.
 const REFERENCE: &str = "#/components/schemas/";
 
@@ -56,9 +54,6 @@ fn resources(root: &Path) -> Result<String> {
     let listed = read(&folder.join("apis.json.gz"))?;
     for group in list(&listed, "groups") {
         let name = text(group, "name");
-        if LEFT_OUT_GROUPS.contains(&name) {
-            continue;
-        }
         let versions: Vec<&str> = list(group, "versions").iter().map(|version| text(version, "version")).collect();
         ensure!(
             Some(versions[0]) == group.pointer("/preferredVersion/version").and_then(Value::as_str),
@@ -150,10 +145,7 @@ fn definitions(root: &Path) -> Result<String> {
     let mut all: BTreeMap<String, Value> = BTreeMap::new();
     let index = read(&root.join("v3-index.json.gz"))?;
     let Value::Object(index) = index else { bail!("v3-index.json.gz is not an object") };
-    for (path, entry) in &index {
-        if LEFT_OUT_GROUPS.iter().any(|group| path.contains(group)) {
-            continue;
-        }
+    for entry in index.values() {
         let document = read(&root.join(text(entry, "file")))?;
         let Some(Value::Object(schemas)) = document.pointer("/components/schemas") else { continue };
         for (name, schema) in schemas {
@@ -170,11 +162,6 @@ fn definitions(root: &Path) -> Result<String> {
                 ),
             }
         }
-    }
-    // Definitions that only the omitted groups use are omitted, too.
-    let unused: Vec<String> = all.keys().filter(|name| name.starts_with("io.k8s.api.resource.")).cloned().collect();
-    for name in unused {
-        all.remove(&name);
     }
     newer::remove(&mut all)?;
     let known: BTreeSet<&String> = all.keys().collect();

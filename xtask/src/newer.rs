@@ -34,6 +34,11 @@ const NEWER: &[(&str, Part, &str, &str)] = &[
     ("io.k8s.api.core.v1.Toleration", Values("operator", &["Gt", "Lt"]), "1.35", "TaintTolerationComparisonOperators"),
     ("io.k8s.api.core.v1.VolumeMountStatus", Fields(&["volumeStatus"]), "1.35", "ImageVolumeWithDigest"),
     ("io.k8s.api.core.v1.VolumeStatus", Whole, "1.35", "ImageVolumeWithDigest"),
+    ("io.k8s.api.resource.v1.Device", Fields(&["nodeAllocatableResourceMappings"]), "1.36", "DRANodeAllocatableResources"),
+    ("io.k8s.api.resource.v1.DeviceAttribute", Fields(&["bools", "ints", "strings", "versions"]), "1.36", "DRAListTypeAttributes"),
+    ("io.k8s.api.resource.v1.DeviceTaint", Values("effect", &["None"]), "1.35", "DRADeviceTaintRules"),
+    ("io.k8s.api.resource.v1.DeviceToleration", Values("effect", &["None"]), "1.35", "DRADeviceTaintRules"),
+    ("io.k8s.api.resource.v1.NodeAllocatableResourceMapping", Whole, "1.36", "DRANodeAllocatableResources"),
     ("io.k8s.api.storage.v1.CSIDriverSpec", Fields(&["preventPodSchedulingIfMissing"]), "1.36", "VolumeLimitScaling"),
     ("io.k8s.api.storage.v1.CSIDriverSpec", Fields(&["serviceAccountTokenInSecrets"]), "1.35", "CSIServiceAccountTokenSecrets"),
     (

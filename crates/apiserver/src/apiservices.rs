@@ -44,6 +44,7 @@ fn priorities(group: &str, version: &str) -> (i64, i64) {
         "coordination.k8s.io" => 16_500,
         "node.k8s.io" => 16_300,
         "discovery.k8s.io" => 16_200,
+        "resource.k8s.io" => return (16_200, 21),
         "flowcontrol.apiserver.k8s.io" => return (16_100, 21),
         _ => 15_900,
     };

@@ -271,6 +271,7 @@ pub fn returns_deleted(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
         ("", "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas")
+            | ("resource.k8s.io", "deviceclasses" | "resourceclaims" | "resourceclaimtemplates" | "resourceslices")
             | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csinodes" | "csidrivers" | "volumeattributesclasses")
     )
 }
@@ -380,6 +381,7 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
         }
         ("apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _)
         | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceClaim")
         | ("storage.k8s.io", "VolumeAttachment") => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
         ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
         ("certificates.k8s.io", _) => vec![Path::fields(["spec"]), Path::fields(["status", "conditions"])],

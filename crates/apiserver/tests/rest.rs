@@ -426,6 +426,7 @@ async fn every_listed_resource_is_served() {
         "apis/networking.k8s.io/v1",
         "apis/discovery.k8s.io/v1",
         "apis/storage.k8s.io/v1",
+        "apis/resource.k8s.io/v1",
         "apis/scheduling.k8s.io/v1",
         "apis/autoscaling/v1",
         "apis/autoscaling/v2",

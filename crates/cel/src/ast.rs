@@ -92,6 +92,8 @@ pub(crate) enum MacroKind {
     SortBy,
     OptMap,
     OptFlatMap,
+    /// `cel.bind`: the value of the range by a name.
+    Bind,
 }
 
 /// A macro with variables of its own.

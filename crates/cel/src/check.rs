@@ -290,6 +290,7 @@ impl Checker<'_> {
         let variables: Vec<Type> = match (inner.kind, &range) {
             (Kind::OptMap | Kind::OptFlatMap, Type::Optional(kind)) => vec![Type::clone(kind)],
             (Kind::OptMap | Kind::OptFlatMap, Type::Dyn) => vec![Type::Dyn],
+            (Kind::Bind, kind) => vec![Type::clone(kind)],
             (Kind::OptMap | Kind::OptFlatMap, kind) => {
                 let types = [kind.clone()];
                 let name = if inner.kind == Kind::OptMap { "optMap" } else { "optFlatMap" };
@@ -314,7 +315,7 @@ impl Checker<'_> {
         let conditions = match inner.kind {
             Kind::All | Kind::Exists | Kind::ExistsOne | Kind::Filter => 1,
             Kind::Map | Kind::TransformList | Kind::TransformMap | Kind::TransformMapEntry => types.len() - 1,
-            Kind::SortBy | Kind::OptMap | Kind::OptFlatMap => 0,
+            Kind::SortBy | Kind::OptMap | Kind::OptFlatMap | Kind::Bind => 0,
         };
         let last = types.last().cloned().unwrap_or(Type::Dyn);
         let result = match (inner.kind, &range) {
@@ -325,7 +326,7 @@ impl Checker<'_> {
             (Kind::TransformMap, Type::Map(keys, _)) => Type::Map(keys.clone(), Arc::new(last)),
             (Kind::TransformMap, Type::List(_)) => Type::Map(Arc::new(Type::Int), Arc::new(last)),
             (Kind::TransformMap, _) => Type::Map(Arc::new(Type::Dyn), Arc::new(last)),
-            (Kind::TransformMapEntry | Kind::OptFlatMap, _) => last,
+            (Kind::TransformMapEntry | Kind::OptFlatMap | Kind::Bind, _) => last,
             (Kind::OptMap, _) => Type::Optional(Arc::new(last)),
         };
         for (body, kind) in inner.bodies.iter().zip(&types[..conditions]) {

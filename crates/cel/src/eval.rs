@@ -228,6 +228,11 @@ impl Evaluation {
         match inner.kind {
             Kind::OptMap | Kind::OptFlatMap => return self.optional(inner, &range, own),
             Kind::SortBy => self.charge(2)?,
+            Kind::Bind => {
+                // The loop that upstream expands it to runs over an empty list.
+                self.charge(LIST)?;
+                return self.bound(inner, vec![range], &inner.bodies[0]);
+            }
             _ => {}
         }
         let rounds = rounds(&range, inner.variables.len())?;

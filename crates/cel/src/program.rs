@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mainstay_schema::SchemaRef;
 
-use crate::ast::{Expr, Node};
+use crate::ast::{Expr, Macro, MacroKind, Node};
 use crate::check::check;
 use crate::cost::PER_CALL_LIMIT;
 use crate::cost::decl::Decl;
@@ -27,6 +27,7 @@ pub struct Env {
     variables: Vec<(Arc<str>, Type)>,
     sizes: Option<Arc<Decl>>,
     catalogs: bool,
+    bindings: bool,
 }
 
 impl Env {
@@ -46,6 +47,12 @@ impl Env {
     #[must_use]
     pub fn with_catalog_functions(mut self) -> Self {
         self.catalogs = true;
+        self
+    }
+
+    /// Knows `cel.bind(name, value, expression)`.
+    pub(crate) fn with_bindings(mut self) -> Self {
+        self.bindings = true;
         self
     }
 
@@ -125,6 +132,12 @@ impl Program {
             name_catalog_functions(&mut expr);
         }
         let mut issues = Vec::new();
+        if env.bindings {
+            name_values(&mut expr, &mut issues);
+            if !issues.is_empty() {
+                return Err(invalid(issues));
+            }
+        }
         let kind = check(&mut expr, &env.variables, &mut issues);
         if !issues.is_empty() {
             return Err(invalid(issues));
@@ -199,6 +212,28 @@ fn name_catalog_functions(expr: &mut Expr) {
     }
     for part in parts_mut(expr) {
         name_catalog_functions(part);
+    }
+}
+
+/// Makes macros of the calls of `cel.bind`.
+fn name_values(expr: &mut Expr, issues: &mut Vec<Issue>) {
+    if let Node::Call { function, member: true, arguments, .. } = &mut expr.node
+        && &**function == "bind"
+        && let [target, name, _, _] = &arguments[..]
+        && matches!(&target.node, Node::Ident(library) if &**library == "cel")
+    {
+        if let Node::Ident(name) = &name.node {
+            let variables = vec![name.clone()];
+            let bodies = arguments.split_off(3);
+            if let Some(range) = arguments.pop() {
+                expr.node = Node::Macro(Box::new(Macro { kind: MacroKind::Bind, range, variables, bodies }));
+            }
+        } else {
+            issues.push(Issue::new(name.at, "cel.bind() variable names must be simple identifiers"));
+        }
+    }
+    for part in parts_mut(expr) {
+        name_values(part, issues);
     }
 }
 

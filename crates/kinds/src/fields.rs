@@ -61,7 +61,7 @@ pub fn field_selectors(gvk: &Gvk) -> &'static [&'static str] {
         ("batch", "Job") => &["metadata.name", "metadata.namespace", "status.successful"],
         ("certificates.k8s.io", "CertificateSigningRequest") => &["metadata.name", "metadata.namespace", "spec.signerName"],
         ("networking.k8s.io", "IPAddress") => &["metadata.name", "metadata.namespace", "spec.parentRef.name", "spec.parentRef.resource"],
-        ("resource.k8s.io", _) => &["metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver"],
+        ("resource.k8s.io", "ResourceSlice") => &["metadata.name", "spec.nodeName", "spec.driver"],
         _ => EVERY,
     }
 }
@@ -110,6 +110,9 @@ pub fn unsupported_field(gvk: &Gvk, field: &str) -> String {
                 return format!("field label {field:?} not supported for {}", gvk.kind);
             }
             format!("field label not supported: {field}")
+        }
+        ("resource.k8s.io", "ResourceSlice") => {
+            format!("field label not supported for {}/{}, Kind={}: {field}", gvk.group, gvk.version, gvk.kind)
         }
         _ => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
     }

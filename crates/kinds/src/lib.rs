@@ -40,5 +40,8 @@ pub use prepare::{
 };
 pub use registry::{Group, Registry, Resource, Subresource, registry};
 pub use table::{Column, human_duration, row, table};
-pub use validate::{as_given, known_gaps, label_1035, validate_create, validate_metadata, validate_metadata_update, validate_update};
+pub use validate::{
+    admin_access, as_given, known_gaps, label_1035, refuse_admin_access, validate_create, validate_metadata, validate_metadata_update,
+    validate_update,
+};
 pub use warnings::{warnings, warnings_of_given};

@@ -3,6 +3,7 @@
 //! `status` belongs to controllers, `spec` to users, `metadata.generation` to the server. Which kinds count generations, and what
 //! counts as a change, stands in one table; what else a kind does is a function here.
 
+mod devices;
 mod gates;
 mod pod;
 mod service;
@@ -70,6 +71,7 @@ fn counts(gvk: &Gvk) -> Counts {
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
             Counts::Fields(&["webhooks"])
         }
+        ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => SPEC,
         ("discovery.k8s.io", "EndpointSlice") => Counts::ContentAndLabels,
         ("scheduling.k8s.io", "PriorityClass") => Counts::First,
         ("storage.k8s.io", "CSIDriver") => Counts::LaterSpec,
@@ -202,6 +204,7 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
             keep_decisions(new_map, old_map);
             stamp_conditions(new_map, old_map, context);
         }
+        (("resource.k8s.io", "ResourceClaim"), Some("status")) => devices::status(new_map, old_map),
         (("", "Namespace"), _) => {
             let name = new_map.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
             put(entry(entry(new_map, "metadata"), "labels"), "kubernetes.io/metadata.name", name);
@@ -272,6 +275,7 @@ fn keep_all_but_status(gvk: &Gvk, new: &mut Object, old: &Object) {
         ("flowcontrol.apiserver.k8s.io", _)
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
         | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceClaim")
         | ("storage.k8s.io", "VolumeAttachment") => {
             &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"]
         }
@@ -432,11 +436,11 @@ fn put(map: &mut Object, field: &str, value: Option<Value>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
 
-    fn context() -> Context {
+    pub(crate) fn context() -> Context {
         Context { now: Timestamp::UNIX_EPOCH, requester: Requester::default() }
     }
 

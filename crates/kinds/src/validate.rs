@@ -8,6 +8,7 @@ mod admission;
 mod batch;
 mod container;
 mod csi;
+mod devices;
 mod events;
 mod expressions;
 mod fields;
@@ -44,6 +45,7 @@ mod workloads;
 use mainstay_schema::field::Error;
 use serde_json::Value;
 
+pub use devices::{admin_access, refuse_admin_access};
 pub(crate) use fields::{Errors, all_invalid, flag, has, int, list, map, not_negative, one_of, one_of_if_set, text, texts};
 pub use meta::{validate_metadata, validate_metadata_update};
 pub use names::label_1035;
@@ -150,6 +152,9 @@ fn looks(gvk: &Gvk) -> &'static [Look] {
         | ("storage.k8s.io", "VolumeAttributesClass")
         | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Metadata, Change, Whole, Kind],
         ("", "PersistentVolumeClaim") => &[Metadata, Whole, Kind, Change],
+        ("resource.k8s.io", "ResourceClaim") => &[Whole, Metadata, Change],
+        ("resource.k8s.io", "ResourceClaimTemplate") => &[Whole, Kind, Metadata, Change],
+        ("resource.k8s.io", "DeviceClass") => &[Whole, Metadata, Kind],
         ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass")
         | ("certificates.k8s.io" | "node.k8s.io" | "rbac.authorization.k8s.io", _)
         | ("networking.k8s.io", "IPAddress")
@@ -207,6 +212,10 @@ fn rules(gvk: &Gvk) -> Option<Rules> {
         ("events.k8s.io", "Event") => events::new_event,
         ("apiregistration.k8s.io", "APIService") => |_, object| misc::api_service(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => |_, object| misc::certificate_request(object),
+        ("resource.k8s.io", "DeviceClass") => |_, object| devices::class(object),
+        ("resource.k8s.io", "ResourceClaim") => |_, object| devices::claim(object),
+        ("resource.k8s.io", "ResourceClaimTemplate") => |_, object| devices::template(object),
+        ("resource.k8s.io", "ResourceSlice") => |_, object| devices::slice(object),
         ("node.k8s.io", "RuntimeClass") => |_, object| misc::runtime_class(object),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => |_, object| flow_control::flow_schema(object),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => |_, object| flow_control::priority_level(object),
@@ -232,6 +241,8 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("apps", "ControllerRevision") => misc::revision(new),
         ("apps", "StatefulSet") => workloads::stateful_set_again(new, old),
         ("events.k8s.io", "Event") => events::reported(new),
+        ("resource.k8s.io", "DeviceClass") => devices::class_again(new, old),
+        ("resource.k8s.io", "ResourceSlice") => devices::slice_again(new, old),
         ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
         // Addresses that are there stay under later rules.
         ("", "Endpoints") if new.get("subsets") == old.get("subsets") => Vec::new(),
@@ -268,6 +279,8 @@ fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("networking.k8s.io", "IPAddress") => addresses::ip_address_update(new, old),
         ("networking.k8s.io", "ServiceCIDR") => addresses::service_cidr_update(new, old),
         ("discovery.k8s.io", "EndpointSlice") => misc::immutable(new, old, &["addressType"]),
+        ("resource.k8s.io", "ResourceClaim") => devices::claim_update(new, old),
+        ("resource.k8s.io", "ResourceClaimTemplate") => devices::template_update(new, old),
         ("node.k8s.io", "RuntimeClass") => misc::immutable(new, old, &["handler"]),
         _ => Vec::new(),
     }
@@ -288,6 +301,7 @@ fn status(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("batch", "Job") => job_status::job_status(new, old),
         ("networking.k8s.io", "Ingress") => status::ingress_points(new, old, |_, _, _| {}),
         ("certificates.k8s.io", _) => misc::certificate_approval(new),
+        ("resource.k8s.io", "ResourceClaim") => devices::claim_status(new, old),
         ("flowcontrol.apiserver.k8s.io", _) => flow_control::status(new),
         ("admissionregistration.k8s.io", _) => status::policy(new),
         group_kind => status::counters(group_kind, new, old).unwrap_or_default(),

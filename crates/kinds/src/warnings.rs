@@ -54,6 +54,7 @@ fn main(gvk: &Gvk, new: &Value, old: Option<&Value>) -> Vec<String> {
         ("storage.k8s.io", "StorageClass") => storage::class(new),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::capacity(new),
         ("node.k8s.io", "RuntimeClass") => runtime_class(new),
+        ("resource.k8s.io", "ResourceSlice") => resource_slice(new),
         ("networking.k8s.io", "NetworkPolicy") => network_policy(new),
         ("networking.k8s.io", "Ingress") if old.is_none() => ingress(new),
         _ => Vec::new(),
@@ -80,6 +81,14 @@ fn status(gvk: &Gvk, new: &Value) -> Vec<String> {
 /// A member, or `null`.
 fn part<'a>(value: &'a Value, key: &str) -> &'a Value {
     value.get(key).unwrap_or(&Value::Null)
+}
+
+/// A driver's name has no case.
+fn resource_slice(slice: &Value) -> Vec<String> {
+    let driver = text(part(slice, "spec"), "driver");
+    let words =
+        || format!("spec.driver: driver names should be lowercase; {} contains uppercase characters", mainstay_golang::quote(driver));
+    (driver != driver.to_lowercase()).then(words).into_iter().collect()
 }
 
 fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {

@@ -6,7 +6,7 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::Value;
 
-use super::{allocate, checks};
+use super::{allocate, checks, devices};
 use crate::admission::{Operation, Request};
 use crate::api::Api;
 use crate::context::Context;
@@ -73,7 +73,8 @@ async fn create_given(
         context.api.admission.mutate(&request, &mut value).await?;
         strategy::prepare_create(&context.request, served, &mut value);
         checks::check_depth(&value)?;
-        let errors = strategy::validate_new(served, &value, given);
+        let mut errors: Vec<_> = devices::admin_access(&request, &value, None, None).await?.into_iter().collect();
+        errors.extend(strategy::validate_new(served, &value, given));
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, meta(&value, "name"), &errors));
         }

@@ -6,6 +6,7 @@ mod checks;
 mod components;
 mod create;
 mod delete;
+mod devices;
 mod log;
 mod patch;
 pub mod read;

@@ -8,7 +8,7 @@ use mainstay_store::Expect;
 use serde_json::Value;
 
 use super::create::create_object;
-use super::{allocate, checks};
+use super::{allocate, checks, devices};
 use crate::admission::{Operation, Request};
 use crate::api::Api;
 use crate::context::Context;
@@ -165,7 +165,8 @@ async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, ne
     let facts = &served.facts;
     checks::check_depth(new)?;
     if let Some(old) = request.old {
-        let errors = strategy::validate_changed(served, new, old, change.sub, change.given);
+        let mut errors: Vec<_> = devices::admin_access(request, new, Some(old), change.sub).await?.into_iter().collect();
+        errors.extend(strategy::validate_changed(served, new, old, change.sub, change.given));
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(facts.go_group(), &facts.kind, change.name, &errors));
         }

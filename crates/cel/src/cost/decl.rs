@@ -27,6 +27,8 @@ pub(crate) struct Decl {
     pub(crate) keys: Option<Arc<Decl>>,
     /// The items of a list, the values of a map.
     pub(crate) items: Option<Arc<Decl>>,
+    /// Whether the size of a map's values is known where a name selects one.
+    named: bool,
 }
 
 impl Decl {
@@ -65,6 +67,18 @@ impl Decl {
         Some(Arc::new(decl))
     }
 
+    /// The sizes of a device: its name, its attributes and its capacity by domain and by name.
+    pub(crate) fn of_device() -> Arc<Self> {
+        let sized = |max_elements| Arc::new(Self { max_elements, ..Self::default() });
+        let map = |length, items, named| {
+            Arc::new(Self { max_elements: 32, keys: Some(sized(length)), items: Some(items), named, ..Self::default() })
+        };
+        let (attributes, capacity) = (map(32, sized(64), true), map(32, sized(0), false));
+        let fields = [("driver", sized(63)), ("attributes", map(63, attributes, false)), ("capacity", map(63, capacity, false))];
+        let fields = fields.into_iter().map(|(name, decl)| (name.to_owned(), decl)).collect();
+        Arc::new(Self { fields, ..Self::default() })
+    }
+
     fn of_text(schema: &Schema) -> Self {
         let (max_elements, min_bytes) = match (schema.format.as_deref(), schema.max_length, &schema.enumeration) {
             (Some("duration"), ..) => (DURATION, 3),
@@ -97,7 +111,7 @@ impl Decl {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<Arc<Self>> {
-        self.fields.get(name).cloned()
+        self.fields.get(name).or(self.items.as_ref().filter(|_| self.named)).cloned()
     }
 
     /// Returns how many such values fit into a request.

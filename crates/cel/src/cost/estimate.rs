@@ -244,6 +244,7 @@ impl Estimator<'_> {
         match inner.kind {
             Kind::OptMap | Kind::OptFlatMap => return self.optional(inner, &range, kind),
             Kind::SortBy => return self.sort_by(inner, &range, kind),
+            Kind::Bind => return self.bind(inner, &range),
             _ => {}
         }
         let mut bodies = Vec::with_capacity(inner.bodies.len());
@@ -304,6 +305,14 @@ impl Estimator<'_> {
         // The other branch has no size of its own, so that of the whole is unknown unless the type knows it.
         let size = Some(if is_scalar(kind) { one } else { Range::UNKNOWN });
         Facts { size, ..Self::facts(cost, Place::default(), kind) }
+    }
+
+    /// `cel.bind(x, value, body)`: a loop over an empty list, whose accumulator is the value.
+    fn bind(&mut self, inner: &Macro, value: &Facts) -> Facts {
+        let local = |name: &Arc<str>| Local { name: name.clone(), place: value.place.clone(), size: value.size, entry: value.entry };
+        let locals = inner.variables.iter().map(local).collect();
+        let Some(body) = inner.bodies.first().map(|body| self.with(locals, body)) else { return value.clone() };
+        Facts { cost: Range::exactly(LIST).plus(value.cost).plus(body.cost), ..body }
     }
 
     /// `l.sortBy(x, key)`: `l` is bound to a variable, its keys are mapped from it, both go into one call.

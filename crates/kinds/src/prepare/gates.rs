@@ -25,6 +25,7 @@ pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
         // MaxUnavailableStatefulSet
         rolling.remove("maxUnavailable");
     }
+    super::devices::drop(group_kind, map);
     let spec = match group_kind {
         ("", "Pod") => map.get_mut("spec"),
         ("", "PodTemplate") => map.get_mut("template").and_then(|template| template.get_mut("spec")),

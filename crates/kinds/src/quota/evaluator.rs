@@ -1,5 +1,7 @@
 //! The quota usage of an object of one resource: the names that count it, its amounts, and the scopes that it lies in.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -27,6 +29,10 @@ const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory",
 const SERVICE_NAMES: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_NAMES: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 const CLASS: &str = ".storageclass.storage.k8s.io/";
+const DEVICE_CLAIMS: &str = "count/resourceclaims.resource.k8s.io";
+const DEVICES_OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+/// The devices that a request for all that there are may get.
+const MOST_DEVICES: i64 = 32;
 /// Resources that are only counted, and have a name of their own besides `count/...`.
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
@@ -39,6 +45,8 @@ pub enum Evaluator {
     Services,
     /// PersistentVolumeClaims: their number and storage, also by storage class.
     Claims,
+    /// ResourceClaims: their number and the devices that they ask for, by device class.
+    DeviceClaims,
     /// Anything else: by these names.
     Count(Vec<String>),
 }
@@ -53,6 +61,7 @@ impl Evaluator {
             ("", "pods") => Some(Self::Pods),
             ("", "services") => Some(Self::Services),
             ("", "persistentvolumeclaims") => Some(Self::Claims),
+            ("resource.k8s.io", "resourceclaims") => Some(Self::DeviceClaims),
             ("", name) if ALIASES.contains(&name) => Some(Self::Count(vec![format!("count/{name}"), name.to_owned()])),
             ("", name) => Some(Self::Count(vec![format!("count/{name}")])),
             (group, name) => Some(Self::Count(vec![format!("count/{name}.{group}")])),
@@ -65,7 +74,7 @@ impl Evaluator {
         match (self, write.subresource) {
             (Self::Pods, "") => created || write.old.is_some_and(|old| limited_in_time(old) != limited_in_time(write.object)),
             (Self::Pods, "resize") => !created,
-            (Self::Services | Self::Claims, "") => true,
+            (Self::Services | Self::Claims | Self::DeviceClaims, "") => true,
             (Self::Claims, "status") => write.old.is_some_and(|old| claim_state(old) != claim_state(write.object)),
             (Self::Count(_), "") => created,
             _ => false,
@@ -83,6 +92,7 @@ impl Evaluator {
                 let by_class = |own: &str| name.strip_suffix(own).is_some_and(|rest| rest.ends_with(CLASS));
                 name == "count/persistentvolumeclaims" || CLAIM_NAMES.contains(&name) || CLAIM_NAMES.iter().any(|own| by_class(own))
             }
+            Self::DeviceClaims => name == DEVICE_CLAIMS || name.ends_with(DEVICES_OF_CLASS),
             Self::Count(names) => names.iter().any(|own| own == name),
         }
     }
@@ -93,6 +103,7 @@ impl Evaluator {
             Self::Pods => pod_usage(object, now),
             Self::Services => service_usage(object),
             Self::Claims => claim_usage(object),
+            Self::DeviceClaims => device_usage(object),
             Self::Count(names) => counted(names.iter().map(String::as_str)),
         }
     }
@@ -243,6 +254,31 @@ fn claim_usage(claim: &Value) -> ResourceList {
         usage.set("requests.storage", amount);
         if !class.is_empty() {
             usage.set(format!("{class}{CLASS}requests.storage"), amount);
+        }
+    }
+    usage
+}
+
+/// Devices count where they may be given, alternatives of one request by the most that each class may give.
+fn device_usage(claim: &Value) -> ResourceList {
+    let mut usage = counted([DEVICE_CLAIMS]);
+    for request in list(claim, "/spec/devices/requests") {
+        let alternatives: Vec<&Value> = list(request, "/firstAvailable").collect();
+        let asked = if alternatives.is_empty() { request.get("exactly").into_iter().collect() } else { alternatives };
+        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
+        for one in asked {
+            let count = match text(one, "/allocationMode") {
+                "ExactCount" => one.get("count").and_then(Value::as_i64).unwrap_or_default(),
+                "All" => MOST_DEVICES,
+                _ => 0,
+            };
+            let known = most.entry(text(one, "/deviceClassName")).or_default();
+            *known = count.max(*known);
+        }
+        for (class, count) in most {
+            let mut devices = ResourceList::default();
+            devices.set(format!("{class}{DEVICES_OF_CLASS}"), Quantity::from_int(count));
+            usage.add(&devices);
         }
     }
     usage

@@ -31,6 +31,15 @@ fn usage() {
         ("", "secrets", json!({}), "count/secrets=1,secrets=1"),
         ("apps", "deployments", json!({}), "count/deployments.apps=1"),
         (
+            "resource.k8s.io",
+            "resourceclaims",
+            json!({"spec": {"devices": {"requests": [
+                {"exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
+                {"firstAvailable": [{"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 3},
+                    {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}, {"deviceClassName": "nic", "allocationMode": "All"}]}]}}}),
+            "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=5,nic.deviceclass.resource.k8s.io/devices=32",
+        ),
+        (
             "",
             "pods",
             json!({"spec": {"containers": [{"resources": {

@@ -177,6 +177,11 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
             vec![name, json!(health), string(condition, "message"), string(condition, "error")]
         }
         ("storage.k8s.io", "VolumeAttributesClass") => vec![name, string(object, "driverName"), age],
+        ("resource.k8s.io", "ResourceClaim") => vec![name, json!(claim_state(status, deleting)), age],
+        ("resource.k8s.io", "ResourceSlice") => {
+            let pool = string(spec.get("pool").unwrap_or(&null), "name");
+            vec![name, string(spec, "nodeName"), string(spec, "driver"), pool, age]
+        }
         ("networking.k8s.io", "ServiceCIDR") => vec![name, json!(texts(spec, "cidrs").join(",")), age],
         ("discovery.k8s.io", "EndpointSlice") => {
             let ports: Vec<String> = list(object, "ports")
@@ -295,6 +300,23 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
         }
         _ => vec![name, age],
     }
+}
+
+/// The state of a claim for devices.
+fn claim_state(status: &Value, deleting: bool) -> String {
+    let mut states = Vec::new();
+    if deleting {
+        states.push("deleted");
+    }
+    if has(status, "allocation") {
+        states.push("allocated");
+        if !list(status, "reservedFor").is_empty() {
+            states.push("reserved");
+        }
+    } else if !deleting {
+        states.push("pending");
+    }
+    states.join(",")
 }
 
 fn or_unset(text: &str) -> &str {

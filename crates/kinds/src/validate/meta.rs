@@ -12,6 +12,8 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 #[derive(Clone, Copy, PartialEq)]
 enum NameRule {
     Subdomain,
+    /// The same in other words, and not of a prefix.
+    LongName,
     Label,
     Label1035,
     PathSegment,
@@ -29,6 +31,7 @@ fn rule(gvk: &Gvk) -> NameRule {
         ("apiregistration.k8s.io", _) => NameRule::VersionAndGroup,
         ("certificates.k8s.io", _) => NameRule::Any,
         ("networking.k8s.io", "IPAddress") => NameRule::Address,
+        ("resource.k8s.io", "DeviceClass") => NameRule::LongName,
         ("", "Namespace") | ("apps", "StatefulSet") => NameRule::Label,
         _ => NameRule::Subdomain,
     }
@@ -38,6 +41,8 @@ fn name_messages(rule: NameRule, object: &Value, name: &str, prefix: bool) -> Ve
     let masked = if prefix { names::mask_trailing_dash(name) } else { name.to_owned() };
     match rule {
         NameRule::Subdomain => names::subdomain(&masked),
+        NameRule::LongName if prefix => Vec::new(),
+        NameRule::LongName => names::subdomain(name).into_iter().map(|words| words.replace("253 characters", "253 bytes")).collect(),
         NameRule::Label => names::label(&masked),
         NameRule::Label1035 => names::label_1035(&masked),
         NameRule::PathSegment => names::path_segment(name),

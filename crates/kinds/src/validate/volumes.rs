@@ -182,16 +182,19 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Of its metadata only labels and annotations go to the claim.
 fn claim_template(template: &Value, path: &Path) -> Errors {
-    let metadata = template.get("metadata").unwrap_or(&Value::Null);
-    let own = path.child("metadata");
-    let mut errors = meta::annotations(map(metadata, "annotations"), &own.child("annotations"));
-    errors.extend(labels::labels(map(metadata, "labels"), &own.child("labels")));
-    for field in GO_ORDER.iter().filter(|field| !["labels", "annotations"].contains(field) && has(metadata, field)) {
-        errors.push(Error::forbidden(&own.child(field), "cannot be set"));
-    }
+    let mut errors = template_metadata(template.get("metadata").unwrap_or(&Value::Null), &path.child("metadata"));
     errors.extend(storage::claim_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec")));
+    errors
+}
+
+/// Of a template's metadata only labels and annotations go to the claim.
+pub(super) fn template_metadata(metadata: &Value, path: &Path) -> Errors {
+    let mut errors = meta::annotations(map(metadata, "annotations"), &path.child("annotations"));
+    errors.extend(labels::labels(map(metadata, "labels"), &path.child("labels")));
+    for field in GO_ORDER.iter().filter(|field| !["labels", "annotations"].contains(field) && has(metadata, field)) {
+        errors.push(Error::forbidden(&path.child(field), "cannot be set"));
+    }
     errors
 }
 

@@ -96,6 +96,10 @@ impl Sources {
             (Evaluator::Claims, _) => {
                 Copy::Objects(self.measured(self.follow("PersistentVolumeClaim", "persistentvolumeclaims"), &source.evaluator))
             }
+            (Evaluator::DeviceClaims, _) => {
+                let claims = self.world.follow("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", true);
+                Copy::Objects(self.measured(claims, &source.evaluator))
+            }
             (Evaluator::Count(_), served) => Copy::Names(self.tally(served, source)),
         });
         Ok(Some(copy.clone()))

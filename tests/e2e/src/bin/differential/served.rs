@@ -123,8 +123,6 @@ pub async fn resources(reference: &Target) -> Result<Vec<Resource>> {
             }
         }
     }
-    // Not served here (docs/kubernetes-differences.md).
-    found.retain(|resource| resource.group != "resource.k8s.io");
     let unknown: Vec<&String> = samples.keys().filter(|id| found.iter().all(|resource| resource.id() != **id)).collect();
     if !unknown.is_empty() {
         eprintln!("differential: samples of kinds that the reference does not serve: {unknown:?}");
