@@ -31,6 +31,9 @@ const MOST_IDENTIFIER: usize = 32;
 
 const IDENTIFIER_TEXT: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
+/// The words about an expression that is not there: no line is shown.
+const NOTHING_TEXT: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
 static SELECTORS: LazyLock<Env> = LazyLock::new(device_env);
 
 /// A new class.
@@ -162,13 +165,19 @@ fn expression(given: &str, path: &Path) -> Option<Error> {
     if given.len() > MOST_EXPRESSION {
         return Some(Error::too_long(path, "", MOST_EXPRESSION as u64));
     }
+    if given.is_empty() {
+        return Some(Error::invalid(path, given, NOTHING_TEXT));
+    }
     let program = match Program::compile(given, &SELECTORS) {
         Ok(program) => program,
         Err(error) => return Some(Error::invalid(path, given, error.to_string())),
     };
     if !matches!(program.kind(), Type::Bool | Type::Dyn) {
         // The type of an attribute has a name of its own.
-        let kind = program.kind().to_string().replace("dyn", "google.protobuf.Any");
+        let kind = match program.kind() {
+            Type::Null => "null_type".to_owned(),
+            kind => kind.to_string().replace("dyn", "google.protobuf.Any"),
+        };
         return Some(Error::invalid(path, given, format!("must evaluate to bool or the unknown type, not {kind}")));
     }
     let costly = program.estimate().is_none_or(|cost| cost.max > MOST_COST);
