@@ -25,6 +25,12 @@ pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
         // MaxUnavailableStatefulSet
         rolling.remove("maxUnavailable");
     }
+    if group_kind == ("discovery.k8s.io", "EndpointSlice") {
+        // The labels that v1beta1 had: v1 reads them, and takes none.
+        for endpoint in items(map, "endpoints") {
+            endpoint.remove("deprecatedTopology");
+        }
+    }
     super::devices::drop(group_kind, map);
     let spec = match group_kind {
         ("", "Pod") => map.get_mut("spec"),
