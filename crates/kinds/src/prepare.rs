@@ -67,11 +67,11 @@ fn counts(gvk: &Gvk) -> Counts {
         | ("batch", "CronJob" | "Job")
         | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
         | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
-        | ("policy", "PodDisruptionBudget") => SPEC,
+        | ("policy", "PodDisruptionBudget")
+        | ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => SPEC,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
             Counts::Fields(&["webhooks"])
         }
-        ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => SPEC,
         ("discovery.k8s.io", "EndpointSlice") => Counts::ContentAndLabels,
         ("scheduling.k8s.io", "PriorityClass") => Counts::First,
         ("storage.k8s.io", "CSIDriver") => Counts::LaterSpec,

@@ -140,7 +140,7 @@ fn looks(gvk: &Gvk) -> &'static [Look] {
     use Look::{Change, Kind, Metadata, Whole};
     match gvk.group_kind() {
         ("policy", "PodDisruptionBudget") | ("", "Event") => &[Kind],
-        ("", "Pod") | ("apps", "ControllerRevision") => &[Metadata, Whole, Kind, Change],
+        ("", "Pod" | "PersistentVolumeClaim") | ("apps", "ControllerRevision") => &[Metadata, Whole, Kind, Change],
         ("", "LimitRange") => &[Whole, Kind],
         ("events.k8s.io", "Event") => &[Kind, Metadata, Change],
         ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Metadata, Kind],
@@ -151,13 +151,12 @@ fn looks(gvk: &Gvk) -> &'static [Look] {
         | ("apiregistration.k8s.io", _)
         | ("storage.k8s.io", "VolumeAttributesClass")
         | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Metadata, Change, Whole, Kind],
-        ("", "PersistentVolumeClaim") => &[Metadata, Whole, Kind, Change],
         ("resource.k8s.io", "ResourceClaim") => &[Whole, Metadata, Change],
-        ("resource.k8s.io", "ResourceClaimTemplate") => &[Whole, Kind, Metadata, Change],
         ("resource.k8s.io", "DeviceClass") => &[Whole, Metadata, Kind],
         ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass")
         | ("certificates.k8s.io" | "node.k8s.io" | "rbac.authorization.k8s.io", _)
         | ("networking.k8s.io", "IPAddress")
+        | ("resource.k8s.io", "ResourceClaimTemplate")
         | ("batch", "Job")
         | ("", "Node") => &[Whole, Kind, Metadata, Change],
         _ => &[Metadata, Kind, Change],

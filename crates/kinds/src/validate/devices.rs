@@ -205,6 +205,7 @@ fn raw(given: Option<&Value>, stored: bool, path: &Path) -> Option<Error> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "cases are written where they are handed over")]
     use super::*;
     use crate::validate::{validate_create, validate_update};
     use crate::{Gvk, default};

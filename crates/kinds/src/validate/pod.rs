@@ -4,7 +4,7 @@
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Map, Value, json};
 
-use super::{Errors, all_invalid, has, int, internal, list, map, names, pod_annotations, pod_spec, scheduling, text, unified};
+use super::{Errors, has, int, internal, list, map, pod_annotations, pod_spec, scheduling, text, unified};
 use crate::prepare::qos_class;
 
 fn spec(pod: &Value) -> &Value {

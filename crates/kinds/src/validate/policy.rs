@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, internal, labels, list, names, not_negative, resources, text, workloads};
+use super::{Errors, all_invalid, has, int, internal, labels, list, names, resources, text, workloads};
 use crate::Gvk;
 use crate::quantity::Quantity;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::fields::{Errors, all_invalid, has, int, list, map, not_negative, text};
 use super::limits::{quota_amounts, storage_amount};
-use super::{labels, names};
+use super::names;
 
 /// The rules of a set of pods: counters in the order of the findings, each with the counters that it may not exceed.
 struct Counters {

@@ -157,6 +157,7 @@ impl<'a> Requests<'a> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "cases are written where they are handed over")]
     use super::super::tests::{findings, shown};
     use crate::validate::validate_update;
     use crate::{Gvk, default};
