@@ -64,7 +64,12 @@ fn name_messages(rule: NameRule, object: &Value, name: &str, prefix: bool) -> Ve
 pub(super) fn create(gvk: &Gvk, object: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     let rule = rule(gvk);
-    of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, object, name, prefix))
+    let mut errors = of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, object, name, prefix));
+    // A Job without labels has those of its template, of which they are told.
+    if gvk.group_kind() == ("batch", "Job") && object.pointer("/metadata/labels") == object.pointer("/spec/template/metadata/labels") {
+        errors.retain(|error| error.field.as_str() != "metadata.labels");
+    }
+    errors
 }
 
 /// Findings of the registry about the metadata of every new object, once the kind has nothing against it.
