@@ -1,5 +1,7 @@
 //! pods/eviction: a deletion that asks the disruption budgets first (KAPI-REST-05).
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use mainstay_objects::{Requirements, labels_of};
 use mainstay_store::Expect;
@@ -8,11 +10,13 @@ use serde_json::{Value, json};
 use crate::admission::{Operation, Request, posted};
 use crate::context::Context;
 use crate::error::{ApiError, Cause, Result};
-use crate::object::meta;
+use crate::object::{meta, metadata_mut};
 use crate::request::Query;
 use crate::request::negotiate;
-use crate::request::options::DeleteOptions;
+use crate::request::options::{DeleteOptions, WriteOptions};
 use crate::respond::{self, Answer};
+use crate::rest::{Change, condition, update_object};
+use crate::served::Served;
 
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
@@ -27,8 +31,8 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let pods = context.api.objects.built_in("", "pods")?;
-    let dry_run =
-        crate::request::options::WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?.dry_run;
+    let write = WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?;
+    let dry_run = write.dry_run;
     let request = Request {
         subresource: "eviction",
         namespace: info.namespace.clone(),
@@ -45,9 +49,53 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
     if !ignores_budgets {
         ask_budget(context, &pod, options.dry_run).await?;
     }
+    if !options.dry_run {
+        tell_why(context, &pods, &write, &mut options).await?;
+    }
     crate::rest::delete_object(context, &pods, &info.namespace, &info.name, &options).await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(respond::plain(&context.request, StatusCode::CREATED, &status))
+}
+
+/// Writes into the pod why it goes. A revision that the deletion insists on is that of the pod with this condition from then on.
+async fn tell_why(context: &Context, pods: &Arc<Served>, write: &WriteOptions, options: &mut DeleteOptions) -> Result<()> {
+    let info = &context.request.info;
+    let change = Change { sub: Some("eviction"), options: write, namespace: &info.namespace, name: &info.name, patch: true, given: None };
+    let (uid, revision) = (options.uid.as_deref(), options.resource_version.as_deref());
+    let updated = update_object(context, pods, &change, |live| async move {
+        let mut pod = live.value;
+        if let Some(uid) = uid.filter(|uid| *uid != meta(&pod, "uid")) {
+            let words = "The object might have been deleted and then recreated";
+            let found = meta(&pod, "uid");
+            return Err(ApiError::conflict(
+                "",
+                "Pod",
+                meta(&pod, "name"),
+                &format!("the UID in the precondition ({uid}) does not match the UID in record ({found}). {words}"),
+            ));
+        }
+        if let Some(revision) = revision.filter(|revision| *revision != live.revision.to_string()) {
+            let (words, found) = ("The object might have been modified", live.revision);
+            return Err(ApiError::conflict(
+                "",
+                "Pod",
+                meta(&pod, "name"),
+                &format!(
+                    "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({found}). {words}"
+                ),
+            ));
+        }
+        let why = json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now(),
+            "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
+        condition(&mut pod, &why);
+        metadata_mut(&mut pod).remove("resourceVersion");
+        Ok(pod)
+    })
+    .await?;
+    if options.resource_version.is_some() {
+        options.resource_version = Some(meta(&updated, "resourceVersion").to_owned());
+    }
+    Ok(())
 }
 
 async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()> {

@@ -1,5 +1,6 @@
 //! JSON with a memory for duplicate keys: Kubernetes names them under `fieldValidation` (KAPI-REST-03).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -14,8 +15,17 @@ const LENGTH: usize = 4 << 10;
 
 /// Parses JSON; the last of several equal keys wins, each repeated one is named by its path.
 pub fn parse(body: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
+    // Halves of surrogate pairs are replaced, as Go does; only escapes can be such.
+    let whole = if body.windows(2).any(|pair| pair == b"\\u") {
+        std::str::from_utf8(body).map_or(Cow::Borrowed(body), |text| match mainstay_golang::json_reader::without_half_pairs(text) {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        })
+    } else {
+        Cow::Borrowed(body)
+    };
     let found = RefCell::new(Vec::new());
-    let mut reader = serde_json::Deserializer::from_slice(body);
+    let mut reader = serde_json::Deserializer::from_slice(&whole);
     let value = Node { path: Path::Root, found: &found }.deserialize(&mut reader)?;
     reader.end()?;
     Ok((value, found.into_inner()))

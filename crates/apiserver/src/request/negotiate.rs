@@ -331,9 +331,14 @@ pub fn yaml_problem(error: &mainstay_yaml::Error) -> String {
         error.problem.strip_prefix("while ").and_then(|rest| rest.split_once(": ")).map_or(&*error.problem, |(_, problem)| problem);
     let problem = match problem {
         "did not find its end before that of the text" => "did not find expected node content",
+        problem if problem.starts_with("a tab stands where a token begins") => "found character that cannot start any token",
         other => other.strip_suffix(" before the end of the text").unwrap_or(other),
     };
-    format!("yaml: line {}: {problem}", error.line)
+    // Go's reader has no number for what it finds in the first line while it looks for tokens.
+    match (error.line, problem) {
+        (1, "mapping values are not allowed in this context" | "found character that cannot start any token") => format!("yaml: {problem}"),
+        (line, problem) => format!("yaml: line {line}: {problem}"),
+    }
 }
 
 /// The messages about keys that stand twice in YAML.

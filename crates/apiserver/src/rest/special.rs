@@ -160,7 +160,8 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
     Ok(respond::plain(&context.request, StatusCode::CREATED, &status))
 }
 
-fn condition(pod: &mut Value, wanted: &Value) {
+/// Sets a condition of a pod.
+pub fn condition(pod: &mut Value, wanted: &Value) {
     let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) else { return };
     let list = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(list) = list.as_array_mut() else { return };
