@@ -11,12 +11,14 @@ mod admin;
 mod args;
 mod cases;
 mod commands;
+mod copies;
 mod dispatch;
 mod durations;
 mod logging;
 mod named;
 mod oc;
 mod plan_text;
+mod prompt;
 mod up;
 mod update_text;
 

@@ -20,5 +20,6 @@ mod recorded;
 mod registries;
 mod release_mirror;
 mod release_new;
+mod release_tools;
 mod releases;
 mod validate;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// A registry with the images of three components, of which two bring manifests.
-struct Scene {
+pub struct Scene {
     runtime: Runtime,
     client: Client,
     registry: Registry,
-    host: String,
-    folder: tempfile::TempDir,
+    pub host: String,
+    pub folder: tempfile::TempDir,
 }
 
 fn config_map(name: &str, value: &str) -> String {
@@ -32,7 +32,7 @@ fn list(images: &[(&str, &str)]) -> String {
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (runtime, folder, registry) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap(), Registry::in_memory());
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -59,7 +59,7 @@ impl Scene {
         scene
     }
 
-    fn push(&self, name: &str, builder: &ImageBuilder, created: &str) -> String {
+    pub fn push(&self, name: &str, builder: &ImageBuilder, created: &str) -> String {
         let workspace = self.client.workspace().unwrap();
         // A component keeps its labels, so only its time is set.
         let image =
@@ -73,7 +73,7 @@ impl Scene {
         format!("{}/c/{name}:1", self.host)
     }
 
-    fn release(&self, words: &[&str]) -> Run {
+    pub fn release(&self, words: &[&str]) -> Run {
         let words = words.iter().map(|word| word.replace("HOST", &self.host));
         run(command().env("HOME", self.folder.path()).current_dir(self.folder.path()).args(["adm", "release"]).args(words))
     }
@@ -85,7 +85,7 @@ impl Scene {
         self.release(&[&["new", "--to-image-base-tag", "base"][..], images.as_slice(), words].concat())
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 }

@@ -2,6 +2,7 @@
 //! COP-TRB-01 to COP-TRB-03).
 
 mod operator;
+mod pools;
 mod version;
 
 use std::convert::Infallible;

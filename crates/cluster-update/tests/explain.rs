@@ -133,7 +133,7 @@ fn operators() {
         (vec![], "silent", "kubectl get pods"),
     ] {
         let (object, cluster) = (co("etcd", &list), cluster(&[]));
-        let facts = OperatorFacts { name: "etcd", object: Some(&object), cluster_version: Some(&cluster) };
+        let facts = OperatorFacts { name: "etcd", object: Some(&object), cluster_version: Some(&cluster), pools: &[] };
         let found = operator(&facts).unwrap();
         let commands = next(&found);
         assert_eq!(found.situation, situation, "{list:?}");
@@ -142,7 +142,7 @@ fn operators() {
     }
     let mut played = co("etcd", &[("Degraded", "True", "PlayedDegraded", "simulated")]);
     played["metadata"]["annotations"] = json!({"mainstay.dev/simulated": "true"});
-    let found = operator(&OperatorFacts { name: "etcd", object: Some(&played), cluster_version: None }).unwrap();
+    let found = operator(&OperatorFacts { name: "etcd", object: Some(&played), cluster_version: None, pools: &[] }).unwrap();
     assert!(found.notes.iter().any(|note| note.starts_with("simulated: no operand is running")), "COP-G-10");
     assert!(next(&found).starts_with("kubectl get clusteroperator etcd"), "no pods are looked for");
 }
@@ -153,7 +153,7 @@ fn absent_operators() {
     let cluster = cluster(&[]);
     for row in platform_operators() {
         for name in &row.cluster_operators {
-            let found = operator(&OperatorFacts { name, object: None, cluster_version: Some(&cluster) }).unwrap();
+            let found = operator(&OperatorFacts { name, object: None, cluster_version: Some(&cluster), pools: &[] }).unwrap();
             let is_off = !row.capabilities.is_empty() && !row.capabilities.iter().any(|one| one == "Storage");
             assert_eq!(found.situation, if is_off { "capability-off" } else { "excluded" }, "{name}");
             if is_off {
@@ -164,9 +164,48 @@ fn absent_operators() {
             let says = |words: &str| found.notes.iter().any(|note| note.contains(words));
             assert!(says(&row.played) && says(&row.real) && row.classes.iter().all(|class| says(class.meaning())), "{name}: COP-G-15");
             assert_eq!(says("not part of this version"), row.missing.is_some(), "{name}");
-            let without = operator(&OperatorFacts { name, object: None, cluster_version: None }).unwrap();
+            let without = operator(&OperatorFacts { name, object: None, cluster_version: None, pools: &[] }).unwrap();
             assert_eq!(without.situation, "no-release");
         }
     }
-    assert_eq!(operator(&OperatorFacts { name: "demo", object: None, cluster_version: Some(&cluster) }), None);
+    assert_eq!(operator(&OperatorFacts { name: "demo", object: None, cluster_version: Some(&cluster), pools: &[] }), None);
+}
+
+/// CVO-FLOW-03, CVO-FLOW-07, CVO-TRB-05, CVO-TRB-06, MACH-PAUSE-06: a paused pool that an update waits for is named with the way to resume it; one that it
+/// does not wait for is a note, once the release is applied.
+#[test]
+fn paused_pools() {
+    let pool = |name: &str, paused: bool, updated: &str| {
+        let labels =
+            if name == "master" { json!({"operator.machineconfiguration.openshift.io/required-for-upgrade": ""}) } else { json!({}) };
+        json!({"metadata": {"name": name, "labels": labels}, "spec": {"paused": paused}, "status": {"machineCount": 3, "updatedMachineCount": 1,
+            "conditions": conditions(&[("Updated", updated, "", ""), ("Updating", "False", "", "")])}})
+    };
+    let waits = cluster(&[
+        ("Failing", "Unknown", "SlowClusterOperator", "waiting on machine-config"),
+        ("Progressing", "True", "", "Working towards 4.18.1"),
+    ]);
+    let operators = [co("machine-config", &[("Available", "True", "", ""), ("Progressing", "True", "", "Working towards 4.18.1")])];
+    let held = |pools: &[Value]| {
+        let of_version = version(&VersionFacts { cluster_version: &waits, operators: &operators, pools });
+        let facts = OperatorFacts { name: "machine-config", object: operators.first(), cluster_version: Some(&waits), pools };
+        (of_version, operator(&facts).unwrap())
+    };
+    let (of_version, of_operator) = held(&[pool("worker", true, "False"), pool("master", true, "False")]);
+    for found in [&of_version, &of_operator] {
+        assert_eq!(next(found), "mainstay pool resume master");
+        assert!(found.why.iter().any(|why| why.starts_with("machineconfigpool master is paused")), "{:?}", found.why);
+    }
+    assert_eq!(of_version.alternatives.len(), 1, "the operator is still to be looked at");
+    for others in
+        [[pool("worker", true, "False"), pool("master", false, "False")], [pool("worker", true, "False"), pool("master", true, "True")]]
+    {
+        let (of_version, of_operator) = held(&others);
+        assert_eq!((next(&of_version), next(&of_operator)), ("mainstay explain clusteroperator machine-config".to_owned(), String::new()));
+    }
+    let done = cluster(&[("Progressing", "False", "", "Cluster version is 4.18.1")]);
+    let notes = |pool: Value| version(&VersionFacts { cluster_version: &done, operators: &[], pools: &[pool] }).notes;
+    let told = notes(pool("worker", true, "False"));
+    assert!(told.iter().any(|note| note.contains("pool worker is paused: 1 of 3 nodes are updated")), "{told:?}");
+    assert!(!notes(pool("worker", true, "True")).iter().any(|note| note.contains("pool worker")));
 }

@@ -79,7 +79,7 @@ fn world() -> impl Strategy<Value = Snapshot> {
             global_namespace: "global".to_owned(),
             operator_groups: vec![OperatorGroup { name: "og".to_owned(), ..OperatorGroup::default() }],
             subscriptions: subscribed.into_iter().map(subscription).collect(),
-            catalogs: vec![Catalog { key, priority: 0, content: Ok(Arc::new(Content::of_registry(&bundles))) }],
+            catalogs: vec![Catalog { key, priority: 0, content: Ok(Arc::new(Content::of_registry(bundles.iter().cloned()))) }],
             csvs: Vec::new(),
         }
     })
@@ -97,7 +97,7 @@ fn long_constraints() {
         namespace: "ns".to_owned(),
         operator_groups: vec![OperatorGroup::default()],
         subscriptions: vec![subscription],
-        catalogs: vec![Catalog { key, priority: 0, content: Ok(Arc::new(Content::of_registry(&[long]))) }],
+        catalogs: vec![Catalog { key, priority: 0, content: Ok(Arc::new(Content::of_registry([long]))) }],
         ..Snapshot::default()
     };
     let told = "parse olm.constraint: olm.constraint value is greater than max constraint size 131072 bytes";
@@ -130,7 +130,7 @@ fn expensive_constraints() {
         namespace: "ns".to_owned(),
         operator_groups: vec![OperatorGroup::default()],
         subscriptions: vec![subscription("slow0"), subscription("fine")],
-        catalogs: vec![Catalog { key: key.clone(), priority: 0, content: Ok(Arc::new(Content::of_registry(&bundles))) }],
+        catalogs: vec![Catalog { key: key.clone(), priority: 0, content: Ok(Arc::new(Content::of_registry(bundles.iter().cloned()))) }],
         ..Snapshot::default()
     };
     // Every bundle meets the rule, so that the two would belong together; the one is given up before that is known.

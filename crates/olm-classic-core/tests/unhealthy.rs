@@ -32,7 +32,7 @@ fn bundle(package: &str, requires: Option<&str>) -> RegistryBundle {
 }
 
 fn content(bundles: &[RegistryBundle]) -> Arc<Content> {
-    Arc::new(Content::of_registry(bundles))
+    Arc::new(Content::of_registry(bundles.iter().cloned()))
 }
 
 /// Catalog `apps` has `app`, which requires `lib`, and `alone`. Catalogs `high` and `low` have `lib`, and `high` is preferred. Without `read`,

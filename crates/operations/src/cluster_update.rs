@@ -12,6 +12,8 @@ use crate::apply::execute;
 use crate::failure::not_written;
 use crate::session::Session;
 
+/// The group of the pools.
+const MACHINE_CONFIGURATION: &str = "machineconfiguration.openshift.io";
 /// The most objects of a kind that are read.
 const MOST: usize = 20_000;
 /// The name of the ClusterVersion that counts.
@@ -52,22 +54,21 @@ pub async fn cluster_version(session: &Session) -> Result<Option<Value>, Failure
 /// Reads what the status is made of; kinds that the cluster does not have are empty. None if there is no ClusterVersion.
 pub async fn observe(session: &Session) -> Result<Option<Observed>, Failure> {
     let Some(cluster_version) = cluster_version(session).await? else { return Ok(None) };
-    let list = async |group: &str, version: &str, kind: &str| match session
-        .writer
-        .list(&GroupVersionKind::gvk(group, version, kind), MOST)
-        .await
-    {
-        Err(WriteError::Kind { .. }) => Ok(Vec::new()),
-        found => found.map_err(|error| not_written(&error)),
-    };
-    let machines = "machineconfiguration.openshift.io";
     Ok(Some(Observed {
         cluster_version,
-        operators: list("config.openshift.io", "v1", "ClusterOperator").await?,
-        pools: list(machines, "v1", "MachineConfigPool").await?,
-        machine_configs: list(machines, "v1", "MachineConfig").await?,
-        nodes: list("", "v1", "Node").await?,
+        operators: list(session, "config.openshift.io", "ClusterOperator").await?,
+        pools: list(session, MACHINE_CONFIGURATION, "MachineConfigPool").await?,
+        machine_configs: list(session, MACHINE_CONFIGURATION, "MachineConfig").await?,
+        nodes: list(session, "", "Node").await?,
     }))
+}
+
+/// The objects of a kind in version v1; none where the cluster does not have the kind.
+async fn list(session: &Session, group: &str, kind: &str) -> Result<Vec<Value>, Failure> {
+    match session.writer.list(&GroupVersionKind::gvk(group, "v1", kind), MOST).await {
+        Err(WriteError::Kind { .. }) => Ok(Vec::new()),
+        found => found.map_err(|error| not_written(&error)),
+    }
 }
 
 /// Explains the ClusterVersion (CVO-TRB-01 to CVO-TRB-08).
@@ -99,7 +100,8 @@ pub async fn explain_operator(session: &Session, name: &str) -> Result<Explanati
         found => found.map_err(|error| not_written(&error))?,
     };
     let cluster_version = cluster_version(session).await?;
-    let facts = OperatorFacts { name, object: object.as_ref(), cluster_version: cluster_version.as_ref() };
+    let pools = if name == "machine-config" { list(session, MACHINE_CONFIGURATION, "MachineConfigPool").await? } else { Vec::new() };
+    let facts = OperatorFacts { name, object: object.as_ref(), cluster_version: cluster_version.as_ref(), pools: &pools };
     explain::operator(&facts).ok_or_else(|| {
         let failure = Failure::new(FailureKind::NotFound, format!("clusteroperator {name}"), "not found");
         failure.hint("kubectl get clusteroperators lists them")

@@ -4,3 +4,4 @@
 mod endpoint;
 mod platform;
 mod published;
+mod signing;

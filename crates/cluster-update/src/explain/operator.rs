@@ -4,7 +4,7 @@ use mainstay_lifecycle::explanation::{Evidence, State};
 use mainstay_release::{Class, PlatformOperator, platform_operator};
 use serde_json::{Value, json};
 
-use super::{Action, Explanation, conditions};
+use super::{Action, Explanation, conditions, pools};
 use crate::cluster_version::{Condition, list, text};
 
 /// The annotation of a ClusterOperator that is played.
@@ -19,6 +19,8 @@ pub struct OperatorFacts<'a> {
     pub object: Option<&'a Value>,
     /// The ClusterVersion; none if the cluster has none.
     pub cluster_version: Option<&'a Value>,
+    /// The MachineConfigPools, for the operator that reports them.
+    pub pools: &'a [Value],
 }
 
 /// Explains a ClusterOperator; none if it neither is there nor belongs to a release.
@@ -140,6 +142,9 @@ fn present(facts: &OperatorFacts<'_>, object: &Value, row: Option<&PlatformOpera
     } else {
         answer("healthy", State::Healthy, "is available".to_owned())
     };
+    if name == pools::OPERATOR && (found.situation == "degraded" || found.situation == "progressing") {
+        found = pools::held(found, facts.pools);
+    }
     found.installed = version.map(|version| (name.to_owned(), version.to_owned()));
     if is_played {
         found.notes.push("simulated: no operand is running, and its conditions are played by the status player".to_owned());

@@ -3,7 +3,7 @@
 use mainstay_lifecycle::explanation::{Newer, State};
 use serde_json::{Value, json};
 
-use super::{Action, Explanation, conditions};
+use super::{Action, Explanation, conditions, pools};
 use crate::cluster_version::{Condition, list, not_recommended, sort_by_version, text};
 
 /// The most updates that are named.
@@ -135,7 +135,8 @@ fn blame(mut found: Explanation, facts: &VersionFacts<'_>, message: &str) -> Exp
             }
         }
         found = if found.next.is_none() { found.then(see(operator)) } else { found.or(see(operator)) };
-        if name == "machine-config" {
+        if name == pools::OPERATOR {
+            found = pools::held(found, facts.pools);
             found.notes.push("the nodes are updated last: kubectl get machineconfigpools says which pool waits for which node".to_owned());
         }
     }
@@ -242,13 +243,6 @@ fn notes(facts: &VersionFacts<'_>) -> Vec<String> {
         }
     }
     let is_done = Condition::find(&object["status"]["conditions"], "Progressing").is_some_and(|one| one.status() == "False");
-    for pool in facts.pools.iter().filter(|_| is_done) {
-        let updating = Condition::find(&pool["status"]["conditions"], "Updating").is_some_and(|one| one.status() == "True");
-        if updating {
-            let count = |field: &str| pool["status"][field].as_i64().unwrap_or_default();
-            let (name, done, all) = (text(&pool["metadata"]["name"]), count("updatedMachineCount"), count("machineCount"));
-            notes.push(format!("the release is applied, and pool {name} is still at its nodes: {done} of {all} are updated"));
-        }
-    }
+    notes.extend(facts.pools.iter().filter(|_| is_done).filter_map(pools::left));
     notes
 }

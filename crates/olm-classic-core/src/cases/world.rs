@@ -143,7 +143,7 @@ fn catalog(case: CatalogCase) -> Catalog {
     let content = if case.no_client {
         Err(CatalogFailure::NoConnection(key.clone()))
     } else if case.list_error.is_empty() {
-        Ok(Arc::new(Content::of_registry(&case.bundles.unwrap_or_default())))
+        Ok(Arc::new(Content::of_registry(case.bundles.unwrap_or_default())))
     } else {
         Err(CatalogFailure::List(case.list_error))
     };

@@ -95,8 +95,6 @@ pub struct Entry {
     pub channel: String,
     /// True if the channel is the package's default.
     pub default_channel: bool,
-    /// Its properties, those made of dependencies too.
-    pub properties: Vec<Property>,
     /// Its image; empty if the content is inline.
     pub bundle_path: String,
     /// The content, if it is inline.
@@ -105,9 +103,24 @@ pub struct Entry {
     pub deprecations: Deprecations,
     /// True for an installed CSV that a Subscription owns.
     pub subscribed: bool,
+    content: Arc<Properties>,
+}
+
+/// The properties of a bundle and what is read from them. All channels of a bundle share them: most of a catalog in memory are these.
+#[derive(Debug, Default)]
+struct Properties {
+    /// Those made of dependencies too.
+    all: Vec<Property>,
     facts: Facts,
     requirements: OnceLock<Result<Arc<[Predicate]>, Problem>>,
     json: OnceLock<mainstay_cel::Value>,
+}
+
+impl Properties {
+    fn new(mut all: Vec<Property>) -> Self {
+        all.shrink_to_fit();
+        Self { facts: Facts::of(&all), all, ..Self::default() }
+    }
 }
 
 /// The facts in the properties.
@@ -175,26 +188,24 @@ impl Entry {
             package: String::new(),
             channel: String::new(),
             default_channel: false,
-            facts: Facts::of(&properties),
-            properties,
             bundle_path: String::new(),
             inline: None,
             deprecations: Deprecations::default(),
             subscribed: false,
-            requirements: OnceLock::new(),
-            json: OnceLock::new(),
+            content: Arc::new(Properties::new(properties)),
         }
     }
 
-    /// The entry of a bundle in a channel.
-    pub fn of_bundle(bundle: &RegistryBundle) -> Result<Self, Problem> {
+    /// The entry of a bundle in a channel; `others` are those of the same bundle in channels that were listed before.
+    fn of_bundle<'a>(bundle: RegistryBundle, others: impl Iterator<Item = &'a Self>) -> Result<Self, Problem> {
+        let inline = bundle
+            .bundle_path
+            .is_empty()
+            .then(|| Arc::new(Inline { csv_json: bundle.csv_json, objects: bundle.objects, properties: bundle.properties.clone() }));
         // Registries that know no properties give the APIs by themselves.
-        let mut properties = bundle.properties.clone();
-        if properties.is_empty() {
-            properties = provided(bundle.provided_apis.iter().cloned());
-        }
+        let mut properties = if bundle.properties.is_empty() { provided(bundle.provided_apis.into_iter()) } else { bundle.properties };
         if bundle.dependencies.is_empty() {
-            properties.extend(required(bundle.required_apis.iter().cloned()));
+            properties.extend(required(bundle.required_apis.into_iter()));
         } else {
             for dependency in &bundle.dependencies {
                 properties.extend(property_of(dependency)?);
@@ -203,51 +214,56 @@ impl Entry {
         if !properties.iter().any(|property| property.kind == "olm.package") {
             properties.push(package_property(&bundle.package, &bundle.version));
         }
-        let inline = bundle.bundle_path.is_empty().then(|| {
-            Arc::new(Inline { csv_json: bundle.csv_json.clone(), objects: bundle.objects.clone(), properties: bundle.properties.clone() })
-        });
+        let same = others.map(|other| &other.content).find(|content| content.all == properties).cloned();
         Ok(Self {
-            replaces: bundle.replaces.clone(),
-            skips: bundle.skips.clone(),
+            name: bundle.name,
+            replaces: bundle.replaces,
+            skips: bundle.skips,
             skip_range: CatalogRange::parse(&bundle.skip_range).ok(),
             version: Version::parse_tolerant(&bundle.version).ok(),
-            package: bundle.package.clone(),
-            channel: bundle.channel.clone(),
+            package: bundle.package,
+            channel: bundle.channel,
             default_channel: bundle.default_channel,
-            bundle_path: bundle.bundle_path.clone(),
+            bundle_path: bundle.bundle_path,
             inline,
-            deprecations: bundle.deprecations.clone(),
-            ..Self::new(&bundle.name, properties)
+            deprecations: bundle.deprecations,
+            subscribed: false,
+            content: same.unwrap_or_else(|| Arc::new(Properties::new(properties))),
         })
+    }
+
+    /// Its properties, those made of dependencies too.
+    pub fn properties(&self) -> &[Property] {
+        &self.content.all
     }
 
     /// The packages that its properties name, with their versions.
     pub(super) fn packages(&self) -> &[(String, Option<Version>)] {
-        &self.facts.packages
+        &self.content.facts.packages
     }
 
     /// The APIs that it provides, as often as properties name them.
     pub(super) fn apis(&self) -> &[Api] {
-        &self.facts.apis
+        &self.content.facts.apis
     }
 
     pub(super) fn has_label(&self, label: &str) -> bool {
-        self.facts.labels.iter().any(|own| own == label)
+        self.content.facts.labels.iter().any(|own| own == label)
     }
 
     /// Returns whether its catalog forbids new installations of it (OLM0-RES-21).
     pub(super) fn is_deprecated(&self) -> bool {
-        self.facts.deprecated
+        self.content.facts.deprecated
     }
 
     /// Returns whether it is of a package, by its properties or by its catalog.
     pub(super) fn is_of_package(&self, package: &str) -> bool {
-        self.package == package || self.facts.packages.iter().any(|(name, _)| name == package)
+        self.package == package || self.content.facts.packages.iter().any(|(name, _)| name == package)
     }
 
     /// The requirements in its properties.
     pub(super) fn requirements(&self) -> Result<Arc<[Predicate]>, Problem> {
-        self.requirements.get_or_init(|| predicate::read(&self.properties).map(Into::into)).clone()
+        self.content.requirements.get_or_init(|| predicate::read(&self.content.all).map(Into::into)).clone()
     }
 
     /// The properties in the form that an expression reads. Go decodes every number as a float.
@@ -256,7 +272,7 @@ impl Entry {
             Ok(value) => serde_json::json!({"type": kind, "value": floats(value)}),
             Err(_) => serde_json::json!({}),
         };
-        self.json.get_or_init(|| mainstay_cel::Value::from_json(&self.properties.iter().map(read).collect())).clone()
+        self.content.json.get_or_init(|| mainstay_cel::Value::from_json(&self.content.all.iter().map(read).collect())).clone()
     }
 }
 
@@ -347,28 +363,35 @@ pub struct Content {
 
 impl Content {
     /// The content of a registry.
-    pub fn of_registry(bundles: &[RegistryBundle]) -> Self {
-        let (mut entries, mut skipped) = (Vec::new(), Vec::new());
+    pub fn of_registry(bundles: impl IntoIterator<Item = RegistryBundle>) -> Self {
+        let (mut entries, mut skipped) = (Vec::<Entry>::new(), Vec::new());
+        let mut by_name = HashMap::<String, Vec<usize>>::new();
         for bundle in bundles {
-            match Entry::of_bundle(bundle) {
-                Ok(entry) => entries.push(entry),
-                Err(problem) => skipped.push(SkippedBundle { name: bundle.name.clone(), problem }),
+            let name = bundle.name.clone();
+            let others = by_name.get(&name).into_iter().flatten().filter_map(|at| entries.get(*at));
+            match Entry::of_bundle(bundle, others) {
+                Ok(entry) => {
+                    by_name.entry(name).or_default().push(entries.len());
+                    entries.push(entry);
+                }
+                Err(problem) => skipped.push(SkippedBundle { name, problem }),
             }
         }
         Self { skipped, ..Self::of_entries(entries) }
     }
 
-    pub(super) fn of_entries(entries: Vec<Entry>) -> Self {
+    pub(super) fn of_entries(mut entries: Vec<Entry>) -> Self {
+        entries.shrink_to_fit();
         let mut content = Self { entries, ..Self::default() };
         for (at, entry) in content.entries.iter().enumerate() {
             content.by_name.entry(entry.name.clone()).or_default().push(at);
-            let mut packages: Vec<&String> = entry.facts.packages.iter().map(|(name, _)| name).chain([&entry.package]).collect();
+            let mut packages: Vec<&String> = entry.content.facts.packages.iter().map(|(name, _)| name).chain([&entry.package]).collect();
             packages.sort();
             packages.dedup();
             for package in packages {
                 content.by_package.entry(package.clone()).or_default().push(at);
             }
-            let apis: std::collections::BTreeSet<&Api> = entry.facts.apis.iter().collect();
+            let apis: std::collections::BTreeSet<&Api> = entry.content.facts.apis.iter().collect();
             for api in apis {
                 content.by_api.entry(api.clone()).or_default().push(at);
             }

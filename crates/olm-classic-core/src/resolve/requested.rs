@@ -86,6 +86,6 @@ pub fn requested(snapshot: &Snapshot, csvs: &[String], catalog: Option<&SourceKe
 
 /// The APIs that a bundle requires.
 fn required(entry: &Entry) -> Vec<Api> {
-    let properties = entry.properties.iter().filter(|property| property.kind == "olm.gvk.required");
+    let properties = entry.properties().iter().filter(|property| property.kind == "olm.gvk.required");
     properties.filter_map(|property| GVK.read(&property.value).ok()).map(|value| api_of(&value)).collect()
 }

@@ -57,7 +57,7 @@ impl Resolved {
             catalog: catalog.clone(),
             replaces: entry.replaces.clone(),
             starting_csv: String::new(),
-            properties: entry.properties.clone(),
+            properties: entry.properties().to_vec(),
             bundle_path: entry.bundle_path.clone(),
             inline: entry.inline.clone(),
             deprecations: entry.deprecations.clone(),

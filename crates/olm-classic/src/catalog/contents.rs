@@ -102,16 +102,11 @@ pub fn resolver_content(catalog: &StoredCatalog) -> Result<Content, ServeError> 
         let of_channel = package.channel(channel).and_then(|channel| channel.deprecation().map(str::to_owned));
         Some((package.deprecation().map(str::to_owned), of_channel))
     };
-    let bundles: Vec<RegistryBundle> = registry
-        .listing()?
-        .into_iter()
-        .map(|bundle| {
-            let default = defaults.get(&bundle.package_name).is_some_and(|channel| *channel == bundle.channel_name);
-            let (package, channel) = deprecated(&bundle.package_name, &bundle.channel_name).unwrap_or_default();
-            registry_bundle(bundle, default, package, channel)
-        })
-        .collect();
-    Ok(Content::of_registry(&bundles))
+    Ok(Content::of_registry(registry.listing()?.into_iter().map(|bundle| {
+        let default = defaults.get(&bundle.package_name).is_some_and(|channel| *channel == bundle.channel_name);
+        let (package, channel) = deprecated(&bundle.package_name, &bundle.channel_name).unwrap_or_default();
+        registry_bundle(bundle, default, package, channel)
+    })))
 }
 
 fn registry_bundle(bundle: api::Bundle, default_channel: bool, package: Option<String>, channel: Option<String>) -> RegistryBundle {

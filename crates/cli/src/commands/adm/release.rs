@@ -13,6 +13,7 @@ mod new;
 mod packed;
 mod registry;
 mod signatures;
+mod signing;
 mod sources;
 mod template;
 mod tools;

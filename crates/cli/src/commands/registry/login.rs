@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_oci::{Client, ClientConfig, Credential, Credentials, Kept, log_in, log_out};
 use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{images, output, runtime};
+
+use crate::prompt;
 
 /// The largest password, in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;
@@ -121,28 +122,11 @@ fn password(arguments: &Login) -> Result<String, Failure> {
         std::io::stdin().take(MAX_PASSWORD).read_to_string(&mut text).map_err(failed)?;
         text
     } else {
-        unseen(&format!("password of {}: ", arguments.user)).map_err(failed)?
+        prompt::unseen(&format!("password of {}: ", arguments.user)).map_err(failed)?
     };
     let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
     if text.is_empty() {
         return Err(Failure::new(Exit::Usage, "password", "it is empty"));
     }
     Ok(text.to_owned())
-}
-
-/// Reads a line from the terminal without showing it.
-fn unseen(prompt: &str) -> std::io::Result<String> {
-    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-    let stdin = std::io::stdin();
-    screen::err(prompt, Kind::Text);
-    let before = tcgetattr(&stdin)?;
-    let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
-    let mut line = String::new();
-    let read = stdin.read_line(&mut line);
-    // Echo is restored after any outcome.
-    tcsetattr(&stdin, OptionalActions::Flush, &before)?;
-    screen::err("\n", Kind::Text);
-    read.map(|_| line)
 }

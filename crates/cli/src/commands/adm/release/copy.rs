@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
-use mainstay_oci::{Client, Descriptor, Digest, Error, InvalidDigest, Layout, Reference, Tree};
+use mainstay_oci::{Client, Descriptor, Digest, Error, InvalidDigest, Layout, Reference};
 use mainstay_release::mirror::Mapping;
+
+use crate::copies;
 
 /// The annotation of a release in a directory: the pull spec by digest that it was mirrored from.
 const SOURCE: &str = "dev.mainstay.release.source";
@@ -60,7 +62,7 @@ impl Kept {
             subject: format!("directory {}", self.layout.store().root().display()),
             problem: format!("holds no image {digest}"),
         };
-        entry.map(plain).ok_or_else(missing)
+        entry.map(copies::plain).ok_or_else(missing)
     }
 }
 
@@ -96,9 +98,7 @@ async fn one(client: &Client, source: &Source, target: &Target, mapping: &Mappin
         (Source::Registries, Target::Registries) => {
             let (from, to) = (client.reference(&mapping.source)?.at(digest.clone()), Reference::parse(&mapping.target)?);
             if !client.holds(&to, &digest).await? {
-                let workspace = client.workspace()?;
-                let tree = client.survey(&from, workspace.store()).await?;
-                client.put(&tree, workspace.store(), &to, std::slice::from_ref(&from)).await?;
+                copies::between_registries(client, &from, &to).await?;
                 arrived(client, &to, &digest).await?;
             }
             Ok(None)
@@ -106,18 +106,14 @@ async fn one(client: &Client, source: &Source, target: &Target, mapping: &Mappin
         (Source::Directory(kept), Target::Registries) => {
             let to = Reference::parse(&mapping.target)?;
             if !client.holds(&to, &digest).await? {
-                let tree = Tree::read(&mapping.source, kept.layout.store(), &kept.image(&digest)?)?;
-                client.put(&tree, kept.layout.store(), &to, &[]).await?;
+                copies::layout_to_registry(client, &kept.layout, &mapping.source, &kept.image(&digest)?, &to).await?;
                 arrived(client, &to, &digest).await?;
             }
             Ok(None)
         }
         (Source::Registries, Target::Directory(layout)) => {
             let from = client.reference(&mapping.source)?.at(digest);
-            // Blobs that are there are not fetched again; those that were begun are continued.
-            let tree = client.survey(&from, layout.store()).await?;
-            client.fetch(&from, &tree, layout.store()).await?;
-            Ok(Some(tree.root))
+            Ok(Some(copies::registry_to_layout(client, &from, layout).await?.root))
         }
         (Source::Directory(kept), Target::Directory(layout)) => {
             let root = kept.image(&digest)?;
@@ -146,8 +142,4 @@ fn keep(layout: &Layout, mapping: &Mapping, mut root: Descriptor) -> Result<(), 
         root.annotations.insert(SOURCE.to_owned(), mapping.source.clone());
     }
     layout.add_descriptor(&mapping.target, &root)
-}
-
-fn plain(entry: &Descriptor) -> Descriptor {
-    Descriptor { annotations: BTreeMap::new(), ..entry.clone() }
 }

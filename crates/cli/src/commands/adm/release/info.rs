@@ -96,7 +96,34 @@ pub struct Arguments {
     #[arg(long)]
     include_images: bool,
     #[command(flatten)]
+    packages: Packages,
+    #[command(flatten)]
     registries: Options,
+}
+
+/// Lists of packages, which are refused in words that say why.
+#[derive(Debug, Args)]
+struct Packages {
+    #[arg(long, hide = true)]
+    rpmdb: bool,
+    #[arg(long, hide = true)]
+    rpmdb_diff: bool,
+    #[arg(long, hide = true)]
+    rpmdb_cache: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    rpmdb_image: Option<String>,
+}
+
+impl Packages {
+    fn check(&self) -> Result<(), Refused> {
+        if self.rpmdb || self.rpmdb_diff || self.rpmdb_cache.is_some() || self.rpmdb_image.is_some() {
+            return Err(Refused::Usage(
+                "--rpmdb, --rpmdb-diff, --rpmdb-cache and --rpmdb-image are not offered: RPM databases of images are not read; \
+                 rpm -qa in a container of the image lists its packages",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Runs it.
@@ -129,6 +156,7 @@ struct Read {
 
 impl Arguments {
     fn check(&self, from: Option<&str>, images: &[String]) -> Result<(), Refused> {
+        self.packages.check()?;
         let tables = [self.commits, self.commit_urls, self.pullspecs, self.contents, self.size, self.verify, self.image_for.is_some()];
         if tables.iter().filter(|chosen| **chosen).count() > 1 {
             return Err(Refused::Usage("only one of --commits, --commit-urls, --pullspecs, --contents, --size, --verify may be specified"));

@@ -1,8 +1,5 @@
 //! `mainstay adm release install`: the first release of a cluster that has none (CVO-RUN-07).
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use jiff::Timestamp;
 use mainstay_cluster_update::Installation;
@@ -18,10 +15,8 @@ use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::{images, output, runtime};
 use mainstay_update_graph::ReleaseMetadata;
 
+use super::signing::Signing;
 use crate::up::release::{repository, uuid};
-
-/// The largest key, in bytes.
-const LARGEST_KEY: u64 = 1 << 20;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -31,7 +26,7 @@ Examples:
   mainstay adm release install --image registry.example/release@sha256:... --channel stable-1.0 --update-service https://updates.example/graph
   mainstay adm release install --image registry.example/release:1.0.0 --signing-key secret.asc
 
-The release is read first, and named by its digest in the cluster. The kinds of releases are created if they are absent, then the namespace
+The key makes a signature of the release, which is kept in the cluster. The release is read first, and named by its digest in the cluster. The kinds of releases are created if they are absent, then the namespace
 openshift-cluster-version and the ClusterVersion; mainstay run cluster-version does the rest. A cluster that has a ClusterVersion is left as it is.")]
 pub struct Arguments {
     /// The release image
@@ -43,9 +38,8 @@ pub struct Arguments {
     /// The update service [default: that of OpenShift, which knows OpenShift's releases alone]
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
-    /// Sign the release with this OpenPGP secret key (armoured, without a passphrase), and keep the signature in the cluster
-    #[arg(long, value_name = "FILE")]
-    signing_key: Option<PathBuf>,
+    #[command(flatten)]
+    signing: Signing,
 }
 
 /// Installs a release.
@@ -72,7 +66,8 @@ async fn wanted(arguments: &Arguments, env: &Env) -> Result<Installation, Failur
         return Err(Failure::new(Exit::Failed, subject, "has no digest"));
     };
     let repository = repository(&arguments.image);
-    let signature = arguments.signing_key.as_deref().map(|file| signature(file, &digest, repository, env.now())).transpose()?;
+    let key = arguments.signing.key()?;
+    let signature = key.map(|key| signature(&key, &digest, repository, env.now())).transpose()?;
     Ok(Installation {
         image: format!("{repository}@{digest}"),
         version: metadata.version.to_string(),
@@ -84,16 +79,11 @@ async fn wanted(arguments: &Arguments, env: &Env) -> Result<Installation, Failur
     })
 }
 
-fn signature(file: &Path, digest: &str, repository: &str, now: Timestamp) -> Result<(ReleaseDigest, Vec<u8>), Failure> {
-    let subject = || format!("--signing-key {}", file.display());
-    let mut text = String::new();
-    std::fs::File::open(file)
-        .and_then(|opened| opened.take(LARGEST_KEY).read_to_string(&mut text))
-        .map_err(|error| Failure::of(Exit::Usage, subject(), &error))?;
-    let key = SigningKey::read(&text)
-        .map_err(|error| Failure::of(Exit::Usage, subject(), &error).hint("gpg --export-secret-keys --armor KEY writes one"))?;
-    let read: Digest = digest.parse().map_err(|error| Failure::failed(subject(), &error))?;
-    let signed = key.sign(&read, repository, now).map_err(|error| Failure::failed(subject(), &error))?;
-    let named = ReleaseDigest::parse(digest).ok_or_else(|| Failure::new(Exit::Failed, subject(), format!("cannot sign {digest}")))?;
+/// Signs the release; the signature is kept in the cluster.
+fn signature(key: &SigningKey, digest: &str, repository: &str, now: Timestamp) -> Result<(ReleaseDigest, Vec<u8>), Failure> {
+    let subject = "--signing-key";
+    let read: Digest = digest.parse().map_err(|error| Failure::failed(subject, &error))?;
+    let signed = key.sign(&read, repository, now).map_err(|error| Failure::failed(subject, &error))?;
+    let named = ReleaseDigest::parse(digest).ok_or_else(|| Failure::new(Exit::Failed, subject, format!("cannot sign {digest}")))?;
     Ok((named, signed))
 }

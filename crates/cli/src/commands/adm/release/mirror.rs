@@ -53,6 +53,8 @@ pub struct Arguments {
     /// The directory to copy to
     #[arg(long, value_name = "DIR")]
     to_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    to_image_stream: Option<String>,
     /// Print what is to be copied where, for other programs
     #[arg(long)]
     to_mirror: bool,
@@ -167,6 +169,12 @@ impl Arguments {
         }
         if self.from.is_none() && self.images.is_empty() && self.from_dir.is_none() {
             return Err(Refused::Usage("must specify a release image with --from"));
+        }
+        if self.to_image_stream.is_some() {
+            return Err(Refused::Usage(
+                "--to-image-stream is not offered: an image stream is filled by the API server of OpenShift, which pulls the images itself; \
+                 --to copies them to a registry",
+            ));
         }
         if self.to.is_none() && self.to_dir.is_none() && !self.to_mirror {
             return Err(Refused::Usage("must specify an image repository or image stream to mirror the release to"));

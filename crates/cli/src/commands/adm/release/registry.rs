@@ -26,6 +26,11 @@ pub(super) struct Options {
     /// A folder with certificate authorities of registries, each in a folder HOST
     #[arg(long, value_name = "DIR")]
     certificate_dir: Option<PathBuf>,
+    /// A file with certificate authorities that are trusted for every registry, besides the system's
+    #[arg(long, value_name = "FILE")]
+    certificate_authority: Option<PathBuf>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    skip_verification: bool,
     /// The system and the processors of the image to take where it has several, such as linux/arm64
     #[arg(long, value_name = "OS/ARCH")]
     filter_by_os: Option<String>,
@@ -46,6 +51,9 @@ pub(super) struct Options {
 impl Options {
     /// Refuses options that contradict each other.
     pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.skip_verification {
+            return Err(refuse(&Refused::Usage("--skip-verification is not offered: content is always compared with its digest")));
+        }
         if self.icsp_file.is_some() && self.idms_file.is_some() { Err(refuse(&Refused::MirrorFiles)) } else { Ok(()) }
     }
 
@@ -54,6 +62,9 @@ impl Options {
         let mut config = images::config()?;
         config.insecure |= self.insecure;
         config.certificates.splice(0..0, self.certificate_dir.clone());
+        if let Some(path) = &self.certificate_authority {
+            config.authorities.push((format!("file {}", path.display()), read(path)?.into_bytes()));
+        }
         if let Some(path) = &self.registry_config {
             let text = read(path)?;
             let subject = path.display().to_string();

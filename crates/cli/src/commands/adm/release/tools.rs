@@ -8,19 +8,17 @@ use clap::Args;
 use mainstay_oci::{Client, Layer, Modes, UnpackLimits, UnpackOptions, Workspace, unpack};
 use mainstay_release::info::{Columns, Info};
 use mainstay_release::tools::{Request, Tool, not_found, select};
-use mainstay_release_samples::SigningKey;
 use mainstay_release_source::Release;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::images;
 
 use super::packed::{self, Facts};
+use super::signing::Signing;
 use super::{Refused, refuse, tell};
 
 /// The largest program, and all of one image together, in bytes.
 const MAX_PROGRAM: u64 = 4 << 30;
 const MAX_PROGRAMS: u64 = 16 << 30;
-/// The longest signing key.
-const MAX_KEY: u64 = 1 << 20;
 const SUMS: &str = "sha256sum.txt";
 const DESCRIPTION: &str = "release.txt";
 
@@ -36,9 +34,8 @@ pub struct Programs {
     /// The system of the programs: linux, mac, windows, linux/arm64, ... or * for all
     #[arg(long, value_name = "OS")]
     command_os: Option<String>,
-    /// Sign the checksums with this OpenPGP key, which has no passphrase
-    #[arg(long, value_name = "FILE")]
-    signing_key: Option<PathBuf>,
+    #[command(flatten)]
+    signing: Signing,
 }
 
 impl Programs {
@@ -49,8 +46,7 @@ impl Programs {
 
     /// Extracts the programs.
     pub(super) async fn extract(&self, release: &Release, image: &str, folder: &Path, client: &Client) -> Result<(), Failure> {
-        // A key that cannot be used is told before anything is written.
-        let key = self.signing_key.as_deref().map(read_key).transpose()?;
+        let key = self.signing.key()?;
         let info = Info::read(image, &release.files, release.image.as_ref()).map_err(|error| refuse(&error))?;
         let here = mainstay_oci::Platform::default();
         let system = if cfg!(target_os = "macos") { "darwin" } else { &here.os };
@@ -92,17 +88,6 @@ impl Programs {
         }
         not_found(&missing).map_or(Ok(()), |error| Err(refuse(&error)))
     }
-}
-
-fn read_key(path: &Path) -> Result<SigningKey, Failure> {
-    let text = super::extract::read_small(path, MAX_KEY)?;
-    let key = SigningKey::read(&text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error))?;
-    // What cannot sign is found out now.
-    key.detached(b"").map_err(|error| {
-        Failure::failed(format!("file {}", path.display()), &error)
-            .hint(format!("without --signing-key, then: gpg --armor --detach-sign {SUMS}"))
-    })?;
-    Ok(key)
 }
 
 fn at(folder: &Path, error: &std::io::Error) -> Failure {

@@ -9,6 +9,7 @@ use mainstay_terminal::progress::Progress;
 
 use super::open::{Opened, Rebuilt, Source};
 use super::place::{Place, directory_name};
+use crate::copies;
 
 /// The result of one image.
 pub struct Done {
@@ -29,6 +30,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    fn of(is_new: bool) -> Self {
+        if is_new { Self::Copied } else { Self::There }
+    }
+
     /// One word for tables and programs.
     pub fn word(&self) -> &'static str {
         match self {
@@ -101,7 +106,6 @@ async fn between_registries(
     copy: &Copy,
     before: Option<&Record>,
 ) -> Result<(Outcome, Mirrored), Error> {
-    let workspace = client.workspace()?;
     if let Some(digest) = source.digest()
         && client.holds(&copy.target, digest).await?
     {
@@ -109,12 +113,12 @@ async fn between_registries(
             before.and_then(|before| before.images.iter().find(|image| image.place == copy.target.name() && image.digest == *digest));
         let manifests = match known {
             Some(known) => known.manifests.clone(),
-            None => digests(&client.survey(&copy.target.at(digest.clone()), workspace.store()).await?),
+            None => digests(&client.survey(&copy.target.at(digest.clone()), client.workspace()?.store()).await?),
         };
         return Ok((Outcome::There, Mirrored { manifests, ..mirrored_as(copy, copy.target.name(), digest) }));
     }
-    let tree = client.survey(source, workspace.store()).await?;
-    put(client, &tree, workspace.store(), copy, std::slice::from_ref(source)).await
+    let (tree, is_new) = copies::between_registries(client, source, &copy.target).await?;
+    Ok((Outcome::of(is_new), mirrored(copy, copy.target.name(), &tree)))
 }
 
 async fn from_directory(client: &Client, layout: &Layout, copy: &Copy) -> Result<(Outcome, Mirrored), Error> {
@@ -122,11 +126,8 @@ async fn from_directory(client: &Client, layout: &Layout, copy: &Copy) -> Result
     let names = layout.names()?;
     let root =
         names.get(&name).ok_or_else(|| Error::Content { subject: directory_name(layout), problem: format!("holds no image {name}") })?;
-    let tree = Tree::read(&name, layout.store(), &Descriptor { annotations: std::collections::BTreeMap::new(), ..root.clone() })?;
-    if client.holds(&copy.target, &root.digest).await? {
-        return Ok((Outcome::There, mirrored(copy, copy.target.name(), &tree)));
-    }
-    put(client, &tree, layout.store(), copy, &[]).await
+    let (tree, is_new) = copies::layout_to_registry(client, layout, &name, &copies::plain(root), &copy.target).await?;
+    Ok((Outcome::of(is_new), mirrored(copy, copy.target.name(), &tree)))
 }
 
 async fn put(
@@ -136,8 +137,8 @@ async fn put(
     copy: &Copy,
     origins: &[Reference],
 ) -> Result<(Outcome, Mirrored), Error> {
-    let changed = client.put(tree, store, &copy.target, origins).await?;
-    Ok((if changed { Outcome::Copied } else { Outcome::There }, mirrored(copy, copy.target.name(), tree)))
+    let is_new = client.put(tree, store, &copy.target, origins).await?;
+    Ok((Outcome::of(is_new), mirrored(copy, copy.target.name(), tree)))
 }
 
 async fn into_directory(client: &Client, source: &Reference, copy: &Copy, layout: &Layout) -> Result<(Descriptor, Outcome), Error> {
@@ -146,12 +147,9 @@ async fn into_directory(client: &Client, source: &Reference, copy: &Copy, layout
         && source.digest() == Some(&there.digest)
         && layout.is_whole(there)?
     {
-        let root = Descriptor { annotations: std::collections::BTreeMap::new(), ..there.clone() };
-        return Ok((root, Outcome::There));
+        return Ok((copies::plain(there), Outcome::There));
     }
-    let tree = client.survey(source, layout.store()).await?;
-    client.fetch(source, &tree, layout.store()).await?;
-    Ok((tree.root, Outcome::Copied))
+    Ok((copies::registry_to_layout(client, source, layout).await?.root, Outcome::Copied))
 }
 
 async fn into_directory_rebuilt(
