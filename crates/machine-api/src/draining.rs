@@ -5,7 +5,7 @@
 //! at once, and a budget that changes wakes the machines that are being drained.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mainstay_drain::{Drain, DrainError, EVICTION_RETRY, Options, PodRef, Progress, Why, cordon, told};
@@ -54,13 +54,63 @@ pub(crate) async fn run(shared: Shared) {
 struct Controller {
     shared: Shared,
     events: Teller,
-    /// The beginning of the try of each machine that is being drained, by UID.
-    tries: Mutex<HashMap<String, Instant>>,
+    tries: Mutex<Tries>,
+}
+
+/// The tries of machines that are being drained, by their keys.
+#[derive(Default)]
+struct Tries(HashMap<Key, Try>);
+
+#[derive(Default)]
+struct Try {
+    /// UID of the machine: another one of its name begins anew.
+    uid: String,
+    /// The beginning of the present try.
+    begun: Option<Instant>,
+    /// Tries in a row that failed.
+    failed: u32,
+}
+
+impl Tries {
+    fn of(&mut self, key: &Key, uid: &str) -> &mut Try {
+        let known = self.0.entry(key.clone()).or_default();
+        if known.uid != uid {
+            *known = Try { uid: uid.to_owned(), ..Try::default() };
+        }
+        known
+    }
+
+    /// Returns the beginning of the present try; `None` if it begins now.
+    fn begin(&mut self, key: &Key, uid: &str) -> Option<Instant> {
+        let known = self.of(key, uid);
+        let begun = known.begun;
+        known.begun = begun.or_else(|| Some(Instant::now()));
+        begun
+    }
+
+    /// Ends a try that failed; returns the wait until the next one.
+    fn fail(&mut self, key: &Key, uid: &str, fraction: f64) -> Duration {
+        let known = self.of(key, uid);
+        (known.begun, known.failed) = (None, known.failed.saturating_add(1));
+        BACKOFF.wait(known.failed, fraction)
+    }
+
+    /// Ends a try that says nothing about the next one.
+    fn pause(&mut self, key: &Key, uid: &str) {
+        self.of(key, uid).begun = None;
+    }
+
+    fn end(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
 }
 
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome, Error> {
-        let Some(live) = self.shared.get(MACHINE, key).await? else { return Ok(Outcome::Done) };
+        let Some(live) = self.shared.get(MACHINE, key).await? else {
+            self.tries().end(key);
+            return Ok(Outcome::Done);
+        };
         let machine = Machine::of(&live);
         let node = match &machine.node {
             Some(name) if machine.deleting => self.shared.get(NODE, &Key::new("", name)).await?.as_ref().map(Node::of),
@@ -69,7 +119,7 @@ impl Controller {
         let nodes = self.shared.known_nodes();
         match verdict(&machine, node.as_ref(), &nodes) {
             Verdict::Nothing => {
-                self.end_try(&machine);
+                self.tries().end(key);
                 Ok(Outcome::Done)
             }
             Verdict::Blocked => {
@@ -82,7 +132,7 @@ impl Controller {
             }
             Verdict::NodeGone => {
                 self.tell(&live, &DrainEvent::Succeeded);
-                self.end_try(&machine);
+                self.tries().end(key);
                 self.write(&live, drained(false)).await
             }
             Verdict::NotPermitted { other } => {
@@ -98,13 +148,13 @@ impl Controller {
                 let options = Options { settings, grace_period, ..Options::default() };
                 let name = node.as_ref().map(|node| node.name.clone()).unwrap_or_default();
                 let drain = Drain::new(self.shared.once.clone(), name, options);
-                self.drain(&live, &machine, &drain).await
+                self.drain(key, &live, &machine, &drain).await
             }
         }
     }
 
-    async fn drain(&self, live: &Value, machine: &Machine, drain: &Drain) -> Result<Outcome, Error> {
-        let begun = self.begin_try(machine);
+    async fn drain(&self, key: &Key, live: &Value, machine: &Machine, drain: &Drain) -> Result<Outcome, Error> {
+        let begun = self.tries().begin(key, &machine.uid);
         if begun.is_none() {
             self.tell(live, &DrainEvent::Proceeds);
         }
@@ -114,7 +164,7 @@ impl Controller {
             Err(error) if error.is_not_found() => return Ok(Outcome::After(LOOK)),
             Err(error) => {
                 tracing::warn!(%error, machine = machine.name, "the node could not be cordoned");
-                self.end_try(machine);
+                self.tries().pause(key, &machine.uid);
                 self.failed(live, DrainFailure::NotCordoned).await?;
                 return Ok(Outcome::After(RETRY));
             }
@@ -122,13 +172,13 @@ impl Controller {
         let now = self.shared.env.now();
         let remaining = match drain.pass(now).await {
             Ok(Progress::Done) => {
-                self.end_try(machine);
+                self.tries().end(key);
                 self.tell(live, &DrainEvent::Drained(drain.node().to_owned()));
                 self.tell(live, &DrainEvent::Succeeded);
                 return self.write(live, drained(false)).await;
             }
             Ok(Progress::Waiting { remaining }) => remaining,
-            Err(error) => return self.give_up(live, machine, &error).await,
+            Err(error) => return self.give_up(key, live, machine, &error).await,
         };
         let is_over = begun.is_some_and(|begun| begun.elapsed() >= TRY);
         let is_blocked = |(_, why): &(PodRef, Why)| !matches!(why, Why::Ending { .. });
@@ -139,17 +189,20 @@ impl Controller {
             }
         }
         if is_over {
-            self.end_try(machine);
-            return Ok(Outcome::Retry);
+            return Ok(self.again(key, machine));
         }
         Ok(Outcome::After(if remaining.iter().any(|one| !is_blocked(one)) { LOOK } else { EVICTION_RETRY }))
     }
 
-    async fn give_up(&self, live: &Value, machine: &Machine, error: &DrainError) -> Result<Outcome, Error> {
-        self.end_try(machine);
+    /// Returns when the next try begins. The queue counts no failures of its own: it takes each look within a try for a success.
+    fn again(&self, key: &Key, machine: &Machine) -> Outcome {
+        Outcome::After(self.tries().fail(key, &machine.uid, self.shared.env.fraction()))
+    }
+
+    async fn give_up(&self, key: &Key, live: &Value, machine: &Machine, error: &DrainError) -> Result<Outcome, Error> {
         self.failed(live, DrainFailure::Pods(error.to_string())).await?;
         tracing::warn!(%error, machine = machine.name, "the node could not be drained");
-        Ok(Outcome::Retry)
+        Ok(self.again(key, machine))
     }
 
     /// Says that a drain is tried again: in the condition, and in an event when a try ends or another cause is found.
@@ -179,19 +232,42 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
-    /// Returns the beginning of the present try; `None` if it begins now.
-    fn begin_try(&self, machine: &Machine) -> Option<Instant> {
-        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tries.get(&machine.uid).copied();
-        tries.entry(machine.uid.clone()).or_insert_with(Instant::now);
-        known
-    }
-
-    fn end_try(&self, machine: &Machine) {
-        self.tries.lock().unwrap_or_else(PoisonError::into_inner).remove(&machine.uid);
+    fn tries(&self) -> MutexGuard<'_, Tries> {
+        self.tries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, live: &Value, event: &DrainEvent) {
         self.events.tell(live, event.kind(), event.reason(), "Drain", event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// MACH-DEL-07: tries of a machine that fail wait for 5 s, 10 s and so on up to 1000 s, however often pods are looked at within each; those of
+    /// another machine, also of one of the same name that comes later, begin anew.
+    #[tokio::test(start_paused = true)]
+    async fn waits_between_tries() {
+        let mut tries = Tries::default();
+        let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            let start = Instant::now();
+            assert_eq!(tries.begin(&a, "1"), None, "a new try");
+            for _ in 0..3 {
+                tokio::time::advance(LOOK).await;
+                assert_eq!(tries.begin(&a, "1"), Some(start), "the same try");
+            }
+            waits.push(tries.fail(&a, "1", 0.0).as_secs());
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(tries.fail(&b, "2", 0.0).as_secs(), 5);
+        assert_eq!(tries.fail(&a, "3", 0.0).as_secs(), 5);
+        tries.pause(&b, "2");
+        assert_eq!(tries.fail(&b, "2", 0.0).as_secs(), 10, "a node that cannot be cordoned is no failed try, and no success");
+        tries.end(&b);
+        assert_eq!(tries.fail(&b, "2", 0.0).as_secs(), 5);
     }
 }

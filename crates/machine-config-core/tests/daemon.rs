@@ -148,7 +148,8 @@ fn first() -> MachineConfig {
     config("rendered-worker-1", files(&[("/etc/a", "1")]))
 }
 
-/// MACH-NODE-01, MACH-NODE-02, MACH-NODE-03, MACH-NODE-05, MACH-NODE-06: a file without policy drains, reboots and uncordons, in this order.
+/// MACH-NODE-01, MACH-NODE-02, MACH-NODE-03, MACH-NODE-05, MACH-NODE-06, MACH-TRB-08: a file without policy drains, reboots and uncordons, in this order;
+/// the files that need it are told.
 #[test]
 fn a_change_that_reboots() {
     let mut world = World::new(first());
@@ -156,7 +157,9 @@ fn a_change_that_reboots() {
     world.ask(&config("rendered-worker-2", files(&[("/etc/a", "2"), ("/etc/b", "1")])));
     world.states.clear();
     world.settle(None, &mut |_| false);
-    assert_eq!(world.reasons(), ["Cordon", "Drain", "Reboot", "Uncordon", "NodeDone"]);
+    assert_eq!(world.reasons(), ["Cordon", "Drain", "RebootRequired", "Reboot", "Uncordon", "NodeDone"]);
+    let because = "Node has to reboot into config rendered-worker-2 because of file /etc/a, file /etc/b";
+    assert_eq!(world.events[2].to_string(), because);
     assert_eq!(world.states, ["Working", "Done"]);
     let disk = world.disk.as_ref().unwrap();
     assert_eq!((world.boots, disk.config.name.as_str(), disk.boot_id.as_str()), (2, "rendered-worker-2", "boot-1"));
@@ -218,7 +221,7 @@ fn the_only_node_is_not_drained() {
     world.ask(&config("rendered-worker-2", files(&[("/etc/a", "2")])));
     world.settle(None, &mut |asked| asked.starts_with("drain-"));
     assert_eq!(world.events[0].to_string(), "Drain not required, skipping");
-    assert_eq!(world.reasons(), ["Drain", "Reboot", "Uncordon", "NodeDone"]);
+    assert_eq!(world.reasons(), ["Drain", "RebootRequired", "Reboot", "Uncordon", "NodeDone"]);
 }
 
 /// MACH-NODE-04: what cannot be reached in place, or is not there, changes nothing, and another configuration repairs it.

@@ -93,7 +93,7 @@ impl Api {
     }
 }
 
-fn is_true(object: &Value, kind: &str) -> bool {
+pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
     mainstay_objects::is_condition_true(object, kind)
 }
 

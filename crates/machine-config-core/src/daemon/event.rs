@@ -6,6 +6,8 @@ use crate::policy::{Action, Verb};
 
 /// The service of CRI-O, as upstream names it in events about registries.
 const CRIO: &str = "crio";
+/// Most changes that an event names.
+const CAUSES: usize = 10;
 
 /// An event on a node; its message is the `Display`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,13 @@ pub enum NodeEvent {
     },
     /// Files got no owner, because the agent may not give them one.
     OwnershipNotApplied(Vec<String>),
+    /// The node has to reboot into a configuration, because of these changes; upstream leaves that to the daemon's log.
+    RebootRequired {
+        /// The configuration.
+        config: String,
+        /// The changes, such as `file /etc/motd`.
+        by: Vec<String>,
+    },
     /// The node reboots into a configuration.
     Reboot(String),
     /// The node takes pods again.
@@ -112,6 +121,7 @@ impl NodeEvent {
             Self::FailedAction { verb: Verb::Reload, .. } => "FailedServiceReload",
             Self::FailedAction { verb: Verb::Restart, .. } => "FailedServiceRestart",
             Self::OwnershipNotApplied(_) => "OwnershipNotApplied",
+            Self::RebootRequired { .. } => "RebootRequired",
             Self::Reboot(_) => "Reboot",
             Self::Uncordon(_) => "Uncordon",
             Self::Done { .. } => "NodeDone",
@@ -139,9 +149,31 @@ impl fmt::Display for NodeEvent {
                 Verb::Restart => write!(out, "Restarting {service} service failed. Error: {problem}"),
             },
             Self::OwnershipNotApplied(paths) => write!(out, "no permission to change the owner of {}", paths.join(", ")),
+            Self::RebootRequired { config, by } => {
+                write!(out, "Node has to reboot into config {config} because of {}", by[..by.len().min(CAUSES)].join(", "))?;
+                match by.len().saturating_sub(CAUSES) {
+                    0 => Ok(()),
+                    more => write!(out, " and {more} more"),
+                }
+            }
             Self::Reboot(config) => write!(out, "Node will reboot into config {config}"),
             Self::Uncordon(config) => write!(out, "Update completed for config {config} and node has been uncordoned"),
             Self::Done { node, config } => write!(out, "Setting node {node}, currentConfig {config} to Done"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MACH-TRB-08: an event about a reboot names what needs it, in bounds.
+    #[test]
+    fn causes_of_a_reboot() {
+        let event =
+            |count: usize| NodeEvent::RebootRequired { config: "c".to_owned(), by: (0..count).map(|n| format!("file /{n}")).collect() };
+        assert_eq!(event(2).to_string(), "Node has to reboot into config c because of file /0, file /1");
+        assert!(event(12).to_string().ends_with("file /9 and 2 more"));
+        assert!(!event(1).is_warning() && !event(1).is_effect());
     }
 }

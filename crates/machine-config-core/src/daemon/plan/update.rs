@@ -148,6 +148,14 @@ fn written(facts: &Facts<'_>, disk: &Disk, new: &MachineConfig, change: &Disrupt
         plan.events.push(NodeEvent::OsUpdateStarted(changes));
         plan.events.push(NodeEvent::OsUpdateStaged);
     }
+    let needs_reboot = change.effects.iter().filter(|effect| effect.actions.contains(&Action::Reboot));
+    let mut by: Vec<String> = needs_reboot.map(|effect| effect.subject.to_string()).collect();
+    if disk.force {
+        by.push("file /run/machine-config-daemon-force".to_owned());
+    }
+    if !by.is_empty() {
+        plan.events.push(NodeEvent::RebootRequired { config: new.name.clone(), by });
+    }
     let mut all: Vec<&str> = facts.node.filled(simulated::RECORDED_ONLY).into_iter().flat_map(|known| known.split(',')).collect();
     all.extend(parts(change));
     all.sort_unstable();
