@@ -1,7 +1,5 @@
 //! pods/eviction: a deletion that asks the disruption budgets first (KAPI-REST-05).
 
-use std::sync::Arc;
-
 use http::StatusCode;
 use mainstay_objects::{Requirements, labels_of};
 use mainstay_store::Expect;
@@ -10,13 +8,14 @@ use serde_json::{Value, json};
 use crate::admission::{Operation, Request, posted};
 use crate::context::Context;
 use crate::error::{ApiError, Cause, Result};
-use crate::object::{meta, metadata_mut};
+use crate::object::meta;
 use crate::request::Query;
 use crate::request::negotiate;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use crate::respond::{self, Answer};
-use crate::rest::{Change, condition, update_object};
+use crate::rest::condition;
 use crate::served::Served;
+use crate::stored::Loaded;
 
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
@@ -31,8 +30,7 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let pods = context.api.objects.built_in("", "pods")?;
-    let write = WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?;
-    let dry_run = write.dry_run;
+    let dry_run = WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?.dry_run;
     let request = Request {
         subresource: "eviction",
         namespace: info.namespace.clone(),
@@ -50,53 +48,56 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
         ask_budget(context, &pod, options.dry_run).await?;
     }
     if !options.dry_run {
-        tell_why(context, &pods, &write, &mut options).await?;
+        tell_why(context, &pods, &mut options).await?;
     }
     crate::rest::delete_object(context, &pods, &info.namespace, &info.name, &options).await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(respond::plain(&context.request, StatusCode::CREATED, &status))
 }
 
-/// Writes into the pod why it goes. A revision that the deletion insists on is that of the pod with this condition from then on.
-async fn tell_why(context: &Context, pods: &Arc<Served>, write: &WriteOptions, options: &mut DeleteOptions) -> Result<()> {
+/// Writes into the pod why it goes; that asks no admission. A revision that the deletion insists on is that of the pod with this condition from then on.
+async fn tell_why(context: &Context, pods: &Served, options: &mut DeleteOptions) -> Result<()> {
     let info = &context.request.info;
-    let change = Change { sub: Some("eviction"), options: write, namespace: &info.namespace, name: &info.name, patch: true, given: None };
-    let (uid, revision) = (options.uid.as_deref(), options.resource_version.as_deref());
-    let updated = update_object(context, pods, &change, |live| async move {
+    let why = json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now(),
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
+    for _ in 0..RETRIES {
+        let live = context.api.objects.require(pods, &info.namespace, &info.name).await?;
+        check_preconditions(&live, options)?;
         let mut pod = live.value;
-        if let Some(uid) = uid.filter(|uid| *uid != meta(&pod, "uid")) {
-            let words = "The object might have been deleted and then recreated";
-            let found = meta(&pod, "uid");
-            return Err(ApiError::conflict(
-                "",
-                "Pod",
-                meta(&pod, "name"),
-                &format!("the UID in the precondition ({uid}) does not match the UID in record ({found}). {words}"),
-            ));
-        }
-        if let Some(revision) = revision.filter(|revision| *revision != live.revision.to_string()) {
-            let (words, found) = ("The object might have been modified", live.revision);
-            return Err(ApiError::conflict(
-                "",
-                "Pod",
-                meta(&pod, "name"),
-                &format!(
-                    "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({found}). {words}"
-                ),
-            ));
-        }
-        let why = json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now(),
-            "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
         condition(&mut pod, &why);
-        metadata_mut(&mut pod).remove("resourceVersion");
-        Ok(pod)
-    })
-    .await?;
-    if options.resource_version.is_some() {
-        options.resource_version = Some(meta(&updated, "resourceVersion").to_owned());
+        match context.api.objects.save(pods, &mut pod, Expect::Revision(live.revision)).await {
+            Err(error) if error.reason == "Conflict" => tracing::debug!(%error, "changed by somebody else meanwhile"),
+            saved => {
+                saved?;
+                if options.resource_version.is_some() {
+                    options.resource_version = Some(meta(&pod, "resourceVersion").to_owned());
+                }
+                return Ok(());
+            }
+        }
+    }
+    Err(ApiError::modified("", "pods", &info.name))
+}
+
+/// Refuses another pod, or another state of it, than the deletion is for.
+fn check_preconditions(live: &Loaded, options: &DeleteOptions) -> Result<()> {
+    let (found, revision) = (meta(&live.value, "uid"), live.revision.to_string());
+    let refuse = |why: String| Err(ApiError::conflict("", "Pod", meta(&live.value, "name"), &why));
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != found) {
+        let words = "The object might have been deleted and then recreated";
+        return refuse(format!("the UID in the precondition ({uid}) does not match the UID in record ({found}). {words}"));
+    }
+    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != revision) {
+        let words = "The object might have been modified";
+        let versions =
+            format!("the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision})");
+        return refuse(format!("{versions}. {words}"));
     }
     Ok(())
 }
+
+/// The most attempts to write into a pod that others write, too.
+const RETRIES: usize = 5;
 
 async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()> {
     let objects = &context.api.objects;

@@ -34,14 +34,15 @@ pub fn has_empty(value: &Value) -> bool {
     }
 }
 
-/// An object with the empty lists and maps that it was given and has lost.
+/// An object with the empty lists and maps that it was given and has lost, as findings show them.
 pub fn with_empties(object: &Value, given: &Value) -> Value {
     match (object, given) {
         (Value::Object(map), Value::Object(given)) => {
             let lost = given.iter().filter(|(name, value)| is_empty(value) && map.get(*name).is_none_or(Value::is_null));
-            let kept = map
-                .iter()
-                .map(|(name, value)| (name.clone(), given.get(name).map_or_else(|| value.clone(), |given| with_empties(value, given))));
+            let kept = map.iter().map(|(name, value)| {
+                let given = given.get(name).filter(|_| !is_label_selector(name));
+                (name.clone(), given.map_or_else(|| value.clone(), |given| with_empties(value, given)))
+            });
             let mut all: serde_json::Map<String, Value> = kept.collect();
             all.extend(lost.map(|(name, value)| (name.clone(), value.clone())));
             Value::Object(all)
@@ -51,6 +52,11 @@ pub fn with_empties(object: &Value, given: &Value) -> Value {
         }
         _ => object.clone(),
     }
+}
+
+/// Returns true for fields with label selectors: their type is shown without what is empty.
+fn is_label_selector(name: &str) -> bool {
+    (name.ends_with("elector") || name.ends_with("electors") || name == "nodeTopology") && name != "scopeSelector"
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -31,7 +31,6 @@ use crate::served::Served;
 pub use components::ControlPlane;
 pub use delete::delete_object;
 pub use special::condition;
-pub use update::{Change, update_object};
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
 ///
