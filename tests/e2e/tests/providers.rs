@@ -111,7 +111,7 @@ fn instances_boot_from_the_config_server() {
     };
     let config = of("currentConfig");
     assert!(config.starts_with("rendered-worker-") && of("desiredConfig") == config && of("state") == "Done", "{node:#}");
-    assert_eq!(cluster.get(&["machineconfigpool", "worker"]).unwrap()["spec"]["configuration"]["name"], config);
+    cluster.until("its pool names it", &["machineconfigpool", "worker"], |pool| pool["spec"]["configuration"]["name"] == config);
     let booted = events(&cluster, "Booted");
     assert!(booted.contains(&format!("booted with {config} of pool worker")), "{booted:?}");
     cluster.until("its disk has it", &["configmap", "simulated-disk-booted", "-n", "openshift-machine-config-operator"], |disk| {
