@@ -145,9 +145,8 @@ async fn a_catalog_lives() {
         .corrupt(&tampered.manifest.layers[0].digest, vec![0_u8; usize::try_from(tampered.manifest.layers[0].size).unwrap()])
         .unwrap();
     world.poll("test", 12).await;
-    let refused = world.progress("test", "Retrying").await;
+    let refused = world.api.until(&catalog("test"), |object| message(object).starts_with("source catalog content: ")).await;
     let text = message(&refused).to_owned();
-    assert!(text.starts_with("source catalog content: "), "{text}");
     assert!(text.contains(&format!("expected {}", tampered.manifest.layers[0].digest.as_str())), "{text}");
     assert!(
         text.ends_with("the content was changed or damaged on the way; pull again, and ask the registry's owner if it stays so"),
