@@ -214,42 +214,55 @@ fn indexes(job: &Job<'_>, changes: &Changes<'_>, path: &Path) -> Errors {
     errors
 }
 
+/// Indexes that cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum IndexError {
+    /// They do not grow.
+    #[error("non-increasing order, previous: {previous}, current: {current}")]
+    Order {
+        /// The index before.
+        previous: i64,
+        /// The one that is not above it.
+        current: i64,
+    },
+    /// A part is no number.
+    #[error("cannot convert string to integer for index: {}", mainstay_golang::quote(.0))]
+    Number(String),
+    /// A part is not below the number of completions.
+    #[error("too large index: {}", mainstay_golang::quote(.0))]
+    TooLarge(String),
+    /// An interval has more than two ends.
+    #[error("the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'", mainstay_golang::quote(.0))]
+    Parts(String),
+}
+
 /// The intervals of a text such as `0,2-4`, which grow and stay below the number of completions.
-fn intervals(text: &str, completions: i64) -> Result<(), String> {
+fn intervals(text: &str, completions: i64) -> Result<(), IndexError> {
     let mut last: Option<i64> = None;
     for interval in text.split(',').filter(|_| !text.is_empty()) {
-        let (first, end) = self::interval(interval, completions)?;
-        if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
+        let (current, end) = self::interval(interval, completions)?;
+        if let Some(previous) = last.filter(|last| *last >= current) {
+            return Err(IndexError::Order { previous, current });
         }
         last = Some(end);
     }
     Ok(())
 }
 
-fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
-    let number = |part: &str| -> Result<i64, String> {
-        let number = part.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {}", go_quoted(part)))?;
-        if number >= completions { Err(format!("too large index: {}", go_quoted(part))) } else { Ok(number) }
-    };
+fn interval(text: &str, completions: i64) -> Result<(i64, i64), IndexError> {
     match text.split('-').collect::<Vec<_>>().as_slice() {
-        [only] => number(only).map(|index| (index, index)),
+        [only] => index(only, completions).map(|index| (index, index)),
         [first, last] => {
-            let (first, last) = (number(first)?, number(last)?);
-            if first >= last {
-                return Err(format!("non-increasing order, previous: {first}, current: {last}"));
-            }
-            Ok((first, last))
+            let (previous, current) = (index(first, completions)?, index(last, completions)?);
+            if previous >= current { Err(IndexError::Order { previous, current }) } else { Ok((previous, current)) }
         }
-        _ => Err(format!(
-            "the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'",
-            go_quoted(text)
-        )),
+        _ => Err(IndexError::Parts(text.to_owned())),
     }
 }
 
-fn go_quoted(text: &str) -> String {
-    mainstay_golang::quote(text)
+fn index(text: &str, completions: i64) -> Result<i64, IndexError> {
+    let index = text.parse::<i64>().map_err(|_| IndexError::Number(text.to_owned()))?;
+    if index >= completions { Err(IndexError::TooLarge(text.to_owned())) } else { Ok(index) }
 }
 
 /// The first index of both; intervals that cannot be read are passed over.
@@ -342,14 +355,15 @@ mod tests {
 
     #[test]
     fn intervals_of_indexes() {
+        let said = |text: &str| intervals(text, 8).unwrap_err().to_string();
         assert_eq!(intervals("", 3), Ok(()));
         assert_eq!(intervals("0,2-4,7", 8), Ok(()));
-        assert_eq!(intervals("0-1,1", 8).unwrap_err(), "non-increasing order, previous: 1, current: 1");
-        assert_eq!(intervals("3-3", 8).unwrap_err(), "non-increasing order, previous: 3, current: 3");
-        assert_eq!(intervals("8", 8).unwrap_err(), "too large index: \"8\"");
-        assert_eq!(intervals("0,", 8).unwrap_err(), "cannot convert string to integer for index: \"\"");
+        assert_eq!(said("0-1,1"), "non-increasing order, previous: 1, current: 1");
+        assert_eq!(said("3-3"), "non-increasing order, previous: 3, current: 3");
+        assert_eq!(said("8"), "too large index: \"8\"");
+        assert_eq!(said("0,"), "cannot convert string to integer for index: \"\"");
         let words = "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'";
-        assert_eq!(intervals("1-2-3", 8).unwrap_err(), words);
+        assert_eq!(said("1-2-3"), words);
     }
 
     #[test]
