@@ -66,7 +66,7 @@ async fn tell_why(context: &Context, pods: &Served, options: &mut DeleteOptions)
         let mut pod = live.value;
         condition(&mut pod, &why);
         match context.api.objects.save(pods, &mut pod, Expect::Revision(live.revision)).await {
-            Err(error) if error.reason == "Conflict" => tracing::debug!(%error, "changed by somebody else meanwhile"),
+            Err(error) if error.reason == "Conflict" => tracing::debug!(%error, "changed by another client meanwhile"),
             saved => {
                 saved?;
                 if options.resource_version.is_some() {

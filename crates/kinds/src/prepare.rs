@@ -191,7 +191,7 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
             let time = |map: &Object| {
                 map.get("status").and_then(|status| status.get("lastPhaseTransitionTime")).filter(|time| !time.is_null()).cloned()
             };
-            // Whoever says the time of the change is believed.
+            // A time of the change that the client sets is kept.
             if phase(new_map) != phase(old_map) && time(new_map).is_none_or(|now| Some(now) == time(old_map)) {
                 entry(new_map, "status").insert("lastPhaseTransitionTime".into(), json!(seconds(context.now)));
             }

@@ -63,7 +63,7 @@ struct Tries(HashMap<Key, Try>);
 
 #[derive(Default)]
 struct Try {
-    /// UID of the machine: another one of its name begins anew.
+    /// UID of the machine: another one of its name starts from the first delay.
     uid: String,
     /// The beginning of the present try.
     begun: Option<Instant>,
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     /// MACH-DEL-07: tries of a machine that fail wait for 5 s, 10 s and so on up to 1000 s, however often pods are looked at within each; those of
-    /// another machine, also of one of the same name that comes later, begin anew.
+    /// another machine, also of one of the same name that comes later, start from the first delay.
     #[tokio::test(start_paused = true)]
     async fn waits_between_tries() {
         let mut tries = Tries::default();

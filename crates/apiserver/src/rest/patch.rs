@@ -160,7 +160,7 @@ pub fn patched(
     Ok(new)
 }
 
-/// Custom resources are read as whatever they say they are, and refused then.
+/// Custom resources are read with the kind they state, and refused afterwards.
 fn same_type(served: &Served, live: &Value, new: &Value) -> Result<()> {
     let gvk = served.gvk();
     let text = |field: &str| new.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -271,7 +271,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
         if now == there {
             return Err(error);
         }
-        tracing::debug!(%error, "created or deleted by somebody else meanwhile");
+        tracing::debug!(%error, "created or deleted by another client meanwhile");
         there = now;
         attempt += 1;
     }

@@ -108,7 +108,7 @@ where
         let new = wanted(live.clone()).await?;
         match apply(context, served, change, &live, new).await {
             Err(Refused { error, retry: true }) if attempt < RETRIES => {
-                tracing::debug!(%error, "changed by somebody else meanwhile");
+                tracing::debug!(%error, "changed by another client meanwhile");
                 attempt += 1;
             }
             Err(refused) => return Err(refused.error),

@@ -111,7 +111,7 @@ mod tests {
     use crate::prepare::tests::context;
     use crate::{Gvk, default, prepare_create, prepare_update};
 
-    /// KAPI-REST-07: fields of gates that are off go, whatever else there is stays.
+    /// KAPI-REST-07: fields of gates that are off are dropped, all others are kept.
     #[test]
     fn gates_drop_fields_of_devices() {
         let gvk = Gvk::new("resource.k8s.io", "v1", "ResourceClaim");

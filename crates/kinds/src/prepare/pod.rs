@@ -156,7 +156,7 @@ pub(super) fn status(new: &mut Object, old: &Object) {
     if status.get("qosClass").and_then(Value::as_str).unwrap_or_default().is_empty() {
         put(status, "qosClass", before.get("qosClass").cloned());
     }
-    // Whoever does not know of observed generations takes none away.
+    // A client that does not know observed generations removes none.
     keep_observed_generation(status, &before);
     if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
         let known = before.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
